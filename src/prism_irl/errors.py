@@ -1,0 +1,9 @@
+"""Errors written for the person who reads them.
+
+One sentence that says what is wrong, where, and what to do. The command line prints it and exits with code 2;
+everything else that goes wrong is our fault and exits with code 1.
+"""
+
+
+class InputError(ValueError):
+    """The data, the options or the files given are wrong; the message says where and what to do."""

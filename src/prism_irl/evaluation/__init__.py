@@ -1,0 +1,1 @@
+"""Likelihoods, label metrics, cross-validation."""

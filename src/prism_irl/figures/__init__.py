@@ -1,0 +1,1 @@
+"""Figures of the paper: each function takes an Axes and returns it."""

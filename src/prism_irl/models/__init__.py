@@ -1,0 +1,1 @@
+"""The named methods: each pairs a switching model with a reward model."""

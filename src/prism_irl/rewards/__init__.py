@@ -1,0 +1,1 @@
+"""What is each intention after? Policies and rewards per intention."""

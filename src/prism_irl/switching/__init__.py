@@ -1,0 +1,1 @@
+"""When does the agent switch intention? Priors over intentions given the history."""
