@@ -1,0 +1,221 @@
+"""Expectation–maximisation over a pair (switching, rewards): Algorithm 1 of the paper, for every pair.
+
+    repeat   w ← P(z_t=k | ξ, ψ, Θ)              expectation
+             switching ← argmax (or a step)       Eq. (theta_opt), Eq. (loss)
+             rewards   ← weighted counts          Eq. (reward_opt), without IAVI: softmax(Q) = π
+    until    the validation likelihood stops rising
+
+Several starts, the best of them kept by its likelihood on validation trajectories taken from the training data.
+Randomness of iteration i of start j is derived from (seed, j, i), so that a resumed fit equals an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from prism_irl import storage
+from prism_irl.batching import Prepared
+from prism_irl.errors import InputError
+from prism_irl.rewards.base import RewardModel
+from prism_irl.switching.base import Posterior, Switching
+
+CHECKPOINT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When EM ends.
+
+    Parameters
+    ----------
+    max_iterations : int
+    patience : int or None
+        Iterations without a rise of the monitored likelihood before stopping; None runs all iterations.
+    tolerance : float
+        Rise in nats per step that counts.
+    """
+
+    max_iterations: int = 180
+    patience: int | None = 10
+    tolerance: float = 1e-5
+
+
+class Progress(NamedTuple):
+    """What a progress bar shows after an iteration."""
+
+    start: int
+    n_starts: int
+    iteration: int
+    max_iterations: int
+    train: float
+    validation: float | None
+
+
+OnIteration = Callable[[Progress], None]
+
+
+@dataclass
+class Monitor:
+    """Keeps the history of one start, knows its best iteration, and warns when an exact EM falls.
+
+    ``rows`` holds per iteration: iteration, objective (log-likelihood plus log prior, per step), train and
+    validation log-likelihood per step, seconds since the start began.
+    """
+
+    stopping: Stopping
+    exact: bool = False
+    rows: list[dict[str, float]] = field(default_factory=list)
+    best: int = -1
+
+    def record(self, **row: float) -> bool:
+        """Append a row; return whether it is the best so far."""
+        if self.exact and self.rows:
+            fall = self.rows[-1]["objective"] - row["objective"]
+            if fall > 1e-7 * max(1.0, abs(row["objective"])):
+                warnings.warn(
+                    f"The objective fell by {fall:.2e} nats per step in iteration {row['iteration']:.0f}; an exact EM "
+                    "never falls, so the data or the model is ill-conditioned.",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+        self.rows.append(row)
+        improved = self.best < 0 or row["monitored"] > self.rows[self.best]["monitored"] + self.stopping.tolerance
+        if improved:
+            self.best = len(self.rows) - 1
+        return improved
+
+    @property
+    def converged(self) -> bool:
+        """No rise for ``patience`` iterations."""
+        patience = self.stopping.patience
+        return patience is not None and len(self.rows) - 1 - self.best >= patience
+
+    @property
+    def finished(self) -> bool:
+        """Converged, or out of iterations."""
+        return self.converged or len(self.rows) > self.stopping.max_iterations
+
+
+@dataclass
+class Start:
+    """One run of EM: its pair, its history, and the parameters of its best iteration."""
+
+    index: int
+    switching: Switching
+    rewards: RewardModel
+    monitor: Monitor
+    snapshot: dict[str, Tensor] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """Likelihood per step that starts are compared by: on validation data where there is some."""
+        return self.monitor.rows[self.monitor.best]["monitored"]
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Parameters as they are now, copied."""
+        rewards = {name: torch.from_numpy(value.copy()) for name, value in self.rewards.state().items()}
+        switching = {name: value.detach().cpu().clone() for name, value in self.switching.state_dict().items()}
+        return {**storage.prefixed("switching", switching), **storage.prefixed("rewards", rewards)}
+
+    def restore(self, parameters: dict[str, Tensor]) -> None:
+        """Set the parameters."""
+        self.switching.load_state_dict(storage.part("switching", parameters))
+        rewards = storage.part("rewards", parameters)
+        self.rewards.load_state({name: value.clone().numpy() for name, value in rewards.items()})
+
+
+def fit_start(
+    start: Start,
+    train: Prepared,
+    validation: Prepared | None,
+    *,
+    seed: int,
+    n_starts: int = 1,
+    checkpoint: Path | None = None,
+    on_iteration: OnIteration | None = None,
+) -> None:
+    """Run EM on one start until it is finished, and leave it at its best iteration."""
+    clock = saved = time.perf_counter()
+    before = start.seconds
+    emission, posterior = expectation(start, train)
+    if not start.monitor.rows:  # a resumed start has recorded its present parameters already
+        _record(start, train, validation, posterior)
+    while not start.monitor.finished:
+        maximise(start, train, emission, posterior, (seed, start.index, len(start.monitor.rows)))
+        emission, posterior = expectation(start, train)
+        start.seconds = before + time.perf_counter() - clock
+        _record(start, train, validation, posterior)
+        if on_iteration is not None:
+            row, limit = start.monitor.rows[-1], start.monitor.stopping.max_iterations
+            on_iteration(
+                Progress(start.index, n_starts, len(start.monitor.rows) - 1, limit, row["train"], row.get("validation"))
+            )
+        if checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+            save_start(start, checkpoint)
+            saved = time.perf_counter()
+    start.restore(start.snapshot)
+
+
+def expectation(start: Start, data: Prepared) -> tuple[Tensor, Posterior]:
+    """Emissions log π_k(a_t | s_t), (n, K), and the E-step, Eq. (posterior)."""
+    emission = torch.from_numpy(start.rewards.log_likelihood(data))
+    return emission, start.switching.expectation(data, emission)
+
+
+def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    """Both halves of the M-step, Theorem 1: independent given the responsibilities."""
+    start.switching.maximise(train, emission, posterior, seed)
+    start.rewards.maximise(train, posterior.responsibilities)
+
+
+def _record(start: Start, train: Prepared, validation: Prepared | None, posterior: Posterior) -> None:
+    """Tell the monitor about the present parameters, and keep a copy of them when they are the best so far."""
+    likelihood = float(posterior.log_likelihood.mean())
+    objective = likelihood + start.rewards.log_prior() / train.demos.n_steps
+    row = {"iteration": float(len(start.monitor.rows)), "objective": objective, "train": likelihood}
+    if validation is not None:
+        row["validation"] = float(expectation(start, validation)[1].log_likelihood.mean())
+    row["monitored"] = row.get("validation", objective)
+    row["seconds"] = start.seconds
+    if start.monitor.record(**row):
+        start.snapshot = start.parameters()
+
+
+# -- checkpoints -------------------------------------------------------------------------------------------------------
+
+
+def save_start(start: Start, path: Path) -> None:
+    """Write everything that an identical continuation needs."""
+    tensors = {
+        **storage.prefixed("now", start.parameters()),
+        **storage.prefixed("training", start.switching.training_state()),
+        **storage.prefixed("best", start.snapshot),
+    }
+    header = {"rows": start.monitor.rows, "best": start.monitor.best, "seconds": start.seconds}
+    storage.save_tensors(path, tensors, header)
+
+
+def load_start(start: Start, path: Path, train: Prepared) -> bool:
+    """Continue from a checkpoint; the pair must be built as it was. Returns whether the start had finished."""
+    tensors, header = storage.load_tensors(path)
+    try:
+        start.restore(storage.part("now", tensors))
+        start.switching.load_training_state(storage.part("training", tensors))
+    except (RuntimeError, KeyError) as error:
+        raise InputError(f"The checkpoint {path} does not fit this model; start again with --overwrite.") from error
+    start.snapshot = storage.part("best", tensors)
+    start.monitor.rows, start.monitor.best = header["rows"], int(header["best"])
+    start.seconds = float(header["seconds"])
+    if start.monitor.finished:
+        start.restore(start.snapshot)
+        return True
+    return False

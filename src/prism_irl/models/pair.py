@@ -1,0 +1,393 @@
+"""Methods that are a pair (switching, rewards) fitted by EM: everything but the choice of the pair.
+
+A subclass says how to build the two halves (`_build`); fitting with several starts, early stopping on validation
+trajectories, checkpoints, inference, streaming, simulation and rewards are the same for all of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from prism_irl import em, storage
+from prism_irl.batching import Batch, Prepared
+from prism_irl.contexts import Contexts
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation import metrics
+from prism_irl.mdp import MDP
+from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.streaming import IntentionFilter, simulate
+from prism_irl.rewards.base import RewardModel
+from prism_irl.rewards.iavi import InverseSolution, solve_iavi
+from prism_irl.starts import StartKind, first_responsibilities
+from prism_irl.switching.base import Posterior, Switching
+
+AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best count as equally good
+
+
+class PairModel(IntentionModel):
+    """Base class of the methods that EM fits.
+
+    Attributes
+    ----------
+    switching_, rewards_model_ : the two halves of the best start
+    contexts_ : Contexts, what a row of the policies stands for
+    mdp_ : MDP that rewards are solved on
+    history_ : list of dict, what the monitor saw, all starts, with a column ``start``
+    starts_ : list of dict per start: score, iterations, converged, seconds
+    agreement_ : mean ARI of the best start with the equally good ones, or None
+    """
+
+    # constructor arguments that every subclass stores
+    n_intentions: int
+    history: int
+    max_iterations: int
+    n_starts: int
+    validation_fraction: float
+    patience: int | None
+    discount: float
+    device: str
+    seed: int
+
+    @abstractmethod
+    def _build(self, demos: Demonstrations) -> tuple[Switching, RewardModel]:
+        """Build the untrained halves of one start; the caller has seeded torch."""
+
+    def _start_kinds(self) -> tuple[StartKind, ...]:
+        """Kinds of first responsibilities that the starts cycle through."""
+        return ("windows", "random")
+
+    def _warm_up(self, start: em.Start, train: Prepared) -> None:
+        """Bring a start into a good region before EM proper; nothing by default."""
+
+    # -- fitting ---------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        demos: Demonstrations,
+        mdp: MDP | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+        on_iteration: em.OnIteration | None = None,
+    ) -> Self:
+        """Fit by EM.
+
+        Parameters
+        ----------
+        demos : Demonstrations
+        mdp : MDP, optional
+            Dynamics for the rewards; estimated from counts when absent. Never changes likelihoods or labels.
+        checkpoint : folder, optional
+            Where running starts are saved every few seconds.
+        resume : bool
+            Go on from the checkpoint instead of starting again.
+        on_iteration : callable, optional
+            Called with an `em.Progress` after each iteration.
+        """
+        self._check_parameters(demos)
+        if mdp is not None and demos.valid_actions is None and not mdp.valid_actions.all():
+            demos = demos.with_valid_actions(mdp.valid_actions)
+        self._set_up(demos)
+        train, validation = self._validation_split(demos)
+        folder = None if checkpoint is None else Path(checkpoint)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        starts = []
+        for index in range(self.n_starts):
+            path = None if folder is None else folder / f"start_{index:02d}.safetensors"
+            starts.append(self._run_start(index, train, validation, path, resume, on_iteration))
+        self._keep_best(starts, train)
+        self.mdp_ = MDP.from_demonstrations(demos, self.discount) if mdp is None else mdp
+        return self
+
+    def _set_up(self, demos: Demonstrations) -> None:
+        self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
+        self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
+        self.valid_actions_ = demos.valid_actions
+        self.contexts_ = demos.with_history(self.history)
+        self.device_ = resolve_device(self.device)
+        self.start_states_ = demos.states[demos.offsets[:-1]].astype(np.int64)
+
+    def _validation_split(self, demos: Demonstrations) -> tuple[Prepared, Prepared | None]:
+        prepare = self._prepare
+        if self.validation_fraction <= 0 or len(demos) < 2:
+            return prepare(demos), None
+        held_out, kept = demos.split_indices(self.validation_fraction, seed=self.seed)
+        return prepare(demos.subset(kept)), prepare(demos.subset(held_out))
+
+    def _prepare(self, demos: Demonstrations) -> Prepared:
+        return Prepared.of(demos, self.contexts_, self.device_)
+
+    def _new_start(self, index: int, demos: Demonstrations) -> em.Start:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(zlib.crc32(f"{self.seed} {index}".encode()))
+            switching, rewards = self._build(demos)
+        stopping = em.Stopping(self.max_iterations, self.patience)
+        return em.Start(index, switching.to(self.device_), rewards, em.Monitor(stopping, exact=switching.exact))
+
+    def _run_start(
+        self,
+        index: int,
+        train: Prepared,
+        validation: Prepared | None,
+        path: Path | None,
+        resume: bool,
+        on_iteration: em.OnIteration | None,
+    ) -> em.Start:
+        start = self._new_start(index, train.demos)
+        if resume and path is not None and path.exists():
+            if em.load_start(start, path, train):
+                return start
+        else:
+            kinds = self._start_kinds()
+            generator = np.random.default_rng([self.seed, index])
+            first = first_responsibilities(kinds[index % len(kinds)], train.demos, self.n_intentions, generator)
+            start.rewards.maximise(train, first)
+            self._warm_up(start, train)
+        em.fit_start(
+            start, train, validation, seed=self.seed, n_starts=self.n_starts, checkpoint=path, on_iteration=on_iteration
+        )
+        if path is not None:
+            em.save_start(start, path)
+        return start
+
+    def _keep_best(self, starts: list[em.Start], train: Prepared) -> None:
+        best = max(starts, key=lambda start: start.score)
+        self.switching_, self.rewards_model_ = best.switching, best.rewards
+        self.converged_ = best.monitor.converged
+        self.n_iterations_ = best.monitor.best
+        self.history_ = [{"start": start.index, **row} for start in starts for row in start.monitor.rows]
+        self.starts_ = [
+            {
+                "score": start.score,
+                "iterations": len(start.monitor.rows) - 1,
+                "converged": start.monitor.converged,
+                "seconds": start.seconds,
+                "best": start is best,
+            }
+            for start in starts
+        ]
+        equals = [s for s in starts if s is not best and s.score > best.score - AGREEMENT_MARGIN]
+        labels = [self._posterior_of(s.switching, s.rewards, train).responsibilities.argmax(1) for s in (best, *equals)]
+        self.agreement_ = metrics.agreement(labels) if equals else None
+        self.n_equal_starts_ = len(equals) + 1
+
+    def _check_parameters(self, demos: Demonstrations) -> None:
+        if self.n_intentions < 1:
+            raise InputError(f"The number of intentions must be at least 1, not {self.n_intentions}.")
+        pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
+        if self.n_intentions > pairs:
+            raise InputError(
+                f"{self.n_intentions} intentions cannot be told apart: only {pairs} different (state, action) pairs "
+                "occur; ask for fewer intentions or give more data."
+            )
+        for name, low in (("history", 1), ("max_iterations", 0), ("n_starts", 1)):
+            if getattr(self, name) < low:
+                raise InputError(f"{name} must be at least {low}, not {getattr(self, name)}.")
+        if not 0 <= self.validation_fraction < 1:
+            raise InputError(f"validation_fraction must lie in [0, 1), not {self.validation_fraction}.")
+        if not 0 <= self.discount < 1:
+            raise InputError(f"The discount must lie in [0, 1), not {self.discount}.")
+
+    # -- inference -------------------------------------------------------------------------------------------------
+
+    def _posterior_of(self, switching: Switching, rewards: RewardModel, data: Prepared) -> Posterior:
+        return switching.expectation(data, torch.from_numpy(rewards.log_likelihood(data)))
+
+    def posterior(self, demos: Demonstrations) -> Posterior:
+        """All beliefs about the intention of every step; see `switching.base.Posterior`."""
+        return self._posterior_of(self.switching_, self.rewards_model_, self._prepare(self._check_new(demos)))
+
+    def predict_proba(self, demos: Demonstrations) -> FloatArray:
+        """P(z_t=k | everything), (n, K): smoothed for a chain, Eq. (posterior) for a gate."""
+        return self.posterior(demos).responsibilities
+
+    def filter_proba(self, demos: Demonstrations) -> FloatArray:
+        """P(z_t=k | s_≤t, a_≤t), (n, K): what `filter` gives step by step."""
+        return self.posterior(demos).filtered
+
+    def action_proba(self, demos: Demonstrations) -> FloatArray:
+        """p(a | s_≤t, a_<t), (n, A)."""
+        data = self._prepare(self._check_new(demos))
+
+        def policy_of(batch: Batch) -> Tensor:
+            steps = batch.steps.cpu().numpy()
+            policies = self.rewards_model_.policies_at(data.rows[steps.reshape(-1)])
+            return torch.from_numpy(policies.reshape(*steps.shape, *policies.shape[1:])).to(batch.mask.device)
+
+        emission = torch.from_numpy(self.rewards_model_.log_likelihood(data))
+        return self.switching_.action_proba(data, emission, policy_of)
+
+    def log_likelihood(self, demos: Demonstrations) -> FloatArray:
+        """Log p(a_t | s_≤t, a_<t), (n,); straight from the E-step where its prior has not seen a_t."""
+        if self.switching_.normalised:
+            return self.posterior(demos).log_likelihood
+        return super().log_likelihood(demos)
+
+    def paper_score(self, demos: Demonstrations) -> float:
+        """Mean of log Σ_k f(φ_t)_k π_k(a_t | s_t); not a likelihood when φ_t holds a_t."""
+        return float(self.posterior(demos).log_likelihood.mean())
+
+    def filter(self) -> IntentionFilter:
+        """Return a streaming filter: one (state, action) in, K probabilities out."""
+        self._check_fitted()
+        return IntentionFilter(self.switching_, self.rewards_model_, self.contexts_, self.device_)
+
+    def sample(self, n_trajectories: int = 1, length: int = 100, seed: int = 0) -> Demonstrations:
+        """Simulate from the fitted model; the labels are the intentions drawn."""
+        self._check_fitted()
+        return simulate(
+            self.switching_,
+            self.rewards_model_,
+            self.contexts_,
+            self.mdp_,
+            self.start_states_,
+            n_trajectories=n_trajectories,
+            length=length,
+            generator=np.random.default_rng(seed),
+            device=self.device_,
+        )
+
+    # -- rewards ---------------------------------------------------------------------------------------------------
+
+    @property
+    def policies_(self) -> FloatArray:
+        """π_k(a | context), (K, C, A); C = S with history 1."""
+        self._check_fitted()
+        rows = np.arange(self.contexts_.n_contexts)
+        return np.ascontiguousarray(self.rewards_model_.policies_at(rows).transpose(1, 0, 2))
+
+    def _solution(self) -> InverseSolution:
+        """IAVI of the state policies, solved on first use: likelihoods never need it."""
+        self._check_fitted()
+        if not hasattr(self, "solution_"):
+            states = slice(0, self.n_states_)
+            policies = self.policies_[:, states]
+            counts = self.rewards_model_.state().get("counts")
+            self.solution_ = solve_iavi(
+                self.mdp_,
+                policies,
+                visits=None if counts is None else counts[:, states],
+                floor=_floor(policies, self.mdp_),
+            )
+        return self.solution_
+
+    @property
+    def rewards_(self) -> FloatArray:
+        """r_k(s, a), (K, S, A). With longer histories: of the policy that each state sees on average."""
+        return self._solution().rewards
+
+    @property
+    def q_(self) -> FloatArray:
+        """Q_k(s, a), (K, S, A)."""
+        return self._solution().q
+
+    @property
+    def values_(self) -> FloatArray:
+        """V_k(s), (K, S)."""
+        return self._solution().values
+
+    @property
+    def unvisited_(self) -> npt.NDArray[np.bool_] | None:
+        """States whose reward under intention k is an echo of other states, (K, S)."""
+        return self._solution().unvisited
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Both halves, contexts, dynamics and start states."""
+        parents = {f"parents_{i}": p for i, p in enumerate(self.contexts_.parents)}
+        oldest = {f"oldest_{i}": o for i, o in enumerate(self.contexts_.oldest)}
+        P = self.mdp_.transitions
+        dynamics = {"data": P.data, "indices": P.indices, "indptr": P.indptr, "valid": self.mdp_.valid_actions}
+        valid = {} if self.valid_actions_ is None else {"valid_actions": self.valid_actions_}
+        return {
+            **storage.prefixed("switching", self.switching_.state_dict()),
+            **storage.prefixed("rewards", self.rewards_model_.state()),
+            **storage.prefixed("contexts", {**parents, **oldest}),
+            **storage.prefixed("mdp", dynamics),
+            **storage.prefixed("data", {"start_states": self.start_states_, **valid}),
+        }
+
+    def info(self) -> dict[str, Any]:
+        """Sizes and what the monitor concluded."""
+        return {
+            **super().info(),
+            "n_observations": self.n_observations_,
+            "history": self.contexts_.length,
+            "discount": self.mdp_.discount,
+            "agreement": self.agreement_,
+            "n_equal_starts": self.n_equal_starts_,
+            "converged": self.converged_,
+            "n_iterations": self.n_iterations_,
+            "starts": self.starts_,
+            "history_rows": self.history_,
+        }
+
+    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """Rebuild the halves, then fill them."""
+        from scipy import sparse
+
+        self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
+        self.n_observations_ = int(info["n_observations"])
+        self.device_ = resolve_device(self.device)
+        contexts, dynamics, data = (
+            {name: value.numpy() for name, value in storage.part(prefix, tensors).items()}
+            for prefix in ("contexts", "mdp", "data")
+        )
+        levels = range(int(info["history"]) - 1)
+        self.contexts_ = Contexts(
+            self.n_states_,
+            tuple(contexts[f"parents_{i}"] for i in levels),
+            tuple(contexts[f"oldest_{i}"] for i in levels),
+        )
+        shape = (self.n_states_ * self.n_actions_, self.n_states_)
+        matrix = sparse.csr_array((dynamics["data"], dynamics["indices"], dynamics["indptr"]), shape=shape)
+        self.mdp_ = MDP(matrix, float(info["discount"]), dynamics["valid"].astype(bool))
+        self.valid_actions_ = data.get("valid_actions")
+        self.start_states_ = data["start_states"]
+        self.agreement_, self.n_equal_starts_ = info["agreement"], int(info["n_equal_starts"])
+        self.converged_, self.n_iterations_ = bool(info["converged"]), int(info["n_iterations"])
+        self.starts_, self.history_ = info["starts"], info["history_rows"]
+        start = self._new_start(0, self._like_training_data())
+        start.restore({name: value for name, value in tensors.items() if name.startswith(("switching.", "rewards."))})
+        self.switching_, self.rewards_model_ = start.switching, start.rewards
+
+    def _like_training_data(self) -> Demonstrations:
+        """One step with the sizes of the training data: all that `_build` looks at."""
+        action = 0 if self.valid_actions_ is None else int(np.argmax(self.valid_actions_[0]))
+        observations = np.zeros((1, self.n_observations_), np.float32) if self.n_observations_ else None
+        return Demonstrations(
+            np.zeros(1, np.int64),
+            np.array([action]),
+            np.array([0, 1]),
+            self.n_states_,
+            self.n_actions_,
+            observations=observations,
+            valid_actions=self.valid_actions_,
+        )
+
+
+def _floor(policies: FloatArray, mdp: MDP) -> float:
+    """The authors' 1e-6 where a valid action has probability zero, else nothing."""
+    return 1e-6 if (policies[:, mdp.valid_actions] <= 0).any() else 0.0
+
+
+def resolve_device(name: str) -> torch.device:
+    """Turn "auto" into a CUDA device where there is one, else the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda") and not name.startswith("cuda:"):
+        raise InputError(f"Unknown device {name!r}; choose auto, cpu or cuda.")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError("There is no CUDA device on this machine; use --device cpu or auto.")
+    return torch.device(name)

@@ -1,0 +1,138 @@
+"""IAVI (Kalweit et al. 2020): the rewards behind policies, exactly, by one linear solve.
+
+With ℓ = log π and P̄ the average of P(·|s,a) over the valid actions of s: V = (I − γP̄)⁻¹ b, b = max_a ℓ − mean_a ℓ,
+Q = ℓ + V − max_a ℓ, r = Q − γPV (hard); the soft variant replaces max_a by log-sum-exp, which is 0. Use it after a
+fit, to display what each intention wants: softmax(Q) = π exactly, so P and γ shape the rewards and never the
+likelihood or the segmentation.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP, Array, factorize
+
+Variant = Literal["hard", "soft"]
+
+
+class InverseSolution(NamedTuple):
+    """Rewards, action values and values of K intentions (or of whatever leading axes the policies had)."""
+
+    rewards: Array
+    """r = Q − γPV, (…, S, A). Averages to 0 over the valid actions of each state; 0 for invalid actions."""
+    q: Array
+    """Q = ℓ + V − max_a ℓ (hard) or ℓ + V (soft), (…, S, A). −inf for invalid actions."""
+    values: Array
+    """V = (I − γP̄)⁻¹ b, (…, S)."""
+    unvisited: npt.NDArray[np.bool_] | None = None
+    """Where r = γ(P̄ − P_a)V echoes other states instead of behaviour, (…, S); None where no visits were given."""
+
+
+class IAVI:
+    """Exact inverse action-value iteration; I − γP̄ is factored once, at construction.
+
+    Parameters
+    ----------
+    mdp : MDP
+        Transitions, discount and valid actions; averages run over the valid actions only.
+    variant : {"hard", "soft"}
+        Bellman equation that Q satisfies: V = max_a Q (the authors) or V = log Σ_a exp Q.
+    method : {"auto", "dense", "sparse"}
+        Factorization; see `prism_irl.mdp.factorize`.
+    """
+
+    def __init__(
+        self, mdp: MDP, variant: Variant = "hard", method: Literal["auto", "dense", "sparse"] = "auto"
+    ) -> None:
+        if variant not in ("hard", "soft"):
+            raise InputError(f"The IAVI variant is {variant!r}; choose 'hard' or 'soft'.")
+        self.mdp = mdp
+        self.variant = variant
+        self._solve = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * mdp.mean_transitions(), method)
+
+    def solve(self, log_policy: npt.ArrayLike, floor: float = 0.0) -> InverseSolution:
+        """Solve for all policies together, in float64.
+
+        Parameters
+        ----------
+        log_policy : array, shape (…, S, A)
+            log π(a|s), of K intentions say. Entries of invalid actions are ignored, the rest is renormalised.
+        floor : float
+            Added to every probability before the logarithm; the authors' constant is 1e-6. With 0, a valid action of
+            probability 0 is an error, because its reward would be −inf; the floor then sets the scale of rewards, so
+            smoothed policies are better.
+        """
+        valid = self.mdp.valid_actions
+        log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)
+        top = log_p.max(axis=-1) if self.variant == "hard" else np.zeros(log_p.shape[:-1])
+        b = top - np.where(valid, log_p, 0.0).sum(axis=-1) / valid.sum(axis=-1)
+        values = self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)
+        q = log_p + (values - top)[..., None]
+        rewards = np.where(valid, q - self.mdp.discount * self.mdp.expected_values(values), 0.0)
+        return InverseSolution(rewards, q, values)
+
+    def _normalised(self, log_p: Array, floor: float) -> Array:
+        valid = self.mdp.valid_actions
+        if log_p.shape[-2:] != valid.shape:
+            raise InputError(f"The log-policy has shape {log_p.shape}; it must end in (S, A) = {valid.shape}.")
+        if not 0 <= floor < 1:
+            raise InputError(f"The floor is {floor}; give a probability of at least 0 and below 1, such as 1e-6.")
+        log_p = np.where(valid, log_p, -np.inf)
+        # Rounding, or a floor that the caller has added already, may lift log 1 a little above 0.
+        wrong = np.argwhere(np.isnan(log_p) | (log_p > 1e-5))
+        if len(wrong):
+            *_, s, a = wrong[0]
+            raise InputError(
+                f"The log-probability of action {a} in state {s} is {log_p[tuple(wrong[0])]:.6g}; give logarithms of "
+                "probabilities, which are at most 0 (solve_iavi takes probabilities)."
+            )
+        if floor:
+            log_p = np.where(valid, np.logaddexp(log_p, np.log(floor)), -np.inf)
+        wrong = np.argwhere(valid & (log_p == -np.inf))
+        if len(wrong):
+            *_, s, a = wrong[0]
+            raise InputError(
+                f"The valid action {a} in state {s} has probability 0 and would need a reward of −inf; smooth the "
+                "policy, pass floor=1e-6, or mark the action as invalid."
+            )
+        top = log_p.max(axis=-1, keepdims=True)
+        normalised: Array = log_p - top - np.log(np.exp(log_p - top).sum(axis=-1, keepdims=True))
+        return normalised
+
+
+def solve_iavi(
+    mdp: MDP,
+    policies: npt.ArrayLike,
+    visits: npt.ArrayLike | None = None,
+    variant: Variant = "hard",
+    floor: float = 0.0,
+) -> InverseSolution:
+    """Rewards of policies π(a|s) (…, S, A) in one call; see `IAVI.solve` for `floor`.
+
+    With the weighted counts (…, S, A) of `visits`, the solution's `unvisited` flags the states to grey out.
+    """
+    p = np.asarray(policies, dtype=np.float64)
+    if not (p >= 0).all():
+        s, a = np.argwhere(~(p >= 0))[0, -2:]
+        raise InputError(
+            f"The probability of action {a} in state {s} is negative or missing; give numbers from 0 to 1."
+        )
+    with np.errstate(divide="ignore"):  # log 0 = −inf is dealt with by the floor, or rejected with its place
+        solution = IAVI(mdp, variant).solve(np.log(p), floor)
+    return solution if visits is None else solution._replace(unvisited=unvisited_states(visits))
+
+
+def unvisited_states(visits: npt.ArrayLike, minimum: float = 0.01) -> npt.NDArray[np.bool_]:
+    """States that an intention has not visited, bool (…, S), from responsibility-weighted counts (…, S, A).
+
+    There the policy is a default, not behaviour, and the reward γ(P̄ − P_a)V is an echo of other states' values:
+    figures grey it out. Responsibilities are hardly ever exactly 0, hence a `minimum` of expected visits.
+    """
+    counts = np.asarray(visits, dtype=np.float64)
+    unvisited: npt.NDArray[np.bool_] = counts.sum(axis=-1) < minimum
+    return unvisited

@@ -1,0 +1,125 @@
+"""Weighted-count policies: the closed-form M-step of tabular rewards, with back-off over short histories.
+
+By the identity softmax(Q) = π the IAVI reward of an intention is a function of its policy, so EM needs only
+π_k(a | c) ∝ Σ_t w_tk 1[c_t = c, a_t = a]; rewards are solved afterwards (`rewards.iavi`). A context of length l
+shrinks towards its parent, π_l(a|c) = (n_c(a) + m π_{l-1}(a|c')) / (n_c + m), and the policy of length 1 towards
+the policy that all intentions share.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.batching import Prepared
+from prism_irl.contexts import Contexts
+from prism_irl.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class TabularPolicies:
+    """Policies of K intentions as a table over contexts.
+
+    Parameters
+    ----------
+    n_intentions, n_actions : int
+    contexts : Contexts
+        Rows of the table; with history 1 they are the states.
+    valid_actions : (S, A) bool, optional
+        An invalid action has probability zero.
+    smoothing : float
+        Pseudo-count of every valid action in every state.
+    backoff : float
+        Strength m of the shrinkage towards shorter histories; used when contexts are longer than 1.
+    """
+
+    def __init__(
+        self,
+        n_intentions: int,
+        n_actions: int,
+        contexts: Contexts,
+        valid_actions: npt.NDArray[np.bool_] | None = None,
+        *,
+        smoothing: float = 0.01,
+        backoff: float = 5.0,
+    ) -> None:
+        if smoothing < 0 or backoff < 0:
+            raise InputError("The smoothing and the back-off strength must not be negative.")
+        self.n_intentions, self.n_actions, self.contexts = n_intentions, n_actions, contexts
+        self.smoothing, self.backoff = smoothing, backoff
+        states = contexts.current_state
+        valid = np.ones((len(states), n_actions), bool) if valid_actions is None else valid_actions[states]
+        self.valid: npt.NDArray[np.bool_] = valid
+        self.policies: FloatArray = np.broadcast_to(self.uniform, (n_intentions, *valid.shape)).copy()
+        self.counts: FloatArray = np.zeros_like(self.policies)
+
+    @property
+    def uniform(self) -> FloatArray:
+        """Uniform over the valid actions of each context, (C, A)."""
+        uniform: FloatArray = self.valid / self.valid.sum(-1, keepdims=True)
+        return uniform
+
+    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
+        """Weighted counts, then back-off from short to long contexts."""
+        C, A = self.valid.shape
+        counts: FloatArray = np.empty((self.n_intentions, C, A))
+        for k, weights in enumerate(responsibilities.T):
+            counts[k] = np.bincount(data.pairs, weights=weights, minlength=(C + 1) * A)[: C * A].reshape(C, A)
+        starts, parents = self.contexts.starts, self.contexts.parents
+        for level in range(len(parents), 0, -1):  # a step counts for every suffix of its context
+            rows = slice(starts[level], starts[level + 1])
+            for k in range(self.n_intentions):
+                for action in range(A):
+                    counts[k, : starts[level], action] += np.bincount(
+                        parents[level - 1], weights=counts[k, rows, action], minlength=starts[level]
+                    )
+        self.counts = counts
+        self.policies = self._shrink(counts)
+
+    def _shrink(self, counts: FloatArray) -> FloatArray:
+        starts, parents = self.contexts.starts, self.contexts.parents
+        policies = np.empty_like(counts)
+        states = slice(0, starts[1])
+        prior = self.smoothing * self.valid[states]
+        if parents:  # memory is only worth its parameters when every level may borrow from the one below
+            shared = _normalise(counts[:, states].sum(0) + prior, self.uniform[states])
+            policies[:, states] = _normalise(counts[:, states] + prior + self.backoff * shared, self.uniform[states])
+        else:
+            policies[:, states] = _normalise(counts[:, states] + prior, self.uniform[states])
+        for level, parent in enumerate(parents, start=1):
+            rows = slice(starts[level], starts[level + 1])
+            policies[:, rows] = _normalise(counts[:, rows] + self.backoff * policies[:, parent], self.uniform[rows])
+        return policies
+
+    def log_prior(self) -> float:
+        """Σ smoothing · log π: what the pseudo-counts add to the objective (history 1 only)."""
+        if self.smoothing == 0 or self.contexts.parents:
+            return 0.0
+        return float(self.smoothing * np.log(self.policies[:, self.valid]).sum())
+
+    def log_likelihood(self, data: Prepared) -> FloatArray:
+        """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
+        flat = self.policies.reshape(self.n_intentions, -1)
+        padded = np.concatenate([flat, np.full((self.n_intentions, self.n_actions), 1.0 / self.n_actions)], axis=1)
+        with np.errstate(divide="ignore"):
+            return np.ascontiguousarray(np.log(padded)[:, data.pairs].T)
+
+    def policies_at(self, rows: npt.NDArray[np.int64]) -> FloatArray:
+        """π_k(a | c) at context rows, (n, K, A)."""
+        unknown = np.full((self.n_intentions, 1, self.n_actions), 1.0 / self.n_actions)
+        return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
+
+    def state(self) -> dict[str, FloatArray]:
+        """Return the table and its counts."""
+        return {"policies": self.policies, "counts": self.counts}
+
+    def load_state(self, state: dict[str, FloatArray]) -> None:
+        """Set the table and its counts."""
+        self.policies, self.counts = state["policies"], state["counts"]
+
+
+def _normalise(counts: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """Rows of counts as probabilities; rows without any count take ``otherwise``."""
+    total = counts.sum(-1, keepdims=True)
+    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), otherwise)

@@ -1,0 +1,99 @@
+"""Model files and checkpoints: safetensors with a JSON header, written atomically; nothing is ever unpickled.
+
+A file is written beside its target and renamed, so that a kill at any moment leaves the old file or the new one. A
+truncated or foreign file is an `InputError`, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from prism_irl.errors import InputError
+
+FORMAT = "prism-irl"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically; NaN becomes null, because NaN is not JSON."""
+    write_text(path, json.dumps(_plain(value), indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON; a missing or broken file is an `InputError`."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"There is no {path.name} in {path.parent}; is that the folder of a fitted model?") from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} is not readable as JSON ({error}); restore it or fit again.") from None
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]], header: Mapping[str, Any]) -> None:
+    """Write tensors and a JSON header atomically."""
+    flat = {name: torch.as_tensor(value).detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    temporary = path.with_name(path.name + ".tmp")
+    save_file(flat, temporary, {"format": FORMAT, "header": json.dumps(_plain(dict(header)))})
+    os.replace(temporary, path)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `save_tensors` wrote."""
+    if not path.is_file():
+        raise InputError(f"There is no model file {path}; is that the folder of a fitted model?")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise InputError(f"{path} was not written by prism; give the folder of a model that prism fitted.")
+            # A copy, because safetensors maps the file and a checkpoint is replaced while it is in use.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        return tensors, json.loads(metadata["header"])
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is truncated or not a model file ({error}); restore it or fit again.") from None
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the tensors of one part of a model under a common prefix."""
+    return {f"{prefix}.{name}": value for name, value in tensors.items()}
+
+
+def part(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Undo `prefixed`."""
+    start = prefix + "."
+    return {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}
+
+
+def _plain(value: Any) -> Any:
+    """JSON types only."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if isinstance(value, Path):
+        return str(value)
+    return value

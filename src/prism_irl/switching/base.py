@@ -1,0 +1,133 @@
+"""The protocol of a switching model: a prior over intentions given the history, and how to improve it.
+
+A switching model answers *when*: it turns the history into P(z_t=k | …), combines it with the emissions
+π_k(a_t | s_t) that a reward model supplies (Eq. posterior), and updates itself from the responsibilities. It never
+knows what an emission is made of.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from prism_irl.batching import Batch, Prepared, scatter
+
+PolicyOf = Callable[[Batch], Tensor]
+"""Policies of all intentions at the steps of a batch, (B, T, K, A), float64."""
+
+
+class Posterior(NamedTuple):
+    """Beliefs about the intention of every step, flat and aligned with the demonstrations, float64.
+
+    ``responsibilities`` (n, K): P(z_t=k | everything), Eq. (posterior) for a gate, smoothed for a chain.
+    ``predicted`` (n, K): the prior that the model puts on z_t before it weighs a_t by the policies.
+    ``filtered`` (n, K): P(z_t=k | s_≤t, a_≤t).
+    ``log_likelihood`` (n,): log Σ_k predicted_k π_k(a_t|s_t). A likelihood when the prior has not seen a_t;
+    the paper's score when it has (`observe="current"`).
+    ``transitions`` (K, K): expected number of steps from j to k; chains only.
+    """
+
+    responsibilities: npt.NDArray[np.float64]
+    predicted: npt.NDArray[np.float64]
+    filtered: npt.NDArray[np.float64]
+    log_likelihood: npt.NDArray[np.float64]
+    transitions: npt.NDArray[np.float64] | None = None
+
+
+class BatchPosterior(NamedTuple):
+    """`Posterior` of one padded batch: (B, T, K), (B, T) and (K, K) tensors."""
+
+    responsibilities: Tensor
+    predicted: Tensor
+    filtered: Tensor
+    log_likelihood: Tensor
+    transitions: Tensor | None = None
+
+
+class Switching(nn.Module, ABC):
+    """Base class; parameters and tables are module state, so that saving and devices come for free.
+
+    Attributes
+    ----------
+    n_intentions : int
+    exact : bool
+        The M-step is closed-form, so that the likelihood can never fall.
+    normalised : bool
+        Σ_a of the emitted scores is one; false only for a gate that reads the current action.
+    """
+
+    n_intentions: int
+    exact: bool = False
+    normalised: bool = True
+
+    @abstractmethod
+    def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
+        """E-step of one batch."""
+
+    @abstractmethod
+    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+        """Improve the parameters given the posterior of the E-step; ``seed`` fixes the order of minibatches."""
+
+    @abstractmethod
+    def stream(self, n_trajectories: int = 1) -> Stream:
+        """Return a `Stream` at the beginning of trajectories."""
+
+    @torch.no_grad()
+    def expectation(self, data: Prepared, log_emission: Tensor) -> Posterior:
+        """E-step over all demonstrations; ``log_emission`` (n, K)."""
+        n, K = log_emission.shape
+        flat = [torch.zeros(n, K, dtype=torch.float64) for _ in range(3)] + [torch.zeros(n, dtype=torch.float64)]
+        transitions = None
+        for batch in data.batches:
+            posterior = self.expectation_of(batch, data.gather(batch, log_emission))
+            for out, values in zip(flat, posterior[:4], strict=True):
+                scatter(batch, values, out)
+            if posterior.transitions is not None:
+                transitions = posterior.transitions + (0.0 if transitions is None else transitions)
+        responsibilities, predicted, filtered, likelihood = (out.numpy() for out in flat)
+        pairs = None if transitions is None else transitions.cpu().numpy()
+        return Posterior(responsibilities, predicted, filtered, likelihood, pairs)
+
+    @torch.no_grad()
+    def action_proba(self, data: Prepared, log_emission: Tensor, policy_of: PolicyOf) -> npt.NDArray[np.float64]:
+        """Predictive distribution p(a | s_≤t, a_<t) of every step, (n, A)."""
+        flat: Tensor | None = None
+        for batch in data.batches:
+            proba = self.action_proba_of(batch, data.gather(batch, log_emission), policy_of(batch))
+            if flat is None:
+                flat = torch.zeros(data.demos.n_steps, proba.shape[-1], dtype=torch.float64)
+            scatter(batch, proba, flat)
+        assert flat is not None
+        return flat.numpy()
+
+    def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:
+        """Predictive distribution of one batch, (B, T, A); a prior that has not seen a_t mixes the policies."""
+        return torch.einsum("btk,btka->bta", self.expectation_of(batch, log_emission).predicted, policy)
+
+    def training_state(self) -> dict[str, Tensor]:
+        """Return whatever `maximise` carries from one iteration to the next besides the parameters."""
+        return {}
+
+    def load_training_state(self, state: dict[str, Tensor]) -> None:
+        """Undo `training_state`, for resuming."""
+
+
+class Stream(ABC):
+    """A switching model walking along B trajectories, one step at a time: first `joint`, then `update`."""
+
+    @abstractmethod
+    def joint(self, states: Tensor, policies: Tensor, observations: Tensor | None = None) -> Tensor:
+        """p(z_t, a_t | s_≤t, a_<t), (B, K, A), from states (B,) and the policies there (B, K, A)."""
+
+    @abstractmethod
+    def update(self, actions: Tensor, evidence: Tensor) -> Tensor:
+        """Take the actions (B,) and log-evidence (B, K) on z_t; return P(z_t | all so far), (B, K).
+
+        The evidence is log π_k(a_t | s_t) when filtering, and the log indicator of the intention when sampling.
+        """

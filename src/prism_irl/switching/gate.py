@@ -1,0 +1,133 @@
+"""The independent gate (the paper's PRISM): P(z_t=k | history) = f_θ(φ_t)_k, independent across steps.
+
+E-step, Eq. (posterior): w_tk ∝ f_θ(φ_t)_k π_k(a_t | s_t), O(nK). M-step: Adam on Eq. (loss), the responsibility-
+weighted cross-entropy plus λ_l1 and λ_kl smoothness terms over consecutive steps of one trajectory. Choose it to
+reproduce the paper; with `observe="current"` its score is not a likelihood (the gate has seen the action).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prism_irl.batching import Batch, Prepared
+from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
+from prism_irl.switching.networks import HistoryNetwork
+from prism_irl.switching.optimiser import Optimiser
+
+
+def gate_loss(log_gate: Tensor, weights: Tensor, mask: Tensor, l1: float, kl: float) -> Tensor:
+    """Eq. (loss): the mean over trajectories of L_NLL + λ_l1 L_l1 + λ_kl L_kl.
+
+    Parameters
+    ----------
+    log_gate : (B, T, K), log f_θ(φ_t)
+    weights : (B, T, K), responsibilities w
+    mask : (B, T), true at real steps: no term reaches across the end of a trajectory
+    """
+    real = mask.unsqueeze(-1)
+    loss = -(weights * log_gate * real).sum()
+    pairs = (mask[:, 1:] & mask[:, :-1]).unsqueeze(-1)
+    if l1:
+        gate = log_gate.exp()
+        loss = loss + l1 * (weights[:, 1:] * (gate[:, 1:] - gate[:, :-1]).abs() * pairs).sum()
+    if kl:
+        before, after = log_gate[:, :-1], log_gate[:, 1:]
+        loss = loss + kl * (before.exp() * (before - after) * pairs).sum()
+    return loss / len(mask)
+
+
+class Gate(Switching):
+    """Independent gate over any history network.
+
+    Parameters
+    ----------
+    network : HistoryNetwork with K outputs
+    l1, kl : penalties λ_l1, λ_kl of Eq. (loss)
+    optimiser : learning rate, minibatch size and epochs of the M-step
+    """
+
+    def __init__(self, network: HistoryNetwork, n_intentions: int, *, l1: float, kl: float, optimiser: Optimiser):
+        super().__init__()
+        self.n_intentions, self.l1, self.kl = n_intentions, l1, kl
+        self.network, self.optimiser = network, optimiser.bind(network)
+        self.observe: Literal["past", "current"] = network.observe
+        self.normalised = network.observe == "past"
+
+    def log_gate(self, batch: Batch) -> Tensor:
+        """Log f_θ(φ_t), (B, T, K)."""
+        return torch.log_softmax(self.network(batch), dim=-1)
+
+    def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
+        """Eq. (posterior)."""
+        prior = torch.log_softmax(self.network(batch).double(), dim=-1)
+        joint = prior + log_emission
+        likelihood = torch.logsumexp(joint, dim=-1)
+        posterior = (joint - likelihood.unsqueeze(-1)).exp()
+        return BatchPosterior(posterior, prior.exp(), posterior, likelihood)
+
+    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+        """Epochs of Adam on Eq. (loss), with the responsibilities of the E-step held fixed."""
+        weights = torch.from_numpy(posterior.responsibilities).float()
+        generator = np.random.default_rng(seed)
+        for _ in range(self.optimiser.epochs):
+            for batch in data.shuffled(self.optimiser.batch_size, generator):
+                w = data.gather(batch, weights)
+                self.optimiser.step(gate_loss(self.log_gate(batch), w, batch.mask, self.l1, self.kl))
+
+    def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:
+        """Mix the policies; a gate that reads the action is evaluated for every candidate and normalised."""
+        if self.observe == "past":
+            return super().action_proba_of(batch, log_emission, policy)
+        gates = torch.softmax(self.network.for_each_action(batch).double(), dim=-1)
+        scores = torch.einsum("btak,btka->bta", gates, policy)
+        return scores / scores.sum(-1, keepdim=True)
+
+    def training_state(self) -> dict[str, Tensor]:
+        """Adam's moments."""
+        return self.optimiser.state()
+
+    def load_training_state(self, state: dict[str, Tensor]) -> None:
+        """Restore Adam's moments."""
+        self.optimiser.load(state)
+
+    def stream(self, n_trajectories: int = 1) -> Stream:
+        """Streaming Eq. (posterior)."""
+        return GateStream(self, n_trajectories)
+
+
+class GateStream(Stream):
+    """Eq. (posterior), one step at a time."""
+
+    def __init__(self, gate: Gate, n_trajectories: int) -> None:
+        self.gate, self.network = gate, gate.network
+        self.carry = self.network.initial(n_trajectories)
+        self.previous = torch.full((n_trajectories,), self.network.n_actions, device=self.network.device)
+
+    @torch.no_grad()
+    def joint(self, states: Tensor, policies: Tensor, observations: Tensor | None = None) -> Tensor:
+        """f_θ(φ_t)_k π_k(a | s_t), normalised over both."""
+        A = self.network.n_actions
+        if self.gate.observe == "past":
+            logits, self.carry = self.network.step(states, self.previous, observations, self.carry)
+            self.gates = torch.log_softmax(logits.double(), dim=-1).unsqueeze(-1).expand(-1, -1, A)
+        else:
+            self.states, self.observations = states, observations
+            every = [
+                self.network.step(states, torch.full_like(states, a), observations, self.carry)[0] for a in range(A)
+            ]
+            self.gates = torch.log_softmax(torch.stack(every, dim=-1).double(), dim=1)
+        joint = self.gates.exp() * policies
+        return joint / joint.sum((1, 2), keepdim=True)
+
+    @torch.no_grad()
+    def update(self, actions: Tensor, evidence: Tensor) -> Tensor:
+        """Eq. (posterior)."""
+        if self.gate.observe == "current":
+            _, self.carry = self.network.step(self.states, actions, self.observations, self.carry)
+        self.previous = actions
+        index = actions.view(-1, 1, 1).expand(-1, self.gates.shape[1], 1)
+        return torch.softmax(self.gates.gather(2, index).squeeze(2) + evidence, dim=-1)

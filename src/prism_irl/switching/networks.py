@@ -1,0 +1,288 @@
+"""Networks that summarise the past: RNN, LSTM, GRU and a causal Transformer over (state, action) tokens.
+
+Each reads x_t = E_s(s_t) + E_a(a) (+ W o_t for observation vectors) and returns h_t, which depends on x_1..x_t only.
+Besides the whole-sequence `forward` there is `step`, which carries a hidden state through a stream, and
+`alternatives`, which answers "what would h_t be had x_t been different?" from the same carried state: a gate that
+reads the current action needs it to be normalised over actions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from prism_irl.batching import Batch
+from prism_irl.errors import InputError
+
+NetworkName = Literal["rnn", "lstm", "gru", "transformer"]
+Carry = tuple[Tensor, ...]
+
+
+class Tokens(nn.Module):
+    """Embedding of one step: x_t = E_s(s_t) + E_a(a) + W o_t, (B, T, d).
+
+    With ``interaction`` it adds U(s_{t-1}) ⊙ V(a_{t-1}): what the last action met where it was taken (a blocked
+    move, a collected reward) is a property of the pair, and a small tanh network learns it slowly from the sum. The
+    action table has one row more than there are actions, for "no action yet"; the state table has one row more
+    than there are states, kept at zero, for states that the fit never saw.
+    """
+
+    def __init__(
+        self, n_states: int, n_actions: int, n_observations: int, width: int, scale: float, interaction: bool = False
+    ) -> None:
+        super().__init__()
+        self.states = nn.Embedding(n_states + 1, width, padding_idx=n_states)
+        self.actions = nn.Embedding(n_actions + 1, width)
+        self.observations = nn.Linear(n_observations, width, bias=False) if n_observations else None
+        with torch.no_grad():
+            self.states.weight[:n_states].normal_(0.0, scale)
+            self.actions.weight.normal_(0.0, scale)
+        self.state_before = nn.Embedding(n_states + 1, width) if interaction else None
+        self.action_before = nn.Embedding(n_actions + 1, width) if interaction else None
+        if self.state_before is not None:
+            nn.init.normal_(self.state_before.weight, 0.0, 0.3 * scale)
+
+    def forward(
+        self, states: Tensor, actions: Tensor, observations: Tensor | None, previous_states: Tensor | None = None
+    ) -> Tensor:
+        """Embed states and actions of equal shape (…), and observation vectors (…, m) where there are any.
+
+        ``previous_states`` (…) is read by the interaction only.
+        """
+        x: Tensor = self.states(states) + self.actions(actions)
+        if self.state_before is not None and self.action_before is not None:
+            x = x + self.state_before(previous_states) * self.action_before(actions)
+        if self.observations is not None:
+            if observations is None:
+                raise InputError("The model was fitted with observation vectors; the new data has none.")
+            x = x + self.observations(observations)
+        return x
+
+
+class Recurrent(nn.Module):
+    """One layer of a vanilla (tanh) RNN, an LSTM or a GRU."""
+
+    def __init__(self, name: str, width: int, hidden: int) -> None:
+        super().__init__()
+        kinds: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+        self.core = kinds[name](width, hidden, batch_first=True)
+        self.n_carry = 2 if name == "lstm" else 1
+        self.hidden = hidden
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, d) → (B, T, H)."""
+        h: Tensor = self.core(x)[0]
+        return h
+
+    def initial(self, batch: int, like: Tensor) -> Carry:
+        """Hidden state before the first step."""
+        return tuple(like.new_zeros(1, batch, self.hidden) for _ in range(self.n_carry))
+
+    def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """One step: x (B, d) → h (B, H), and the new hidden state."""
+        out, state = self.core(x.unsqueeze(1), carry if self.n_carry == 2 else carry[0])
+        return out.squeeze(1), state if self.n_carry == 2 else (state,)
+
+    def alternatives(self, x: Tensor, others: Tensor, mask: Tensor) -> Tensor:
+        """h_t had x_t been others[:, t, a]: x (B, T, d), others (B, T, A, d) → (B, T, A, H)."""
+        B, _, A, d = others.shape
+        carry, outputs = self.initial(B, x), []
+        for x_t, other_t in zip(x.unbind(1), others.unbind(1), strict=True):
+            repeated = tuple(c.repeat_interleave(A, dim=1) for c in carry)
+            outputs.append(self.step(other_t.reshape(B * A, d), repeated)[0].reshape(B, A, -1))
+            _, carry = self.step(x_t, carry)
+        return torch.stack(outputs, 1)
+
+
+class TransformerLayer(nn.Module):
+    """Pre-norm self-attention and feed-forward layer with an explicit causal mask.
+
+    Normalising before each sublayer keeps gradients alive from the first EM iterations on.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_attention, self.norm_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each (B, heads, T, d / heads)."""
+        q, k, v = self.qkv(self.norm_attention(x)).chunk(3, dim=-1)
+
+        def split(u: Tensor) -> Tensor:
+            heads: Tensor = u.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            return heads
+
+        return split(q), split(k), split(v)
+
+    def merge(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Residual connections around attention and feed-forward."""
+        x = x + self.out(attended.transpose(1, 2).flatten(-2))
+        result: Tensor = x + self.mlp(self.norm_mlp(x))
+        return result
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Causal pass over a sequence: (output, keys, values)."""
+        q, k, v = self.project(x)
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.merge(x, attended), k, v
+
+    def replaced(self, other: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Output at each step t when x_t is replaced by other_t while the past keeps its keys and values."""
+        q, k, v = self.project(other)
+        T = q.shape[-2]
+        scores = q @ keys.transpose(-1, -2)
+        scores = torch.where(torch.eye(T, dtype=torch.bool, device=q.device), (q * k).sum(-1, keepdim=True), scores)
+        future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(1)
+        weights = torch.softmax(scores.masked_fill(future, -math.inf) / math.sqrt(q.shape[-1]), dim=-1)
+        own = weights.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+        return self.merge(other, weights @ values + own * (v - values))
+
+
+class Transformer(nn.Module):
+    """Causal Transformer encoder with sinusoidal positions; h_t attends to x_1..x_t and to nothing later."""
+
+    def __init__(self, width: int, heads: int = 4, layers: int = 1) -> None:
+        super().__init__()
+        if width % (2 * heads):
+            raise InputError(f"The Transformer's width {width} must be a multiple of {2 * heads}; change `embedding`.")
+        self.layers = nn.ModuleList(TransformerLayer(width, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.hidden = width
+
+    def positions(self, first: int, last: int, like: Tensor) -> Tensor:
+        """Sinusoidal code of positions first..last-1, (last - first, d)."""
+        t = torch.arange(first, last, device=like.device, dtype=torch.float32).unsqueeze(1)
+        half = torch.arange(0, self.hidden, 2, device=like.device, dtype=torch.float32)
+        angle = t * torch.exp(-math.log(10000.0) * half / self.hidden)
+        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).to(like.dtype)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, d) → (B, T, d)."""
+        x = x + self.positions(0, x.shape[1], x)
+        for layer in self.layers:
+            x, _, _ = layer(x)
+        out: Tensor = self.norm(x)
+        return out
+
+    def initial(self, batch: int, like: Tensor) -> Carry:
+        """No keys and no values yet."""
+        layer = self.layers[0]
+        heads = layer.heads if isinstance(layer, TransformerLayer) else 1
+        empty = like.new_zeros(batch, heads, 0, self.hidden // heads)
+        return (empty, empty) * len(self.layers)
+
+    def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """One step with cached keys and values: x (B, d) → h (B, d)."""
+        t = carry[0].shape[-2]
+        x = x.unsqueeze(1) + self.positions(t, t + 1, x)
+        cache: list[Tensor] = []
+        for i, layer in enumerate(self.layers):
+            assert isinstance(layer, TransformerLayer)
+            q, k, v = layer.project(x)
+            k, v = torch.cat([carry[2 * i], k], -2), torch.cat([carry[2 * i + 1], v], -2)
+            x = layer.merge(x, nn.functional.scaled_dot_product_attention(q, k, v))
+            cache += [k, v]
+        return self.norm(x).squeeze(1), tuple(cache)
+
+    def alternatives(self, x: Tensor, others: Tensor, mask: Tensor) -> Tensor:
+        """h_t had x_t been others[:, t, a]: (B, T, A, d); one action at a time keeps memory at (B, heads, T, T)."""
+        position = self.positions(0, x.shape[1], x)
+        x = x + position
+        replaced = [other + position for other in others.unbind(2)]
+        for layer in self.layers:
+            assert isinstance(layer, TransformerLayer)
+            x, keys, values = layer(x)
+            replaced = [layer.replaced(other, keys, values) for other in replaced]
+        return torch.stack([self.norm(other) for other in replaced], dim=2)
+
+
+class HistoryNetwork(nn.Module):
+    """Tokens, a sequence core and a linear head: the part that all learned switching models share.
+
+    Parameters
+    ----------
+    interaction : bool
+        Also read the pair (s_{t-1}, a_{t-1}); for networks that observe the past.
+    observe : "past" or "current"
+        φ_t = (s_t, a_{t-1}), or the paper's φ_t = (s_t, a_t), which sees the action that it is scored on.
+    n_outputs : int
+        K logits for a gate, K² for a kernel.
+    """
+
+    def __init__(
+        self,
+        name: NetworkName,
+        *,
+        n_states: int,
+        n_actions: int,
+        n_observations: int,
+        n_outputs: int,
+        embedding: int,
+        hidden: int,
+        observe: Literal["past", "current"],
+        token_scale: float = 1.0,
+        head_scale: float = 1.0,
+        interaction: bool = False,
+    ) -> None:
+        super().__init__()
+        self.n_states, self.n_actions, self.observe = n_states, n_actions, observe
+        self.interaction = interaction
+        self.tokens = Tokens(n_states, n_actions, n_observations, embedding, token_scale, interaction)
+        self.core = Transformer(embedding) if name == "transformer" else Recurrent(name, embedding, hidden)
+        self.head = nn.Linear(self.core.hidden, n_outputs)
+        with torch.no_grad():
+            self.head.weight.mul_(head_scale)
+            self.head.bias.zero_()
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Inputs x (B, T, d) of a batch."""
+        seen = batch.previous if self.observe == "past" else batch.actions
+        before = None
+        if self.interaction:
+            nothing = torch.full_like(batch.states[:, :1], self.n_states)
+            before = torch.cat([nothing, batch.states[:, :-1]], dim=1)
+        x: Tensor = self.tokens(batch.states, seen, batch.observations, before)
+        return x
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Outputs (B, T, n_outputs) along the sequences that happened."""
+        out: Tensor = self.head(self.core(self.embed(batch), batch.mask))
+        return out
+
+    def for_each_action(self, batch: Batch) -> Tensor:
+        """Outputs (B, T, A, n_outputs) had the current action been a, from the same past; for observe="current"."""
+        every = torch.arange(self.n_actions, device=batch.states.device).expand(*batch.states.shape, -1)
+        observations = (
+            None if batch.observations is None else batch.observations.unsqueeze(2).expand(-1, -1, self.n_actions, -1)
+        )
+        others = self.tokens(batch.states.unsqueeze(-1).expand_as(every), every, observations)
+        out: Tensor = self.head(self.core.alternatives(self.embed(batch), others, batch.mask))
+        return out
+
+    def initial(self, batch: int = 1) -> Carry:
+        """Carried state before the first step."""
+        return self.core.initial(batch, self.head.weight)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return self.head.weight.device
+
+    def step(
+        self,
+        states: Tensor,
+        actions: Tensor,
+        observations: Tensor | None,
+        carry: Carry,
+        previous_states: Tensor | None = None,
+    ) -> tuple[Tensor, Carry]:
+        """One step of a stream; all inputs (B,) or (B, m), ``previous_states`` None at the first step."""
+        before = torch.full_like(states, self.n_states) if previous_states is None else previous_states
+        h, carry = self.core.step(self.tokens(states, actions, observations, before), carry)
+        return self.head(h), carry

@@ -1,0 +1,339 @@
+"""The frustration gridworld: an expert that gives up after meeting barriers, and the exact posterior of its intention.
+
+A hidden counter c grows by one at every barrier encounter, and after every step the expert flips its intention with
+probability min(0.15 c, 0.9), which resets c: switching depends on history and not on the state. Use it wherever a
+method must be judged against true intentions; `FrustrationWorld.oracle` is the ceiling that no method can pass.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer]
+Cell = tuple[int, int]
+Array = TypeVar("Array", bound=NDArray[Any])
+
+ACTIONS = ("up", "down", "left", "right", "stay")
+INTENTIONS = ("goal", "abandon")
+# (dx, dy): y grows upwards, so that (0, 0) is the lower left corner of a map and (4, 4) the upper right one.
+_MOVES = np.array([(0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)])
+
+
+class Simulation(NamedTuple):
+    """What `FrustrationWorld.simulate` returns.
+
+    Attributes
+    ----------
+    demonstrations : Demonstrations
+        n_trajectories trajectories of `horizon` steps; the labels are the true intentions (0 goal, 1 abandon).
+    counters : (n,) int
+        The hidden counter before the action of each step, flat, aligned with the demonstrations.
+    """
+
+    demonstrations: Demonstrations
+    counters: NDArray[np.int64]
+
+
+class OraclePosterior(NamedTuple):
+    """The exact posterior of the intention under the generating process, flat, aligned with the demonstrations.
+
+    Attributes
+    ----------
+    predicted : (n, 2)
+        p(z_t | s_≤t, a_<t).
+    filtered : (n, 2)
+        p(z_t | s_≤t, a_≤t).
+    smoothed : (n, 2)
+        p(z_t | s_1..T, a_1..T).
+    action_proba : (n, 5)
+        p(a | s_≤t, a_<t) = Σ_k predicted_k π_k(a | s_t).
+    log_likelihood : (n,)
+        log action_proba at the action taken; its mean is the predictive log-likelihood.
+    """
+
+    predicted: Floats
+    filtered: Floats
+    smoothed: Floats
+    action_proba: Floats
+    log_likelihood: Floats
+
+
+@dataclass(frozen=True)
+class FrustrationWorld:
+    """A square grid with hidden barriers, two Boltzmann experts and a frustration counter.
+
+    State = size·y + x; actions are `ACTIONS` (up increases y). The reward is received **in** the target cell:
+    r(s, a) = 1[s = target] for every a, so that optimal values reach about 1 / (1 − discount). The experts plan on
+    the grid without the inner barriers (they do not know them) but with slip and outer wall.
+
+    Parameters
+    ----------
+    beta : float
+        Inverse temperature of the experts, π_k(a | s) ∝ exp(β Q_k(s, a)).
+    horizon : int
+        Steps of a simulated trajectory.
+    discount : float
+        Discount of the experts' planning.
+    success : float
+        Probability that the chosen action is executed; otherwise one of the five is drawn uniformly.
+    switch_rate, switch_max : float
+        Probability of a switch after a step that leaves the counter at c: min(switch_rate · c, switch_max).
+    size : int
+        Cells along each side.
+    barriers : tuple of (x, y)
+        Cells that cannot be entered.
+    goal, abandon : (x, y)
+        The target cells of intentions 0 and 1.
+    """
+
+    beta: float = 5.0
+    horizon: int = 50
+    discount: float = 0.9
+    success: float = 0.9
+    switch_rate: float = 0.15
+    switch_max: float = 0.9
+    size: int = 5
+    barriers: tuple[Cell, ...] = ((1, 3), (2, 2), (3, 1))
+    goal: Cell = (4, 4)
+    abandon: Cell = (0, 0)
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "size"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least 1.")
+        for name in ("success", "switch_max"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"{name} is {getattr(self, name)}; give a probability between 0 and 1.")
+        if not 0 <= self.discount < 1:
+            raise InputError(f"discount is {self.discount}; give a number from 0 to below 1.")
+        for name in ("beta", "switch_rate"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise InputError(f"{name} is {getattr(self, name)}; give a finite number that is not negative.")
+        for cell in (self.goal, self.abandon, *self.barriers):
+            if not all(0 <= coordinate < self.size for coordinate in cell):
+                raise InputError(f"cell {cell} lies outside the {self.size}×{self.size} grid; move it inside.")
+        for cell in (self.goal, self.abandon):
+            if cell in self.barriers:
+                raise InputError(f"cell {cell} is both a target and a barrier; move one of them.")
+
+    @property
+    def n_states(self) -> int:
+        """Number of cells, barriers included."""
+        return self.size**2
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return len(ACTIONS)
+
+    def state(self, cell: Cell) -> int:
+        """Return the state number of a cell (x, y)."""
+        return self.size * cell[1] + cell[0]
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """(S,) cells that can be entered: all but the barriers."""
+        free = np.ones(self.n_states, bool)
+        free[[self.state(cell) for cell in self.barriers]] = False
+        return _frozen(free)
+
+    @cached_property
+    def start(self) -> Floats:
+        """(S,) distribution of the first state: uniform over the free cells."""
+        return _frozen(self.free / self.free.sum())
+
+    @cached_property
+    def transitions(self) -> Floats:
+        """(S, A, S) dynamics with barriers, wall and slip; a barrier cell can be left, although it is never entered."""
+        return _frozen(self._slip(self._moves(self.barriers)[0]))
+
+    @cached_property
+    def blocked(self) -> NDArray[np.bool_]:
+        """(S, A) barrier encounters, judged on the chosen action: it runs into a barrier cell or the outer wall."""
+        return _frozen(self._moves(self.barriers)[1])
+
+    @cached_property
+    def rewards(self) -> Floats:
+        """(2, S, A) true rewards r_k(s, a) = 1[s = target of k]."""
+        rewards = np.zeros((2, self.n_states, self.n_actions))
+        rewards[0, self.state(self.goal)] = 1
+        rewards[1, self.state(self.abandon)] = 1
+        return _frozen(rewards)
+
+    @cached_property
+    def q(self) -> Floats:
+        """(2, S, A) optimal Q of each intention on the grid that the experts believe in (no inner barriers)."""
+        believed = self._slip(self._moves(())[0])
+        values, change = np.zeros((2, self.n_states)), np.inf
+        while change > 1e-12:
+            q = self.rewards + self.discount * np.einsum("sat,kt->ksa", believed, values)
+            change = np.abs(q.max(axis=2) - values).max()
+            values = q.max(axis=2)
+        return _frozen(q)
+
+    @cached_property
+    def policies(self) -> Floats:
+        """(2, S, A) the experts: π_k(a | s) ∝ exp(β Q_k(s, a)), 0 = goal, 1 = abandon."""
+        weights = np.exp(self.beta * (self.q - self.q.max(axis=2, keepdims=True)))
+        return _frozen(weights / weights.sum(axis=2, keepdims=True))
+
+    def switch_probability(self, counter: Integers) -> Floats:
+        """Return min(switch_rate · c, switch_max): how likely a switch is after a step that left the counter at c."""
+        probability: Floats = np.minimum(self.switch_rate * counter, self.switch_max)
+        return probability
+
+    def simulate(self, n_trajectories: int = 1024, seed: int | np.random.Generator = 0) -> Simulation:
+        """Draw trajectories that start with intention goal and counter 0 in a uniformly drawn free cell.
+
+        Parameters
+        ----------
+        n_trajectories : int
+            Number of trajectories, each of `horizon` steps.
+        seed : int or Generator
+            The same seed gives the same trajectories.
+        """
+        if n_trajectories < 1:
+            raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
+        rng = np.random.default_rng(seed)
+        policy_cdf, transition_cdf = _cdf(self.policies), _cdf(self.transitions)
+        states, actions, intentions, counters = np.zeros((4, n_trajectories, self.horizon), np.int64)
+
+        state = rng.choice(self.n_states, n_trajectories, p=self.start)
+        intention = np.zeros(n_trajectories, np.int64)
+        counter = np.zeros(n_trajectories, np.int64)
+        for t in range(self.horizon):
+            action = _draw(policy_cdf[intention, state], rng)
+            states[:, t], actions[:, t], intentions[:, t], counters[:, t] = state, action, intention, counter
+            counter = counter + self.blocked[state, action]
+            switch = rng.random(n_trajectories) < self.switch_probability(counter)
+            intention = np.where(switch, 1 - intention, intention)
+            counter = np.where(switch, 0, counter)
+            state = _draw(transition_cdf[state, action], rng)
+
+        demonstrations = Demonstrations.from_arrays(
+            states, actions, labels=intentions, n_states=self.n_states, n_actions=self.n_actions
+        )
+        return Simulation(demonstrations, counters.ravel())
+
+    def oracle(self, demos: Demonstrations) -> OraclePosterior:
+        """Compute the exact Bayes filter and smoother over the hidden state (intention, counter).
+
+        State transitions do not depend on the intention once the action is known, so they drop out: the evidence is
+        π_k(a_t | s_t), and encounters drive the counter. Every counter whose switch probability has reached
+        `switch_max` behaves alike until it is reset, so these values are one hidden state and nothing is lost.
+        """
+        s, a = np.asarray(demos.states, np.int64), np.asarray(demos.actions, np.int64)
+        lengths = np.diff(np.asarray(demos.offsets, np.int64))
+        _check_range(s, self.n_states, "state")
+        _check_range(a, self.n_actions, "action")
+        n, longest = len(lengths), int(lengths.max())
+        valid = np.arange(longest) < lengths[:, None]
+
+        # Padding emits with probability one, so that it adds no evidence and the backward pass carries ones through it.
+        kernels = self._hidden_kernels(longest)
+        per_intention = kernels.shape[1] // 2
+        emission = np.ones((n, longest, 2))
+        emission[valid] = self.policies[:, s, a].T
+        emission = np.repeat(emission, per_intention, axis=2)
+        encounter = np.zeros((n, longest, 1), bool)
+        encounter[valid, 0] = self.blocked[s, a]
+
+        predicted, filtered, backward = np.empty((3, *emission.shape))
+        evidence = np.empty((n, longest, 1))
+        belief = np.zeros((n, 2 * per_intention))
+        belief[:, 0] = 1.0
+        for t in range(longest):
+            predicted[:, t] = belief
+            joint = belief * emission[:, t]
+            evidence[:, t] = joint.sum(axis=1, keepdims=True)
+            if not (evidence[:, t] > 0).all():
+                i = int(np.argmin(evidence[:, t, 0]))
+                raise InputError(f"trajectory {i}, step {t}: neither expert can take this action; lower beta.")
+            filtered[:, t] = joint / evidence[:, t]
+            belief = np.where(encounter[:, t], filtered[:, t] @ kernels[1], filtered[:, t] @ kernels[0])
+        backward[:, -1] = 1.0
+        for t in range(longest - 2, -1, -1):
+            message = emission[:, t + 1] * backward[:, t + 1] / evidence[:, t + 1]
+            backward[:, t] = np.where(encounter[:, t], message @ kernels[1].T, message @ kernels[0].T)
+
+        def intentions(hidden: Floats) -> Floats:
+            """Sum out the counter and drop the padding: (N, T, H) to (n, 2)."""
+            marginal: Floats = hidden[valid].reshape(-1, 2, per_intention).sum(axis=2)
+            marginal /= marginal.sum(axis=1, keepdims=True)
+            return marginal
+
+        prior = intentions(predicted)
+        action_proba = np.einsum("nk,kna->na", prior, self.policies[:, s])
+        return OraclePosterior(
+            predicted=prior,
+            filtered=intentions(filtered),
+            smoothed=intentions(filtered * backward),
+            action_proba=action_proba,
+            log_likelihood=np.log(evidence[valid, 0]),
+        )
+
+    def _hidden_kernels(self, longest: int) -> Floats:
+        """(2, H, H) kernels of (intention, counter) without and with an encounter; H = 2·(cap + 1)."""
+        cap = min(ceil(self.switch_max / self.switch_rate), longest) if self.switch_rate > 0 else 0
+        kernels = np.zeros((2, 2, cap + 1, 2, cap + 1))
+        counter = np.arange(cap + 1)
+        for encounter in (0, 1):
+            moved = np.minimum(counter + encounter, cap)
+            switch = self.switch_probability(moved)
+            for k in (0, 1):
+                kernels[encounter, k, counter, k, moved] += 1 - switch
+                kernels[encounter, k, counter, 1 - k, 0] += switch
+        return kernels.reshape(2, 2 * (cap + 1), 2 * (cap + 1))
+
+    def _moves(self, barriers: Sequence[Cell]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """(S, A) where each executed action leads, and (S, A) whether it was blocked."""
+        cells = np.stack([np.arange(self.n_states) % self.size, np.arange(self.n_states) // self.size], axis=1)
+        target = cells[:, None] + _MOVES
+        blocked = ((target < 0) | (target >= self.size)).any(axis=2)
+        for barrier in barriers:
+            blocked |= (target == barrier).all(axis=2)
+        blocked[:, ACTIONS.index("stay")] = False
+        target = np.where(blocked[..., None], cells[:, None], target)
+        return target @ np.array([1, self.size]), blocked
+
+    def _slip(self, successor: NDArray[np.int64]) -> Floats:
+        """(S, A, S) the chosen action with probability `success`, else a uniformly drawn one."""
+        executed = np.eye(self.n_states)[successor]
+        mixed: Floats = self.success * executed + (1 - self.success) * executed.mean(axis=1, keepdims=True)
+        return mixed
+
+
+def _frozen(array: Array) -> Array:
+    """Make a cached array read-only: the world is shared."""
+    array.setflags(write=False)
+    return array
+
+
+def _cdf(probabilities: Floats) -> Floats:
+    """Cumulative sums that end at exactly one, so that rounding never draws an outcome of probability zero."""
+    cdf: Floats = probabilities.cumsum(axis=-1)
+    cdf /= cdf[..., -1:].copy()
+    return cdf
+
+
+def _draw(cdf: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw one outcome per row of (N, M) cumulative probabilities."""
+    drawn: NDArray[np.int64] = (rng.random((len(cdf), 1)) < cdf).argmax(axis=1)
+    return drawn
+
+
+def _check_range(values: NDArray[np.int64], n: int, name: str) -> None:
+    """Refuse numbers that this world does not have."""
+    wrong = (values < 0) | (values >= n)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise InputError(f"step {i} has {name} {values[i]}, but this world has {name}s 0 to {n - 1}.")

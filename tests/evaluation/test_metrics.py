@@ -1,0 +1,345 @@
+"""Metrics against hand-made cases, reference implementations and their invariances."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import adjusted_rand_score
+
+from prism_irl.errors import InputError
+from prism_irl.evaluation import metrics
+from prism_irl.mdp import MDP
+
+WHOLE = [0, 8]
+quick = settings(max_examples=50, deadline=None)  # no deadline: the machine may be busy
+
+
+@st.composite
+def cases(draw, n_labels=4):
+    """True labels, predicted labels and offsets of a few ragged trajectories."""
+    lengths = draw(st.lists(st.integers(1, 12), min_size=1, max_size=6))
+    n = sum(lengths)
+    labels = st.lists(st.integers(0, n_labels - 1), min_size=n, max_size=n).map(np.array)
+    return draw(labels), draw(labels), np.concatenate([[0], np.cumsum(lengths)])
+
+
+def pieces(values, offsets):
+    return [np.asarray(values)[a:b] for a, b in pairwise(offsets)]
+
+
+def runs(labels):
+    """Runs of one trajectory as (label, begin, end), the slow and obvious way."""
+    found = []
+    for t, label in enumerate(labels):
+        if found and found[-1][0] == label:
+            found[-1][2] = t + 1
+        else:
+            found.append([int(label), t, t + 1])
+    return found
+
+
+def test_match_renames_to_the_true_labels():
+    labels, mapping = metrics.match([0, 0, 1, 1, 2], [2, 2, 0, 0, 1])
+    np.testing.assert_array_equal(mapping, [1, 2, 0])
+    np.testing.assert_array_equal(labels, [0, 0, 1, 1, 2])
+
+
+def test_match_gives_surplus_intentions_distinct_labels_that_match_nothing():
+    labels, mapping = metrics.match([0, 0, 0, 0, 1, 1], [3, 3, 0, 2, 1, 1])
+    assert mapping[3] == 0
+    assert mapping[1] == 1
+    assert sorted(mapping[[0, 2]]) == [2, 3]
+    np.testing.assert_array_equal(labels == [0, 0, 0, 0, 1, 1], [True, True, False, False, True, True])
+
+
+def test_match_knows_intentions_that_do_not_occur():
+    _, mapping = metrics.match([0, 0, 1], [1, 1, 1], n_true=2, n_predicted=3)
+    assert mapping[1] == 0
+    assert sorted(mapping) == [0, 1, 2]
+
+
+def test_match_is_optimal_where_greedy_is_not():
+    true = [0] * 5 + [1] * 4 + [0] * 4
+    predicted = [0] * 5 + [0] * 4 + [1] * 4
+    assert metrics.label_accuracy(true, predicted) == pytest.approx(8 / 13)  # the largest overlap alone gives 5 / 13
+
+
+@quick
+@given(cases())
+def test_accuracy_equals_the_best_assignment(case):
+    true, predicted, _ = case
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (predicted, true), 1)
+    best = counts[linear_sum_assignment(-counts)].sum() / len(true)
+    assert metrics.label_accuracy(true, predicted) == pytest.approx(best)
+
+
+@quick
+@given(cases())
+def test_ari_is_sklearns_and_symmetric(case):
+    true, predicted, _ = case
+    assert metrics.ari(true, predicted) == pytest.approx(adjusted_rand_score(true, predicted))
+    assert metrics.nmi(true, predicted) == pytest.approx(metrics.nmi(predicted, true))
+
+
+def test_nmi_by_hand():
+    assert metrics.nmi([0, 0, 1, 1], [0, 1, 0, 1]) == pytest.approx(0)
+    # I = H(predicted) = log 2 and H(true) = log 4, with the arithmetic mean below.
+    assert metrics.nmi([0, 1, 2, 3], [0, 0, 1, 1]) == pytest.approx(2 / 3)
+
+
+def test_agreement_is_the_mean_ari_with_the_first():
+    first, same, other = [0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 0, 1]
+    assert metrics.agreement([first, same, other]) == pytest.approx((1 + adjusted_rand_score(first, other)) / 2)
+    assert metrics.agreement([first]) is None
+    with pytest.raises(InputError):
+        metrics.agreement([])
+
+
+@quick
+@given(cases())
+def test_segments_are_the_runs_of_each_trajectory(case):
+    labels, _, offsets = case
+    expected = [(k, a, e) for a, piece in zip(offsets, pieces(labels, offsets), strict=False) for k, *e in runs(piece)]
+    cut = metrics.segments(labels, offsets)
+    np.testing.assert_array_equal(cut.labels, [k for k, _, _ in expected])
+    np.testing.assert_array_equal(cut.starts, [a + e[0] for _, a, e in expected])
+    np.testing.assert_array_equal(metrics.dwell_lengths(labels, offsets), [e[1] - e[0] for _, _, e in expected])
+    np.testing.assert_array_equal(offsets[cut.trajectories], [a for _, a, _ in expected])
+    assert metrics.n_switches(labels, offsets) == len(expected) - (len(offsets) - 1)
+    assert metrics.mean_dwell(labels, offsets) == pytest.approx(len(labels) / len(expected))
+
+
+def test_dwell_by_hand():
+    labels = [0, 0, 0, 1, 1, 1, 0, 0]
+    np.testing.assert_array_equal(metrics.dwell_lengths(labels, WHOLE), [3, 3, 2])
+    np.testing.assert_array_equal(metrics.dwell_lengths(labels, [0, 4, 8]), [3, 1, 2, 2])
+    assert metrics.mean_dwell(labels, [0, 4, 8]) == 2
+    assert metrics.n_switches(labels, WHOLE) == metrics.n_switches(labels, [0, 4, 8]) == 2
+    assert metrics.n_switches(labels, [0, 3, 8]) == 1
+
+
+def test_boundary_f1_by_hand():
+    true = [0, 0, 0, 1, 1, 1, 0, 0]  # boundaries at 3 and 6
+    assert metrics.boundary_f1(true, [0, 0, 1, 1, 1, 1, 1, 1], WHOLE) == pytest.approx(2 / 3)  # 2 is near 3
+    assert metrics.boundary_f1(true, [0, 0, 1, 1, 1, 1, 1, 1], WHOLE, tolerance=0) == 0
+    assert metrics.boundary_f1(true, [0, 1, 1, 1, 1, 1, 1, 1], WHOLE) == 0
+    assert metrics.boundary_f1(true, [0, 1, 1, 1, 1, 1, 1, 1], WHOLE, tolerance=2) == pytest.approx(2 / 3)
+    # Boundaries at 2, 3 and 4: only one of them may be paired with the one at 3.
+    assert metrics.boundary_f1([0, 0, 0, 1, 1, 1, 1, 1], [0, 0, 1, 0, 1, 1, 1, 1], WHOLE) == pytest.approx(2 / 4)
+    # 2 and 4 against 3 and 5: pairing 3 with 4 would leave the others alone.
+    assert metrics.boundary_f1([0, 0, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0, 0], WHOLE) == 1
+
+
+def test_boundary_f1_without_boundaries():
+    assert metrics.boundary_f1([0] * 8, [1] * 8, WHOLE) == 1
+    assert metrics.boundary_f1([0] * 8, [0] * 4 + [1] * 4, WHOLE) == 0
+
+
+def test_boundaries_never_lie_or_pair_across_trajectories():
+    true, predicted = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 0, 1, 1, 1]
+    assert metrics.boundary_f1(true, true, [0, 4, 8]) == 1  # none: the change at 4 is the start of a trajectory
+    assert metrics.n_switches(true, [0, 4, 8]) == 0
+    assert metrics.boundary_f1(true, predicted, [0, 4, 8]) == 0
+    last, first = [0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 1, 1]  # at 3 in one trajectory, at 5 in the next
+    assert metrics.boundary_f1(last, first, [0, 4, 8], tolerance=2) == 0
+    assert metrics.boundary_f1(last, first, WHOLE, tolerance=2) > 0
+
+
+@quick
+@given(cases(n_labels=2), st.integers(0, 3))
+def test_boundary_f1_equals_greedy_pairing_per_trajectory(case, tolerance):
+    true, predicted, offsets = case
+    pairs = total = 0
+    for z, z_hat in zip(pieces(true, offsets), pieces(predicted, offsets), strict=True):
+        t, p = ([begin for _, begin, _ in runs(labels)[1:]] for labels in (z, z_hat))
+        total += len(t) + len(p)
+        while t and p:  # on a line, pairing the earliest that fit is optimal
+            if abs(t[0] - p[0]) <= tolerance:
+                pairs, t, p = pairs + 1, t[1:], p[1:]
+            elif t[0] < p[0]:
+                t = t[1:]
+            else:
+                p = p[1:]
+    expected = 2 * pairs / total if total else 1
+    assert metrics.boundary_f1(true, predicted, offsets, tolerance) == pytest.approx(expected)
+
+
+def reference_edit(true, predicted, offsets):
+    """The textbook table, one trajectory at a time, over matched labels."""
+    scores = []
+    for z, z_hat in zip(pieces(true, offsets), pieces(predicted, offsets), strict=True):
+        a, b = ([label for label, *_ in runs(labels)] for labels in (z, z_hat))
+        table = np.add.outer(np.arange(len(a) + 1), np.arange(len(b) + 1))
+        for i, j in np.ndindex(len(a), len(b)):
+            table[i + 1, j + 1] = min(table[i, j] + (a[i] != b[j]), table[i, j + 1] + 1, table[i + 1, j] + 1)
+        scores.append(100 * (1 - table[-1, -1] / max(len(a), len(b))))
+    return np.mean(scores)
+
+
+def reference_f1(true, predicted, offsets, overlap):
+    """The loop that the action segmentation literature uses, over matched labels."""
+    hits_total = total = 0
+    for z, z_hat in zip(pieces(true, offsets), pieces(predicted, offsets), strict=True):
+        t, p = runs(z), runs(z_hat)
+        hit = [False] * len(t)
+        total += len(t) + len(p)
+        for label, begin, end in p:
+            iou = [max(0, min(end, e) - max(begin, b)) / (max(end, e) - min(begin, b)) * (k == label) for k, b, e in t]
+            best = int(np.argmax(iou))
+            if iou[best] >= overlap and not hit[best]:
+                hit[best] = True
+        hits_total += sum(hit)
+    return 100 * 2 * hits_total / total
+
+
+@quick
+@given(cases())
+def test_edit_and_f1_equal_reference_loops(case):
+    true, predicted, offsets = case
+    matched = metrics.match(true, predicted).labels
+    assert metrics.edit_score(true, predicted, offsets) == pytest.approx(reference_edit(true, matched, offsets))
+    for overlap in (0.1, 0.25, 0.5, 1.0):
+        expected = reference_f1(true, matched, offsets, overlap)
+        assert metrics.f1_at(true, predicted, offsets, overlap) == pytest.approx(expected)
+
+
+def test_edit_score_by_hand():
+    true = [0, 0, 0, 1, 1, 1, 2, 2]
+    assert metrics.edit_score(true, [0, 1, 1, 1, 1, 1, 1, 2], WHOLE) == 100  # order only, not length
+    assert metrics.edit_score(true, [0, 0, 0, 1, 1, 1, 1, 1], WHOLE) == pytest.approx(100 * (1 - 1 / 3))
+    assert metrics.edit_score(true, [0, 1, 0, 1, 1, 1, 2, 2], WHOLE) == pytest.approx(100 * (1 - 2 / 5))
+
+
+def test_edit_score_chunks_keep_trajectories_apart():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 30, 600)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    true, predicted = rng.integers(0, 3, (2, offsets[-1]))
+    matched = metrics.match(true, predicted).labels
+    assert metrics.edit_score(true, predicted, offsets) == pytest.approx(reference_edit(true, matched, offsets))
+
+
+def test_f1_by_hand():
+    true = [0, 0, 0, 0, 1, 1, 1, 1]
+    predicted = [0, 0, 0, 0, 0, 0, 0, 1]  # IoU 4/7 and 1/4
+    assert metrics.f1_at(true, predicted, WHOLE, overlap=0.10) == 100
+    assert metrics.f1_at(true, predicted, WHOLE, overlap=0.25) == 100
+    assert metrics.f1_at(true, predicted, WHOLE, overlap=0.50) == 50
+    assert metrics.f1_at(true, [0, 1, 0, 0, 1, 1, 1, 1], WHOLE, overlap=0.25) == pytest.approx(100 * 4 / 6)
+    assert metrics.f1_at([0] * 8, [0, 0, 1, 0, 0, 0, 0, 0], WHOLE, overlap=0.10) == 50  # a true segment is hit once
+
+
+@quick
+@given(cases(), st.permutations(range(4)))
+def test_perfect_prediction_under_any_names(case, names):
+    true, _, offsets = case
+    scores = metrics.segmentation_metrics(true, np.array(names)[true], offsets)
+    assert scores["true_mean_dwell"] == scores["mean_dwell"]
+    assert scores["true_n_switches"] == scores["n_switches"]
+    for name in ("label_accuracy", "ari", "nmi", "boundary_f1"):
+        assert scores[name] == pytest.approx(1), name
+    for name in ("edit_score", "f1_at_10", "f1_at_25", "f1_at_50"):
+        assert scores[name] == 100, name
+
+
+@quick
+@given(cases(), st.permutations(range(4)), st.permutations(range(4)))
+def test_names_do_not_matter(case, true_names, predicted_names):
+    true, predicted, offsets = case
+    renamed = metrics.segmentation_metrics(np.array(true_names)[true], np.array(predicted_names)[predicted], offsets)
+    for name, value in metrics.segmentation_metrics(true, predicted, offsets).items():
+        assert renamed[name] == pytest.approx(value), name
+
+
+def test_names_do_not_matter_where_matchings_tie():
+    # Both matchings put two steps right, but one gives an edit score of 100 and the other 0.
+    true, predicted = np.array([1, 1, 1, 0]), np.array([1, 0, 0, 0])
+    scores = {
+        metrics.edit_score(np.array(t)[true], np.array(p)[predicted], [0, 4])
+        for t in ([0, 1], [1, 0], [0, 3], [5, 2])
+        for p in ([0, 1], [1, 0], [3, 0], [2, 3])
+    }
+    assert len(scores) == 1
+
+
+def test_segmentation_metrics_holds_each_metric():
+    true, predicted, offsets = [0, 0, 0, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0, 0, 0], [0, 5, 8]
+    assert metrics.segmentation_metrics(true, predicted, offsets) == pytest.approx(
+        {
+            "label_accuracy": 5 / 8,
+            "ari": metrics.ari(true, predicted),
+            "nmi": metrics.nmi(true, predicted),
+            "boundary_f1": 2 / 3,
+            "edit_score": 100 * (1 + 1 / 2) / 2,
+            "f1_at_10": 100 * 6 / 7,
+            "f1_at_25": 100 * 6 / 7,
+            "f1_at_50": 100 * 4 / 7,
+            "mean_dwell": 8 / 3,
+            "true_mean_dwell": 2,
+            "n_switches": 1,
+            "true_n_switches": 2,
+        }
+    )
+
+
+@pytest.fixture
+def two_states():
+    """State 0 pays; action 0 leads to state 0 and action 1 to state 1."""
+    P = np.zeros((2, 2, 2))
+    P[:, 0, 0] = P[:, 1, 1] = 1
+    reward, good, bad = np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([[1.0, 0.0]] * 2), np.array([[0.0, 1.0]] * 2)
+    return MDP.from_dense(P, discount=0.5), reward, good, bad
+
+
+def test_evd_by_hand(two_states):
+    mdp, reward, good, bad = two_states
+    # good: V = (2, 1); bad: V = (1, 0).
+    assert metrics.expected_value_difference(mdp, reward, good, bad, 0) == pytest.approx((1.0, -1.0))
+    assert metrics.expected_value_difference(mdp, reward, bad, good, 1) == pytest.approx((1.0, 1.0))
+    assert metrics.expected_value_difference(mdp, reward, good, good, 1) == (0, 0)
+
+
+def test_evd_over_start_distribution(two_states):
+    mdp, reward, good, _ = two_states
+    mixed = np.array([[1.0, 0.0], [0.0, 1.0]])  # V = (2, 0): only state 1 loses
+    assert metrics.expected_value_difference(mdp, reward, good, mixed, 0) == pytest.approx((0.5, 0.0))
+    assert metrics.expected_value_difference(mdp, reward, good, mixed, [0.25, 0.75]) == pytest.approx((0.5, -0.75))
+
+
+@pytest.mark.parametrize("start", [2, -1, 0.5, [0.5, 0.6], [1.0], [1.5, -0.5]])
+def test_evd_refuses_other_starts(two_states, start):
+    mdp, reward, good, bad = two_states
+    with pytest.raises(InputError, match="start"):
+        metrics.expected_value_difference(mdp, reward, good, bad, start)
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted"),
+    [([0, 1], [0]), ([], []), ([0, -1], [0, 0]), ([0.0, 1.0], [0, 1]), ([[0, 1]], [[0, 1]])],
+)
+def test_wrong_labels_are_refused(true, predicted):
+    for function in (metrics.match, metrics.ari, metrics.nmi, metrics.label_accuracy):
+        with pytest.raises(InputError):
+            function(true, predicted)
+
+
+@pytest.mark.parametrize("offsets", [[0, 3], [1, 4], [0, 2, 2, 4], [0], [0.0, 4.0]])
+def test_wrong_offsets_are_refused(offsets):
+    for function in (metrics.boundary_f1, metrics.edit_score, metrics.f1_at):
+        with pytest.raises(InputError):
+            function([0, 0, 1, 1], [0, 0, 1, 1], offsets)
+    with pytest.raises(InputError):
+        metrics.mean_dwell([0, 0, 1, 1], offsets)
+
+
+def test_wrong_options_are_refused():
+    with pytest.raises(InputError, match="n_true"):
+        metrics.match([0, 2], [0, 1], n_true=2)
+    with pytest.raises(InputError, match="tolerance"):
+        metrics.boundary_f1([0], [0], [0, 1], tolerance=-1)
+    with pytest.raises(InputError, match="overlap"):
+        metrics.f1_at([0], [0], [0, 1], overlap=0)
