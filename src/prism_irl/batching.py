@@ -27,8 +27,8 @@ class Batch(NamedTuple):
     """B trajectories padded to the longest of them, T steps.
 
     ``states``, ``actions``, ``previous`` (B, T) int64, where ``previous`` is the action before (A at the first
-    step); ``mask`` (B, T) bool, true at real steps; ``steps`` (B, T) int64 positions in the flat arrays;
-    ``observations`` (B, T, m) float32 or None.
+    step); ``mask`` (B, T) bool, true at real steps; ``steps`` (B, T) int64 positions in the flat arrays; ``real``
+    (m,) int64 positions of the real steps in the flattened batch; ``observations`` (B, T, m) float32 or None.
     """
 
     states: Tensor
@@ -36,6 +36,7 @@ class Batch(NamedTuple):
     previous: Tensor
     mask: Tensor
     steps: Tensor
+    real: Tensor
     observations: Tensor | None
 
     @property
@@ -51,7 +52,9 @@ def gather(batch: Batch, flat: Tensor) -> Tensor:
 
 def scatter(batch: Batch, values: Tensor, flat: Tensor) -> None:
     """Write (B, T, …) values of the real steps into a flat (n, …) tensor."""
-    flat[batch.steps[batch.mask].to(flat.device)] = values[batch.mask].to(flat)
+    steps = batch.steps.reshape(-1).index_select(0, batch.real)
+    real = values.reshape(-1, *values.shape[2:]).index_select(0, batch.real)
+    flat.index_copy_(0, steps.to(flat.device), real.to(flat))
 
 
 def make_batches(
@@ -87,6 +90,7 @@ def _pad(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: tor
         previous=tensor(previous),
         mask=tensor(mask),
         steps=tensor(steps),
+        real=tensor(np.flatnonzero(mask)),
         observations=None if demos.observations is None else tensor(demos.observations[steps]),
     )
 

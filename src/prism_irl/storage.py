@@ -45,6 +45,11 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} is not readable as JSON ({error}); restore it or fit again.") from None
 
 
+def read_plain(value: Any) -> Any:
+    """Return a value as it would come back from JSON."""
+    return json.loads(json.dumps(_plain(value)))
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]], header: Mapping[str, Any]) -> None:
     """Write tensors and a JSON header atomically."""
     flat = {name: torch.as_tensor(value).detach().cpu().contiguous().clone() for name, value in tensors.items()}

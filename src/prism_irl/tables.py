@@ -6,13 +6,15 @@ reads new data the same way. Rows, trajectories and steps in error messages coun
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import IO, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ from prism_irl.errors import InputError
 
 Array: TypeAlias = npt.NDArray[Any]
 Where: TypeAlias = Callable[[int], str]
+"""Says in words where a row or step is."""
 READABLE = (".csv", ".tsv", ".parquet", ".npz")
 UNKNOWN_NAME = "<unknown>"
 _BROKEN_NPZ = (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error)
@@ -45,21 +48,22 @@ class Columns:
     intention: str | None = None
     observations: tuple[str, ...] = ()
 
-    def resolve(self, frame: pd.DataFrame) -> Columns:
-        """Columns as they are in ``frame``: an optional one that is absent is None, any other absence an error."""
-        found = {role.name: getattr(self, role.name) or role.name for role in fields(self)[:-1]}
-        absent = {role for role in ("time", "group", "intention") if getattr(self, role) is None}
-        found = {role: name for role, name in found.items() if role not in absent or name in frame.columns}
+    def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
+        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
+        named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
+        found = usual | named
         for role, name in [*found.items(), *(("observations", name) for name in self.observations)]:
-            if name not in frame.columns:
+            times = int((frame.columns == name).sum())
+            if times == 0:
                 there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
                 raise InputError(
-                    f"There is no column {name!r} for the {role}; the table has {there}; "
+                    f"There is no column {name!r} for the {role}; the table has the columns {there}; "
                     f"name the right one with {role}= (--{role})."
                 )
-            if frame.columns.tolist().count(name) > 1:
-                raise InputError(f"The column {name!r} appears more than once; keep one of them or rename the others.")
-        return Columns(**(dict.fromkeys(absent) | found), observations=self.observations)
+            if times > 1:
+                raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
+        return found
 
 
 @dataclass(frozen=True)
@@ -70,52 +74,46 @@ class Vocabulary:
     size: int
 
     def __post_init__(self) -> None:
-        if self.size < 1 or (self.names is not None and len(self.names) != self.size):
-            given = "no" if self.names is None else len(self.names)
-            raise InputError(f"A vocabulary of size {self.size} with {given} names cannot be; give one name per id.")
+        n_names = self.size if self.names is None else len(self.names)
+        if self.size < 1 or n_names != self.size:
+            raise InputError(f"A vocabulary of {self.size} ids cannot have {n_names} names; give one name per id.")
         if self.names is not None and len(set(self.names)) < self.size:
-            twice = next(name for i, name in enumerate(sorted(self.names)[1:]) if sorted(self.names)[i] == name)
+            twice = pd.Series(self.names)[pd.Series(self.names).duplicated()].iloc[0]
             raise InputError(f"The name {twice!r} stands for two ids; make the names different.")
 
     @classmethod
-    def learn(cls, values: Any, what: str = "id", where: Where = "row {}".format, size: int | None = None) -> Self:
-        """Take integers as ids up to ``size``; text, booleans and integers with wide gaps are sorted labels."""
-        found = _distinct(values, what, where)[1]
+    def learn(cls, values: Any, what: str = "id", where: Where = "row {}".format) -> Self:
+        """Take integers as ids; text, booleans and integers with wide gaps as labels, sorted."""
+        found = _distinct(values, what, where).values
         if found.dtype == object:
             names: list[str] = sorted(set(found.tolist()))
-        elif size is not None or int(found.max()) + 1 <= 2 * len(found) + 1000:
-            return cls(None, int(found.max()) + 1 if size is None else size)
-        else:  # node ids of a map, say: a table over every integer up to the largest would be nearly all empty
+        elif int(found.max()) + 1 <= 2 * len(found) + 1000:
+            return cls(None, int(found.max()) + 1)
+        else:  # numbers of nodes on a map, say: a table over every integer would be nearly all empty
             names = [str(value) for value in np.sort(found).tolist()]
         return cls(tuple(names), len(names))
 
     def encode(
-        self,
-        values: Any,
-        what: str = "id",
-        where: Where = "row {}".format,
-        unknown: Literal["error", "new"] = "error",
+        self, values: Any, what: str = "id", where: Where = "row {}".format, unknown: str = "error"
     ) -> npt.NDArray[np.int64]:
-        """Ids (n,) of values; one that is not in the vocabulary is an error, or gets the new id ``size``."""
+        """Ids (n,) of values; one that is not known is an error, or gets the id ``size`` (``unknown="new"``)."""
         codes, found = _distinct(values, what, where)
         if self.names is not None:
-            ids = pd.Index(self.names, dtype=object).get_indexer(pd.Index(found.tolist(), dtype=object).map(str))
+            ids = pd.Index(self.names, dtype=object).get_indexer(pd.Index([str(v) for v in found], dtype=object))
         else:
-            numbers = (
-                found if found.dtype != object else pd.to_numeric(pd.Series(found), errors="coerce").to_numpy(float)
-            )
-            ids = np.where((numbers >= 0) & (numbers < self.size) & (numbers % 1 == 0), numbers, -1).astype(np.int64)
-        ids = np.where(ids < 0, self.size, ids).astype(np.int64)
+            numbers = pd.to_numeric(pd.Series(found), errors="coerce").to_numpy()  # a stray word makes a column text
+            ids = np.where((numbers < self.size) & (np.floor(numbers) == numbers), numbers, -1).astype(np.int64)
+        ids = np.where(ids < 0, self.size, ids)
         if unknown == "error" and (ids == self.size).any():
             row = int(np.argmax(ids[codes] == self.size))
             known = f"ids 0 to {self.size - 1}" if self.names is None else ", ".join(self.names[:10])
             more = ", …" if self.names is not None and self.size > 10 else ""
             allow = ", or allow unknown states (unknown_state=True, --unknown-state)" if what == "state" else ""
             raise InputError(
-                f"The {what} {found[codes[row]]!s} at {where(row)} is not one of the {self.size} known {what}s "
+                f"The {what} {found[codes[row]]} at {where(row)} is not one of the {self.size} known {what}s "
                 f"({known}{more}); correct it{allow}."
             )
-        return np.asarray(ids[codes])
+        return np.asarray(ids[codes], dtype=np.int64)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads."""
@@ -129,10 +127,10 @@ class Vocabulary:
                 return cls(None, size)
             case {"names": [*names], "size": int(size)} if all(isinstance(name, str) for name in names):
                 return cls(tuple(names), size)
-        raise InputError("A vocabulary of the model file is damaged; restore the file or fit again.")
+        raise InputError("A vocabulary in the model file is damaged; restore the file or fit again.")
 
-    def reads_as_text(self) -> bool:
-        """Whether CSV cells must stay text to match: '01' is not 1 when the names say '01'."""
+    def is_text(self) -> bool:
+        """Whether CSV cells must stay text to match: 01 is not 1 when a name is '01'."""
         return self.names is not None and not all(re.fullmatch("0|[1-9][0-9]*|True|False", n) for n in self.names)
 
 
@@ -160,7 +158,7 @@ def read(
     time: str | None = None,
     group: str | None = None,
     intention: str | None = None,
-    observations: tuple[str, ...] = (),
+    observations: str | Sequence[str] = (),
     states: Vocabulary | None = None,
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
@@ -180,20 +178,21 @@ def read(
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
     """
     if unknown_state and states is None:
-        raise InputError("Unknown states exist only next to known ones; give the states of a fitted model as well.")
+        raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
     columns = Columns(trajectory, state, action, time, group, intention, names)
     if isinstance(source, pd.DataFrame):
-        return _from_frame(source, columns, states, actions, unknown_state)
+        return _from_frame(source, columns, states, actions, None, unknown_state)
     path = Path(source)
-    if path.suffix.lower() not in READABLE:
-        raise InputError(f"Cannot read {path}: its name must end in {', '.join(READABLE)}.")
+    suffix = path.suffix.lower()
+    if suffix not in READABLE:
+        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE)}.")
     if not path.is_file():
         raise InputError(f"There is no file {path}; check the path.")
-    if path.suffix.lower() == ".npz":
+    if suffix == ".npz":
         return _from_npz(path, states, actions, unknown_state)
-    text = {name: str for name, known in ((state, states), (action, actions)) if known and known.reads_as_text()}
-    return _from_frame(_read_frame(path, text), columns, states, actions, unknown_state)
+    text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
+    return _from_frame(_read_frame(path, text), columns, states, actions, None, unknown_state)
 
 
 def _read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
@@ -201,147 +200,142 @@ def _read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
         if path.suffix.lower() == ".parquet":
             return pd.read_parquet(path)
         separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        # The whole column decides its type (low_memory), and numbers come back as they were written (round_trip).
-        options: dict[str, Any] = {"dtype": text, "low_memory": False, "float_precision": "round_trip"}
-        frame: pd.DataFrame = pd.read_csv(path, sep=separator, skipinitialspace=True, **options)
+        # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
+        frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False)
     except pd.errors.EmptyDataError:
         raise InputError(f"{path} is empty; give a header and at least one row.") from None
     except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).strip().split("\n")[0].rstrip(".")
-        raise InputError(f"{path} is damaged or not a {path.suffix} file ({reason}).") from None
+        raise InputError(f"{path} is damaged or not a {path.suffix} file ({_brief(error)}).") from None
     if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
-        raise InputError(
-            f"The rows of {path} have more cells than its header; name every column or drop the extra ones."
-        )
+        raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
     return frame
 
 
 def _from_frame(
-    frame: pd.DataFrame, columns: Columns, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool
+    frame: pd.DataFrame,
+    columns: Columns,
+    states: Vocabulary | None,
+    actions: Vocabulary | None,
+    labels: Vocabulary | None,
+    unknown_state: bool,
 ) -> Table:
-    columns = columns.resolve(frame)
+    found = columns.resolve(frame)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
-    codes, names = _factorize(
-        frame[columns.trajectory], "trajectory", f"column {columns.trajectory!r}, row {{}}".format
-    )
+    place = f"column {found['trajectory']!r}, row {{}}".format
+    codes, names = _factorize(frame[found["trajectory"]], "trajectory", place)
 
-    def where(column: str) -> Where:
-        return lambda row: f"column {column!r}, row {row} (trajectory {names[codes[row]]})"
+    def column(role: str, name: str | None = None) -> tuple[pd.Series[Any], str, Where]:
+        name = found[role] if name is None else name
+        return frame[name], role, lambda row: f"column {name!r}, row {row} (trajectory {names[codes[row]]})"
 
-    states, state_ids = _encoded(frame[columns.state], "state", where(columns.state), states, unknown_state)
-    actions, action_ids = _encoded(frame[columns.action], "action", where(columns.action), actions)
-    labels, label_ids = None, None
-    if columns.intention is not None:
-        labels, label_ids = _encoded(frame[columns.intention], "intention", where(columns.intention), None)
-    times = None if columns.time is None else _times(frame[columns.time], where(columns.time))
+    def coded(role: str) -> tuple[_Distinct, str, Where]:
+        return _distinct(*column(role)), *column(role)[1:]
+
+    state, action = coded("state"), coded("action")
+    intention = coded("intention") if "intention" in found else None
+    states = states or Vocabulary.learn(*state)
+    actions = actions or Vocabulary.learn(*action)
+    labels = labels or (Vocabulary.learn(*intention) if intention else None)
+    times = _times(*column("time")) if "time" in found else None
     order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))
-    observations = [_numbers(frame[column], where(column)) for column in columns.observations]
-    groups = None
-    if columns.group is not None:
-        group_codes, group_names = _factorize(frame[columns.group], "group", where(columns.group))
-        first = group_codes[np.unique(codes, return_index=True)[1]]
-        if (group_codes != first[codes]).any():
-            row = int(np.argmax(group_codes != first[codes]))
-            raise InputError(
-                f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
-                f"{group_names[group_codes[row]]} ({where(columns.group)(row)}); give it one, or split the trajectory."
-            )
-        groups = _storable(group_names[first])
+    observations = [_numbers(*column("observation", name)) for name in columns.observations]
+    unknown = (UNKNOWN_NAME,) if unknown_state else ()
     demos = Demonstrations(
-        states=state_ids[order],
-        actions=action_ids[order],
+        states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
+        actions=actions.encode(*action)[order],
         offsets=np.concatenate([[0], np.cumsum(np.bincount(codes))]),
+        n_states=states.size + len(unknown),
+        n_actions=actions.size,
         observations=np.stack(observations, axis=1)[order] if observations else None,
-        labels=None if label_ids is None else label_ids[order],
+        labels=labels.encode(*intention)[order] if labels and intention else None,
         times=None if times is None else times[order],
-        groups=groups,
+        groups=_groups(codes, names, *column("group")) if "group" in found else None,
+        state_names=None if states.names is None else states.names + unknown,
+        action_names=actions.names,
+        label_names=None if labels is None else labels.names,
         trajectory_names=_storable(names),
-        **_sizes(states, actions, labels, unknown_state),
+        unknown_state=unknown_state,
     )
     return Table(demos, frame, order, states, actions, labels)
 
 
-def _sizes(states: Vocabulary, actions: Vocabulary, labels: Vocabulary | None, unknown_state: bool) -> dict[str, Any]:
-    """Fields of `Demonstrations` that the vocabularies decide."""
-    extra = (UNKNOWN_NAME,) if unknown_state else ()
-    return {
-        "n_states": states.size + unknown_state,
-        "n_actions": actions.size,
-        "state_names": None if states.names is None else states.names + extra,
-        "action_names": actions.names,
-        "label_names": None if labels is None else labels.names,
-        "unknown_state": unknown_state,
-    }
-
-
-def _encoded(
-    values: Any, what: str, where: Where, known: Vocabulary | None, unknown: bool = False
-) -> tuple[Vocabulary, npt.NDArray[np.int64]]:
-    known = known or Vocabulary.learn(values, what, where)
-    return known, known.encode(values, what, where, "new" if unknown else "error")
-
-
 def _factorize(values: pd.Series[Any], what: str, where: Where) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
-    """Which distinct value each row holds, (n,), and these values in the order they appear; none may be missing."""
+    """Which distinct value each row holds, (n,), and these values in order of appearance; none may be missing."""
     try:
         codes, distinct = pd.factorize(values.infer_objects())
     except TypeError:
-        raise InputError(f"The {what}s at {where(0)} are lists or other objects; give numbers or text.") from None
+        raise InputError(f"The {what} at {where(0)} is a list or another object; give numbers or text.") from None
     if (codes < 0).any():
-        raise InputError(f"The {what} at {where(int(np.argmin(codes)))} is missing; fill it in or remove that row.")
+        raise _missing(what, where(int(np.argmin(codes))))
     return codes, pd.Series(distinct)
 
 
-def _distinct(values: Any, what: str, where: Where) -> tuple[npt.NDArray[np.intp], Array]:
-    """Which distinct value each row holds, and these values: whole numbers (uint64), or labels (str in object)."""
+def _missing(what: str, place: str) -> InputError:
+    return InputError(f"The {what} at {place} is missing; fill it in or remove that row.")
+
+
+class _Distinct(NamedTuple):
+    """Which distinct value each row holds, (n,), and these values: whole numbers (uint64), or labels (str in object)."""
+
+    codes: npt.NDArray[np.intp]
+    values: Array
+
+
+def _distinct(values: Any, what: str, where: Where) -> _Distinct:
+    if isinstance(values, _Distinct):
+        return values
     codes, found = _factorize(pd.Series(values), what, where)
     if not pd.api.types.is_numeric_dtype(found.dtype) or pd.api.types.is_bool_dtype(found.dtype):
-        return codes, np.array([str(value) for value in found], dtype=object)
+        return _Distinct(codes, np.array([str(value) for value in found], dtype=object))
     numbers = np.array(found.tolist())
-    whole = (
-        (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63)
-        if numbers.dtype.kind == "f"
-        else numbers == numbers
-    )
     for fine, problem in (
-        (whole, f"is not a whole number; discretise the {what}s first"),
+        ((np.floor(numbers) == numbers) & (numbers < 2.0**64), f"is not a whole number; discretise the {what}s first"),
         (numbers >= 0, f"is negative; ids run from 0, so renumber the {what}s or use names"),
     ):
         if not fine.all():
             row = int(np.argmin(fine[codes]))
             raise InputError(f"The {what} {numbers[codes[row]]} at {where(row)} {problem}.")
-    return codes, numbers.astype(np.uint64)
+    return _Distinct(codes, numbers.astype(np.uint64))
 
 
-def _times(values: pd.Series[Any], where: Where) -> Array:
-    """Times (n,) that sort: numbers or durations as they are, anything else read as ISO dates (UTC)."""
-    _factorize(values, "time", where)
-    if values.dtype.kind in "biufm":
-        return values.to_numpy()
-    values = pd.Series(np.asarray(values))
-    numbers = pd.to_numeric(values, errors="coerce") if values.dtype.kind != "M" else None
-    if numbers is not None and numbers.notna().all():
-        return numbers.to_numpy()
-    dates = pd.to_datetime(values, errors="coerce", format="ISO8601", utc=True)
+def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: str, where: Where) -> Array:
+    """Group of each trajectory, (N,); it may not change within one."""
+    group, group_names = _factorize(values, role, where)
+    first = group[np.unique(codes, return_index=True)[1]]
+    if (group != first[codes]).any():
+        row = int(np.argmax(group != first[codes]))
+        raise InputError(
+            f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
+            f"{group_names[group[row]]} ({where(row)}); give it one group or cut it in two."
+        )
+    return _storable(group_names[first])
+
+
+def _times(values: pd.Series[Any], role: str, where: Where) -> Array:
+    """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
+    if values.isna().any():
+        raise _missing(role, where(int(np.argmax(values.isna()))))
+    plain = pd.Series(np.asarray(values)).infer_objects()
+    if plain.dtype.kind in "biufm":
+        return plain.to_numpy()
+    dates = pd.to_datetime(plain, errors="coerce", format="ISO8601", utc=True)
     if dates.isna().any():
         row = int(np.argmax(dates.isna()))
         raise InputError(
-            f"The time {values.iloc[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or "
-            "rename it to keep the rows in the order of the file."
+            f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
+            "it to keep the rows in the order they have."
         )
     return dates.dt.tz_localize(None).to_numpy()
 
 
-def _numbers(values: pd.Series[Any], where: Where) -> npt.NDArray[np.float32]:
-    """Check one column of observations, (n,)."""
+def _numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:
+    """One column of observations, (n,)."""
     with np.errstate(over="ignore"):
         numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers)))
-        raise InputError(
-            f"The observation {values.iloc[row]} at {where(row)} is not a finite number; repair or remove that row."
-        )
+        raise InputError(f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it.")
     return numbers
 
 
@@ -351,35 +345,172 @@ def _storable(values: Any) -> Array:
     return array if array.dtype.kind in "biufmM" else array.astype(str)
 
 
+def _brief(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+
+
 def _load_npz(path: Path) -> dict[str, Array]:
+    """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            stored = {key: archive[key] for key in archive.files}
+            stored = {key: np.asarray(archive[key]) for key in archive.files}
     except _BROKEN_NPZ as error:
         if "Object arrays" in str(error):
+            raise InputError(f"{path} holds Python objects, which are never unpickled; save plain arrays.") from None
+        raise InputError(f"{path} is damaged or not an npz file ({_brief(error)}).") from None
+    if not {"states", "actions"} <= stored.keys():
+        raise InputError(f"{path} needs the arrays states and actions; it holds {', '.join(stored) or 'nothing'}.")
+    shape, lengths = stored["states"].shape, stored.get("lengths")
+    if lengths is None and len(shape) == 2:
+        lengths = np.full(shape[0], shape[1])
+    elif lengths is None or lengths.dtype.kind not in "iu" or lengths.ndim != 1 or shape != (lengths.sum(),):
+        raise InputError(
+            f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', the "
+            "steps of each trajectory, which add up to its length."
+        )
+    if not lengths.size or lengths.min() < 1:
+        raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
+    per_step = {key: shape for key in ("states", "actions", "labels", "times", "observations") if key in stored}
+    fits = {"groups": lengths.shape, "trajectory_names": lengths.shape, "n_states": (), "n_actions": ()} | per_step
+    kinds = {"observations": "biuf", "valid_actions": "biuf", "n_states": "iu", "n_actions": "iu"}
+    for key, values in stored.items():
+        found = values.shape[:-1] if key == "observations" else values.shape
+        if found != fits.get(key, found) or values.dtype.kind not in kinds.get(key, values.dtype.kind):
             raise InputError(
-                f"{path} holds arrays of Python objects, which are never unpickled; save plain arrays."
-            ) from None
-        raise InputError(f"{path} is damaged or not an npz file ({error or type(error).__name__}).") from None
-    for key in ("states", "actions"):
-        if key not in stored:
-            raise InputError(f"{path} has no array {key!r} but only {', '.join(stored) or 'nothing'}.")
-    return stored
+                f"The array {key!r} in {path} has shape {values.shape} and type {values.dtype}, which does not fit "
+                f"{len(lengths)} trajectories with states of shape {shape}; correct it or leave it out."
+            )
+    flat = {key: stored[key].reshape(-1, *stored[key].shape[len(shape) :]) for key in per_step}
+    return stored | flat | {"lengths": lengths}
+
+
+def _own(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabulary | None]:
+    """One array as a table would hold it, (n,), and the vocabulary that the file gives for it."""
+    values, names = stored[key], stored.get(f"{key[:-1]}_names")
+    size = int(stored[f"n_{key}"]) if f"n_{key}" in stored else None
+    if names is not None:
+        own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
+        ids = Vocabulary(None, own.size).encode(values, key[:-1], f"array {key!r}, step {{}}".format)
+        return np.array(own.names, dtype=object)[ids], own
+    if key == "labels" and values.dtype.kind in "iu":
+        size = max(int(values.max()), 0) + 1  # kept as they are, even with wide gaps
+    return values, None if size is None else Vocabulary(None, size)
 
 
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
     stored = _load_npz(path)
-    shape = stored["states"].shape
-    if "lengths" not in stored and len(shape) == 2:
-        lengths = np.full(shape[0], shape[1])
+    frame = pd.DataFrame({"trajectory": np.repeat(np.arange(len(stored["lengths"])), stored["lengths"])})
+    own: dict[str, Vocabulary | None] = {}
+    for key in [key for key in ("states", "actions", "labels") if key in stored]:
+        frame[key], own[key] = _own(stored, key)
+    extra = bool(stored.get("unknown_state", False))  # the last state stands for all that a model did not know
+    for key, known in (("states", states), ("actions", actions)):
+        theirs = own[key]
+        if known and theirs and not theirs.names and theirs.size > known.size and not (unknown_state or extra):
+            raise InputError(f"{path} has {theirs.size} {key} and the model {known.size}; give data of the same world.")
+    columns = Columns(state="states", action="actions", intention="labels" if "labels" in own else None)
+    vocabularies = states or own["states"], actions or own["actions"], own.get("labels")
+    table = _from_frame(frame, columns, *vocabularies, unknown_state)
+    learned = table.states
+    if extra and states is None:
+        learned = Vocabulary(None if learned.names is None else learned.names[:-1], learned.size - 1)
+    # A mask in the file's ids means nothing in those of another vocabulary; the model has its own.
+    same = not unknown_state and states in (None, own["states"]) and actions in (None, own["actions"])
+    demos = replace(
+        table.demonstrations,
+        observations=stored.get("observations"),
+        times=stored.get("times"),
+        groups=stored.get("groups"),
+        valid_actions=stored.get("valid_actions") if same else None,
+        trajectory_names=stored.get("trajectory_names"),
+        unknown_state=unknown_state or (extra and states is None),
+    )
+    return table._replace(demonstrations=demos, frame=None, states=learned)
+
+
+def to_pandas(demos: Demonstrations) -> pd.DataFrame:
+    """One row per step: trajectory, state, action and, where present, time, group, intention, observation_0, ….
+
+    A trajectory goes by its name, or by its number when two of them share a name.
+    """
+    index, names = demos.trajectory_index, demos.trajectory_names
+    if names is None or len(np.unique(names)) < len(names):
+        names = np.arange(len(demos))
+    columns: dict[str, Array] = {
+        "trajectory": names[index],
+        "state": _named(demos.states, demos.state_names),
+        "action": _named(demos.actions, demos.action_names),
+    }
+    if demos.times is not None:
+        columns["time"] = demos.times
+    if demos.groups is not None:
+        columns["group"] = demos.groups[index]
+    if demos.labels is not None:
+        columns["intention"] = _named(demos.labels, demos.label_names)
+    if demos.observations is not None:
+        columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}
+    return pd.DataFrame(columns)
+
+
+def _named(ids: Array, names: tuple[str, ...] | None) -> Array:
+    return ids.astype(np.int64) if names is None else np.array(names, dtype=object)[ids]
+
+
+def with_posterior(table: Table, labels: npt.ArrayLike, probabilities: npt.ArrayLike) -> pd.DataFrame:
+    """Rows of the table in their order, with ``intention`` and ``p_0`` … ``p_{K-1}`` from flat (n,) and (n, K).
+
+    A column that is there already, such as true intentions, stays: the new one is called ``predicted_…``.
+    """
+    frame = to_pandas(table.demonstrations) if table.frame is None else table.frame
+    back = np.argsort(table.order)  # step of each row
+    added: dict[str, Array] = {}
+    for name, flat in (
+        ("intention", np.asarray(labels)),
+        *((f"p_{k}", p) for k, p in enumerate(np.asarray(probabilities).T)),
+    ):
+        if flat.shape != back.shape:
+            raise InputError(f"There are {flat.size} values of {name} for {back.size} steps; give one per step.")
+        while name in frame.columns:
+            name = f"predicted_{name}"
+        added[name] = flat[back]
+    return pd.concat([frame, pd.DataFrame(added, index=frame.index)], axis=1)
+
+
+def check_writable(path: str | Path) -> None:
+    """Say before the work begins that `write_table` does not know a format."""
+    if Path(path).suffix.lower() not in READABLE[:3]:
+        raise InputError(f"Cannot write {path}: the name must end in one of {', '.join(READABLE[:3])}.")
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
+    check_writable(path)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".parquet":
+        _write(Path(path), lambda file: frame.to_parquet(file, index=False))
     else:
-        lengths = stored.get("lengths", np.zeros(0))
-        if len(shape) != 1 or lengths.ndim != 1 or lengths.dtype.kind not in "iu" or lengths.sum() != shape[0]:
-            raise InputError(
-                f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', "
-                "one integer per trajectory, that add up to its length."
-            )
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    if offsets[-1] < 1 or (lengths < 1).any():
-        raise InputError(f"{path} holds no steps, or an empty trajectory; give each at least one step.")
-    names = stored.get("trajectory_names", np.arange(len(lengths)))
+        _write(Path(path), lambda file: frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ","))
+
+
+def write_npz(demos: Demonstrations, path: str | Path) -> None:
+    """Write an npz file without pickle that `read` turns back into the same demonstrations."""
+    if Path(path).suffix.lower() != ".npz":
+        raise InputError(f"Cannot write {path}: the name must end in .npz.")
+    arrays: dict[str, Any] = {
+        name: _storable(value) for name, value in vars(demos).items() if value is not None and name != "offsets"
+    }
+    _write(Path(path), lambda file: np.savez_compressed(file, lengths=demos.lengths, **arrays))
+
+
+def _write(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"Cannot write {path} ({_brief(error)}).") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()

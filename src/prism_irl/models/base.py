@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,6 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
     n_intentions: int = 1
     n_states_: int
     n_actions_: int
-    leaks: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -66,6 +65,11 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
     def info(self) -> dict[str, Any]:
         """Sizes and other JSON values that `load_state` needs."""
         return {"n_states": self.n_states_, "n_actions": self.n_actions_}
+
+    @property
+    def leaks(self) -> bool:
+        """Whether `paper_score` is not a likelihood, because the prior sees the action that it is scored on."""
+        return False
 
     def predict(self, demos: Demonstrations) -> IntArray:
         """Intention of every step, (n,), flat and aligned with the demonstrations."""

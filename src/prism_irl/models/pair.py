@@ -227,6 +227,11 @@ class PairModel(IntentionModel):
         emission = torch.from_numpy(self.rewards_model_.log_likelihood(data))
         return self.switching_.action_proba(data, emission, policy_of)
 
+    @property
+    def leaks(self) -> bool:
+        """True for a gate that reads the current action."""
+        return not self.switching_.normalised
+
     def log_likelihood(self, demos: Demonstrations) -> FloatArray:
         """Log p(a_t | s_≤t, a_<t), (n,); straight from the E-step where its prior has not seen a_t."""
         if self.switching_.normalised:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.models.base import METHODS, IntentionModel
+from prism_irl.runs import versions
 
 
 def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None = None) -> None:
@@ -21,8 +20,7 @@ def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None
     config = {
         "method": type(model).__name__,
         "parameters": model.get_params(deep=False),
-        "versions": {name: version(name) for name in ("prism-irl", "torch", "numpy", "scipy")}
-        | {"python": platform.python_version()},
+        "versions": versions(),
         **(extra or {}),
     }
     storage.write_json(target / "config.json", config)

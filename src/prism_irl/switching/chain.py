@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from prism_irl.batching import Batch, Prepared
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
-from prism_irl.switching.forward_backward import forward_backward, viterbi
+from prism_irl.switching.forward_backward import viterbi
+from prism_irl.switching.inference import infer
 from prism_irl.switching.networks import Carry, HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
@@ -54,15 +55,9 @@ class Chain(Switching):
 
     def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
         """Forward–backward."""
-        result = forward_backward(
-            self.log_initial().double(), self.log_kernel(batch).double(), log_emission, batch.mask
-        )
+        beliefs = infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask)
         return BatchPosterior(
-            result.smoothed.exp(),
-            result.predicted.exp(),
-            result.filtered.exp(),
-            result.log_likelihood,
-            result.pairwise.sum((0, 1)),
+            beliefs.smoothed, beliefs.predicted, beliefs.filtered, beliefs.log_likelihood, beliefs.transitions
         )
 
     @torch.no_grad()
@@ -166,7 +161,7 @@ class RecurrentChain(Chain):
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution."""
-        return torch.log_softmax(self.initial_logits, dim=-1)
+        return torch.log_softmax(self.initial_logits.double(), dim=-1)
 
     @torch.no_grad()
     def take_over(self, chain: MarkovChain) -> None:
@@ -177,7 +172,8 @@ class RecurrentChain(Chain):
 
     def _kernel(self, outputs: Tensor) -> Tensor:
         K = self.n_intentions
-        return torch.log_softmax(self.bias + outputs.unflatten(-1, (K, K)), dim=-1)
+        logits = self.bias + outputs.unflatten(-1, (K, K))
+        return torch.log_softmax(logits.double(), dim=-1)  # a float32 kernel sums to one to 1e-7 only
 
     def log_kernel(self, batch: Batch) -> Tensor:
         """Log softmax_k(B_jk + (W h_t)_jk)."""
@@ -204,11 +200,11 @@ class RecurrentChain(Chain):
         gradient of the log marginal, so that autograd never walks through the recursion.
         """
         initial, kernel = self.log_initial(), self.log_kernel(batch)
-        with torch.no_grad():
-            result = forward_backward(initial.double(), kernel.double(), log_emission, batch.mask)
+        beliefs = infer(initial, kernel, log_emission, batch.mask, pairwise=True)
+        assert beliefs.pairwise is not None
         n = batch.mask.sum()
-        first = (result.smoothed[:, 0].exp().to(initial.dtype) * initial).sum()
-        loss = -(first + (result.pairwise.to(kernel.dtype) * kernel).sum()) / n
+        first = (beliefs.smoothed[:, 0].to(initial.dtype) * initial).sum()
+        loss = -(first + (beliefs.pairwise.to(kernel.dtype) * kernel).sum()) / n
         if self.switch_penalty:
             stay = torch.diagonal(kernel, dim1=-2, dim2=-1).exp().mean(-1)
             loss = loss + self.switch_penalty * ((1.0 - stay) * batch.mask).sum() / n

@@ -30,6 +30,16 @@ class ChainPosterior(NamedTuple):
     pairwise: Tensor
 
 
+def possible(log_emission: Tensor) -> tuple[Tensor, Tensor]:
+    """Emissions (…, K) to infer with, and where an action is impossible under every intention, (…).
+
+    Such an action (never seen, without smoothing) has likelihood zero and says nothing about the intention: it counts
+    as no evidence, so that −inf − (−inf) = NaN cannot spread along the trajectory.
+    """
+    impossible = torch.isneginf(log_emission).all(-1)
+    return log_emission.masked_fill(impossible.unsqueeze(-1), 0.0), impossible
+
+
 def forward(log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Forward pass.
 
@@ -72,6 +82,7 @@ def backward(log_kernel: Tensor, log_emission: Tensor, log_likelihood: Tensor, m
 
 def forward_backward(log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor) -> ChainPosterior:
     """Both passes; shapes as in `forward`, ``mask`` (B, T) true at real steps."""
+    log_emission, impossible = possible(log_emission)
     predicted, filtered, likelihood = forward(log_initial, log_kernel, log_emission)
     message = backward(log_kernel, log_emission, likelihood, mask)
     smoothed = torch.log_softmax(filtered + message, dim=-1)
@@ -79,13 +90,13 @@ def forward_backward(log_initial: Tensor, log_kernel: Tensor, log_emission: Tens
     incoming = log_emission - likelihood.unsqueeze(-1) + message
     log_pairs = filtered[:, :-1].unsqueeze(-1) + log_kernel[:, 1:] + incoming[:, 1:].unsqueeze(-2)
     pairwise[:, 1:] = torch.where(mask[:, 1:, None, None], log_pairs.exp(), torch.zeros_like(log_pairs))
-    zero = torch.zeros_like(likelihood)
-    return ChainPosterior(predicted, filtered, smoothed, torch.where(mask, likelihood, zero), pairwise)
+    likelihood = likelihood.masked_fill(impossible, -torch.inf).masked_fill(~mask, 0.0)
+    return ChainPosterior(predicted, filtered, smoothed, likelihood, pairwise)
 
 
 def viterbi(log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor) -> Tensor:
     """Most probable path of intentions, (B, T) int64; shapes as in `forward_backward`."""
-    kernels, emissions, real = log_kernel.unbind(1), log_emission.unbind(1), mask.unbind(1)
+    kernels, emissions, real = log_kernel.unbind(1), possible(log_emission)[0].unbind(1), mask.unbind(1)
     stay = torch.arange(log_emission.shape[-1], device=log_emission.device).expand_as(emissions[0])
     best = log_initial.expand_as(emissions[0]) + emissions[0]
     pointers = []

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from prism_irl.batching import Batch, Prepared
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
+from prism_irl.switching.forward_backward import possible
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
@@ -64,10 +65,11 @@ class Gate(Switching):
     def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
         """Eq. (posterior)."""
         prior = torch.log_softmax(self.network(batch).double(), dim=-1)
-        joint = prior + log_emission
+        evidence, impossible = possible(log_emission)
+        joint = prior + evidence
         likelihood = torch.logsumexp(joint, dim=-1)
         posterior = (joint - likelihood.unsqueeze(-1)).exp()
-        return BatchPosterior(posterior, prior.exp(), posterior, likelihood)
+        return BatchPosterior(posterior, prior.exp(), posterior, likelihood.masked_fill(impossible, -torch.inf))
 
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Epochs of Adam on Eq. (loss), with the responsibilities of the E-step held fixed."""

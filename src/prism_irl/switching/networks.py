@@ -58,6 +58,12 @@ class Tokens(nn.Module):
         if self.observations is not None:
             if observations is None:
                 raise InputError("The model was fitted with observation vectors; the new data has none.")
+            width = self.observations.in_features
+            if observations.shape[-1] != width:
+                raise InputError(
+                    f"The model was fitted with observation vectors of {width} numbers; the new ones have "
+                    f"{observations.shape[-1]}."
+                )
             x = x + self.observations(observations)
         return x
 

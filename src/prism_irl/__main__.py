@@ -1,0 +1,8 @@
+"""`python -m prism_irl` is `prism`."""
+
+import sys
+
+from prism_irl.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

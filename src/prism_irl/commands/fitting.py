@@ -1,0 +1,155 @@
+"""`prism fit`: a table in, a run folder out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prism_irl import runs, storage, tables
+from prism_irl.commands.progress import em_progress
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation import metrics
+from prism_irl.evaluation.likelihood import LABEL_METRICS, evaluate
+from prism_irl.models.pair import PairModel
+from prism_irl.models.prism import PRISM
+from prism_irl.models.saving import save
+
+
+def fit_table(
+    source: Path, model: PRISM, columns: dict[str, Any], out: Path, *, overwrite: bool, resume: bool
+) -> dict[str, Any]:
+    """Fit a model to a table and leave model, metrics, segments, figures and report in ``out``."""
+    if overwrite and resume:
+        raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
+    table = tables.read(source, **columns)
+    model._check_parameters(table.demonstrations)
+    folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
+    checkpoint = folder / "checkpoint"
+    request = {"parameters": model.get_params(deep=False), "data": table.demonstrations.checksum()}
+    _open_checkpoint(checkpoint, request, resume=resume)
+    with em_progress() as on_iteration:
+        model.fit(table.demonstrations, checkpoint=checkpoint, resume=resume, on_iteration=on_iteration)
+    result = write_run(folder, model, table, columns=columns, source=source)
+    shutil.rmtree(checkpoint)
+    return result
+
+
+def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool) -> None:
+    """Make sure that what is resumed is what was begun; a fit that begins again drops the old checkpoint."""
+    wanted = storage.read_plain(request)
+    if resume and (checkpoint / "request.json").exists():
+        if storage.read_json(checkpoint / "request.json") != wanted:
+            raise InputError(
+                f"{checkpoint.parent} was begun with other data or options; repeat the original command with --resume, "
+                "or begin again with --overwrite."
+            )
+        return
+    if resume:
+        raise InputError(f"There is nothing to resume in {checkpoint.parent}; run the command without --resume.")
+    if checkpoint.exists():
+        shutil.rmtree(checkpoint)
+    checkpoint.mkdir()
+    storage.write_json(checkpoint / "request.json", request)
+
+
+def write_run(
+    folder: Path, model: PairModel, table: tables.Table, *, columns: dict[str, Any], source: Path
+) -> dict[str, Any]:
+    """Write everything that a fit leaves behind; returns the metrics."""
+    demos = table.demonstrations
+    extra = {
+        "command": runs.command_line(),
+        "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns},
+        "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
+    }
+    probabilities = model.predict_proba(demos)
+    labels = probabilities.argmax(axis=1)
+    result = fit_metrics(model, demos)
+    save(model, folder, extra)
+    storage.write_json(folder / "metrics.json", result)
+    runs.write_history(folder, model.history_)
+    tables.write_table(tables.with_posterior(table, labels, probabilities), folder / "segments.parquet")
+    write_figures(folder / "figures", model, demos, labels)
+    from prism_irl.report.render import write_report
+
+    write_report(folder)
+    return result
+
+
+def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
+    """metrics.json of a fit."""
+    train, validation = model._validation_split(demos)
+    labels = model.predict(demos)
+    dwell = metrics.dwell_lengths(labels, demos.offsets)
+    starts = metrics.segments(labels, demos.offsets)
+    parts = {"train": train.demos, "validation": None if validation is None else validation.demos}
+    scores = {part: None if data is None else evaluate(model, data) for part, data in parts.items()}
+    result = {
+        "method": type(model).__name__,
+        "n_intentions": model.n_intentions,
+        "n_trajectories": demos.n_trajectories,
+        "n_steps": demos.n_steps,
+        "predictive_ll": {part: None if s is None else s["predictive_ll"] for part, s in scores.items()},
+        "paper_score": {part: None if s is None else s["paper_score"] for part, s in scores.items()},
+        "leaks": model.leaks,
+        "mean_dwell": metrics.mean_dwell(labels, demos.offsets),
+        "agreement": model.agreement_,
+        "n_equal_starts": model.n_equal_starts_,
+        "em": {
+            "iterations": model.n_iterations_,
+            "converged": model.converged_,
+            "seconds": sum(start["seconds"] for start in model.starts_),
+            "starts": len(model.starts_),
+        },
+        "usage": np.bincount(labels, minlength=model.n_intentions) / len(labels),
+        "dwell_per_intention": [
+            float(dwell[starts.labels == k].mean()) if (starts.labels == k).any() else None
+            for k in range(model.n_intentions)
+        ],
+    }
+    if demos.labels is not None:
+        found = metrics.segmentation_metrics(demos.labels, labels, demos.offsets)
+        result |= {name: found[name] for name in LABEL_METRICS}
+    return result
+
+
+def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels: Any) -> None:
+    """EM curves, segmentation raster and dwell histogram of a fit."""
+    from matplotlib.figure import Figure
+
+    from prism_irl.figures import curves, style, timelines
+
+    folder.mkdir(exist_ok=True)
+    cut = metrics.segments(labels, demos.offsets)
+    lengths = [cut.lengths[cut.labels == k] for k in range(model.n_intentions)]
+    captions = {}
+    with style.paper_style():
+        for stem, size, draw, caption in (
+            (
+                "segmentation",
+                (6.6, 3.2),
+                lambda ax: timelines.segmentation_raster(ax, labels, demos.offsets),
+                "Intention of every step, one row per trajectory.",
+            ),
+            (
+                "dwell",
+                (3.3, 2.4),
+                lambda ax: curves.dwell_histogram(ax, lengths),
+                "How long each intention lasts once it has begun.",
+            ),
+            (
+                "em",
+                (3.3, 2.4),
+                lambda ax: curves.em_curves(ax, model.history_),
+                "Likelihood during EM, one line per start.",
+            ),
+        ):
+            figure = Figure(figsize=size, layout="constrained")
+            draw(figure.add_subplot())
+            style.save(figure, folder / stem)
+            captions[stem] = caption
+    storage.write_json(folder / "captions.json", captions)

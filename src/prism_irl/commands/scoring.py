@@ -1,0 +1,20 @@
+"""What `prism segment` and `prism score` share: a fitted run, and new data in its language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prism_irl import storage, tables
+from prism_irl.models.base import IntentionModel
+from prism_irl.models.saving import load
+
+
+def open_run(run: Path, source: Path, *, unknown_state: bool) -> tuple[IntentionModel, tables.Table]:
+    """Load a run folder and read a table with the columns and vocabularies of its fit."""
+    model = load(run)
+    config = storage.read_json(run / "config.json")
+    words = config.get("vocabulary")
+    columns = config.get("data", {}).get("columns", {})
+    states = None if words is None else tables.Vocabulary.from_json(words["states"])
+    actions = None if words is None else tables.Vocabulary.from_json(words["actions"])
+    return model, tables.read(source, **columns, states=states, actions=actions, unknown_state=unknown_state)

@@ -1,0 +1,1 @@
+"""Loaders for real data, which is never part of the package."""

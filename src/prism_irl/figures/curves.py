@@ -1,0 +1,193 @@
+"""Methods side by side, the course of EM, and how long intentions last.
+
+Scores that are not likelihoods (the gate has seen the action that it is scored on) are hatched and say so, so that
+nobody compares them with the rest by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from numpy.typing import ArrayLike
+
+from prism_irl.errors import InputError
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
+
+NOT_A_LIKELIHOOD = "not a likelihood"
+
+
+def method_bars(ax: Axes, rows: Sequence[Mapping[str, Any]], *, ceiling: float | None = None) -> Axes:
+    """Draw the score of each method with its spread over folds, the first method on top.
+
+    Bars begin at the left end of the axis, because log-likelihoods have no natural zero: read the points.
+
+    Parameters
+    ----------
+    ax : Axes
+    rows : list of dict
+        ``name``, ``mean``, ``std`` (None without folds), ``is_likelihood``, and optionally ``reference``, a published
+        number drawn as a diamond.
+    ceiling : float, optional
+        The oracle's score, drawn as a dashed line.
+    """
+    if not rows:
+        raise InputError("There is no method to draw; give at least one row.")
+    means = np.array([float(row["mean"]) for row in rows])
+    spreads = np.array([float(row.get("std") or 0.0) for row in rows])
+    references = [row.get("reference") for row in rows]
+    ends = np.array([*(means - spreads), *(means + spreads), *(r for r in references if r is not None)])
+    if ceiling is not None:
+        ends = np.append(ends, ceiling)
+    margin = 0.06 * float(np.ptp(ends)) or 0.05
+    left, right = float(ends.min()) - 3 * margin, float(ends.max()) + margin
+
+    for y, row in enumerate(rows):
+        proper = bool(row["is_likelihood"])
+        colour = PALETTE[0] if proper else MUTED
+        ax.barh(
+            y,
+            means[y] - left,
+            left=left,
+            height=0.62,
+            facecolor="#dcebf5" if proper else "#f4f5f6",
+            edgecolor="none" if proper else "#aab0b8",
+            hatch=None if proper else "//////",
+            linewidth=0.5,
+        )
+        ax.errorbar(means[y], y, xerr=spreads[y], fmt="o", color=colour, markersize=3.5, elinewidth=1.2, capsize=2)
+        if (reference := references[y]) is not None:
+            ax.plot(float(reference), y, marker="D", color=PALETTE[3], markersize=4, fillstyle="none", linestyle="none")
+        if not proper:
+            box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.9}
+            ax.text(left + 0.3 * margin, y, NOT_A_LIKELIHOOD, va="center", fontsize=6, style="italic", bbox=box)
+        ax.annotate(
+            f"{means[y]:.3f}".replace("-", "−"),
+            (1.0, y),
+            xytext=(4, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            color=INK if proper else MUTED,
+        )
+    if ceiling is not None:
+        ax.axvline(ceiling, color=INK, linestyle=(0, (4, 2)), linewidth=0.9)
+        ax.annotate(
+            "oracle",
+            (ceiling, 1.0),
+            xytext=(0, 2),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+        )
+    if any(reference is not None for reference in references):
+        ax.plot([], [], "D", color=PALETTE[3], markersize=4, fillstyle="none", label="published")
+        # On the side of the plot where the oracle's name is not.
+        at_left = ceiling is not None and ceiling > (left + right) / 2
+        ax.legend(loc="lower left" if at_left else "lower right", bbox_to_anchor=(0.0 if at_left else 1.0, 1.0))
+    ax.set_yticks(range(len(rows)), [str(row["name"]) for row in rows])
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(left, right), ylim=(len(rows) - 0.45, -0.55), xlabel="nats per step (right is better)")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.grid(axis="x", color=FAINT, linewidth=0.5)
+    return ax
+
+
+def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
+    """Draw the log-likelihood over EM iterations, one line per start.
+
+    The best start, by validation where there is any and by training otherwise, is drawn in colour with its validation
+    curve and its best iteration; the others are thin grey lines.
+
+    Parameters
+    ----------
+    ax : Axes
+    history : list of dict
+        One row per iteration with ``start``, ``iteration``, ``train`` and optionally ``validation``.
+    """
+    if not history:
+        raise InputError("The history is empty; there is no iteration to draw.")
+    starts: dict[int, list[Mapping[str, Any]]] = {}
+    for row in history:
+        starts.setdefault(int(row["start"]), []).append(row)
+    curves = {start: _curve(rows) for start, rows in starts.items()}
+    best = max(curves, key=lambda start: _peak(curves[start]))
+    others = [start for start in curves if start != best]
+    for i, start in enumerate(others):
+        iteration, train, _ = curves[start]
+        ax.plot(iteration, train, color="#b4bac2", linewidth=0.8, label=None if i else f"train, {len(others)} others")
+    iteration, train, validation = curves[best]
+    ax.plot(iteration, train, color=PALETTE[0], linewidth=1.6, label=f"train, start {best}", zorder=3)
+    monitored = train
+    if np.isfinite(validation).any():
+        monitored = validation
+        ax.plot(iteration, validation, color=PALETTE[3], linewidth=1.6, linestyle=(0, (4, 1.5)), zorder=3)
+        ax.lines[-1].set_label(f"validation, start {best}")
+    peak = int(np.nanargmax(monitored))
+    ax.plot(iteration[peak], monitored[peak], "o", color=INK, markersize=4, zorder=4, label="kept")
+
+    drawn = np.concatenate([curve[1] for curve in curves.values()] + [validation])
+    drawn = drawn[np.isfinite(drawn)]
+    low, high = float(np.quantile(drawn, 0.02)), float(drawn.max())  # the first steps would flatten the rest
+    pad = 0.06 * (high - low) or 0.01
+    ax.set(ylim=(low - pad, high + pad), xlabel="EM iteration", ylabel="nats per step")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    ax.grid(axis="y", color=FAINT, linewidth=0.5)
+    ax.legend(loc="lower right")
+    return ax
+
+
+def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
+    """Draw how long each intention lasts: shares of segments by length, with the mean as a dotted line.
+
+    Parameters
+    ----------
+    ax : Axes
+    dwell_lengths : K arrays of (M_k,)
+        Lengths in steps of the segments of each intention; an intention without segments is named in the legend only.
+    """
+    lengths = [np.asarray(values, float).ravel() for values in dwell_lengths]
+    longest = max((values.max() for values in lengths if len(values)), default=0.0)
+    if longest < 1:
+        raise InputError("No intention has a segment; there is nothing to draw.")
+    # Edges between whole numbers; wider bins to the right once there are more lengths than fit.
+    if longest <= 40:
+        edges = np.arange(0.5, longest + 1)
+    else:
+        edges = np.unique(np.round(np.geomspace(1, longest + 1, 25))) - 0.5
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(ScalarFormatter())
+    for k, values in enumerate(lengths):
+        colour = intention_color(k)
+        if not len(values):
+            ax.plot([], [], color=colour, label=f"intention {k}: never")
+            continue
+        share = np.histogram(values, edges)[0] / len(values)
+        ax.stairs(share, edges, color=colour, linewidth=1.2, label=f"intention {k}: mean {values.mean():.1f}")
+        ax.stairs(share, edges, color=colour, fill=True, alpha=0.18)
+        ax.axvline(values.mean(), color=colour, linestyle=":", linewidth=1.0)
+    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, None), xlabel="dwell (steps)", ylabel="share of segments")
+    ax.legend(loc="upper right", frameon=True, framealpha=0.85, edgecolor="none")
+    return ax
+
+
+def _curve(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return iteration, train and validation of one start, in order, NaN where a value is missing."""
+    ordered = sorted(rows, key=lambda row: float(row["iteration"]))
+    columns = [[_number(row.get(name)) for row in ordered] for name in ("iteration", "train", "validation")]
+    iteration, train, validation = (np.array(column) for column in columns)
+    return iteration, train, validation
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None or value == "" else float(value)
+
+
+def _peak(curve: tuple[np.ndarray, np.ndarray, np.ndarray]) -> float:
+    monitored = curve[2] if np.isfinite(curve[2]).any() else curve[1]
+    return float(np.nanmax(monitored))

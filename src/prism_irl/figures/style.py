@@ -1,0 +1,126 @@
+"""How every figure looks: one palette, one set of matplotlib settings, one way of saving.
+
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; an intention has the same colour in
+every figure and in the report. Nothing here touches pyplot's global state, so figures can be drawn in any thread.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from prism_irl.errors import InputError
+
+COLUMN_WIDTH = 3.3  # inches: one column of a two-column page
+PAGE_WIDTH = 6.8
+
+# Okabe–Ito, without its black in front and with yellow late: the first ones differ in lightness too (grey printers)
+# and keep their contrast on white.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
+INK = "#1b1f24"
+MUTED = "#6b7280"
+FAINT = "#d5d9df"
+UNVISITED = "#dfe2e6"
+BARRIER = "#3a4048"
+VALUE_MAP = "viridis"  # even in lightness, so that it survives a grey printer
+
+_SETTINGS: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 8.5,
+    "axes.titleweight": "bold",
+    "axes.unicode_minus": True,
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same metrics on every machine
+    "font.size": 8,
+    "hatch.linewidth": 0.6,
+    "legend.borderaxespad": 0.3,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.4,
+    "lines.linewidth": 1.2,
+    "savefig.dpi": 300,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "prism-irl",
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "xtick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "ytick.labelsize": 7,
+    "ytick.major.width": 0.6,
+}
+
+
+def intention_color(k: int) -> str:
+    """Return the colour of intention ``k``, the same everywhere; the palette starts again after eight."""
+    if k < 0:
+        raise InputError(f"There is no intention {k}; intentions are numbered from 0.")
+    return PALETTE[k % len(PALETTE)]
+
+
+def paper_style() -> AbstractContextManager[None]:
+    """Return the settings of all figures as a context: text stays text, fonts are readable in one column (3.3 in)."""
+    return mpl.rc_context(_SETTINGS)  # type: ignore[arg-type]
+
+
+def new_figure(
+    n_rows: int = 1, n_columns: int = 1, *, width: float = COLUMN_WIDTH, height: float = 2.2, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure outside pyplot.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Grid of axes.
+    width, height : float
+        Inches.
+    **options
+        Passed on to `Figure.subplots`, for example ``sharex`` or ``height_ratios``.
+
+    Returns
+    -------
+    figure : Figure
+    axes : list of Axes
+        Row by row.
+    """
+    with paper_style():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(n_rows, n_columns, squeeze=False, **options)
+    return figure, list(axes.ravel())
+
+
+def to_svg(figure: Figure) -> bytes:
+    """Return the figure as SVG; the same figure gives the same bytes."""
+    buffer = BytesIO()
+    with paper_style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path_without_suffix: str | Path) -> None:
+    """Write ``<path>.svg`` and ``<path>.png``; the same figure gives the same bytes."""
+    path = Path(path_without_suffix)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Not with_suffix: a name such as "history-0.5" has a dot of its own.
+    path.with_name(path.name + ".svg").write_bytes(to_svg(figure))
+    with paper_style():
+        figure.savefig(path.with_name(path.name + ".png"), format="png", metadata={"Software": None})

@@ -1,0 +1,140 @@
+"""Intentions over time: posterior, hidden counter, and many trajectories at a glance.
+
+The posterior of one trajectory is a stack of K bands that fill the unit interval, with the true intentions as a strip
+below where they are known. The raster shows one trajectory per row and is the first thing to look at: stripes are
+intentions, salt and pepper is noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
+
+from prism_irl.errors import InputError
+from prism_irl.figures.style import INK, intention_color
+
+_STRIP = (-0.17, 0.1)  # bottom and height of the strip of true labels, below the unit interval
+
+
+def posterior_timeline(
+    ax: Axes, probabilities: ArrayLike, *, names: Sequence[str] | None = None, true: ArrayLike | None = None
+) -> Axes:
+    """Draw the posterior of one trajectory as stacked bands.
+
+    Parameters
+    ----------
+    ax : Axes
+    probabilities : (T, K)
+        Probability of each intention at each step; rows sum to one.
+    names : K strings, optional
+        By default "intention 0", "intention 1", …
+    true : (T,) int, optional
+        True intentions, drawn as a strip below the bands.
+    """
+    p = np.asarray(probabilities, float)
+    if p.ndim != 2 or not p.size:
+        raise InputError(f"probabilities has shape {p.shape}; give (T, K).")
+    n_steps, n_intentions = p.shape
+    labels = _names(names, n_intentions)
+    # Step t fills [t − ½, t + ½]: bands are constant within a step, because nothing is known between steps.
+    edges = np.arange(n_steps + 1) - 0.5
+    bounds = np.hstack([np.zeros((n_steps, 1)), np.cumsum(p, axis=1)])
+    for k in range(n_intentions):
+        low, high = (np.append(bounds[:, j], bounds[-1, j]) for j in (k, k + 1))
+        ax.fill_between(edges, low, high, step="post", color=intention_color(k), linewidth=0, label=labels[k])
+    if true is not None:
+        z = np.asarray(true)
+        if z.shape != (n_steps,):
+            raise InputError(f"true has shape {z.shape}; the posterior has {n_steps} steps.")
+        cuts = np.flatnonzero(np.diff(z)) + 1
+        starts, ends = np.append(0, cuts), np.append(cuts, n_steps)
+        for start, end in zip(starts, ends, strict=True):
+            ax.broken_barh([(start - 0.5, end - start)], _STRIP, facecolor=intention_color(int(z[start])), linewidth=0)
+    ax.set(xlim=(-0.5, n_steps - 0.5), ylim=(_STRIP[0] if true is not None else 0, 1), ylabel="posterior")
+    middle = _STRIP[0] + _STRIP[1] / 2
+    truth = [] if true is None else [(middle, "truth")]
+    positions, texts = zip(*truth, (0, "0"), (0.5, ".5"), (1, "1"), strict=True)
+    ax.set_yticks(positions, texts)
+    # Above the axes: inside, a legend would hide the bands.
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(n_intentions, 4), columnspacing=1.0, borderpad=0.1)
+    return ax
+
+
+def counter_timeline(ax: Axes, counts: ArrayLike, *, label: str) -> Axes:
+    """Draw a hidden counter, such as the frustration behind the switches, as a step line.
+
+    Parameters
+    ----------
+    ax : Axes
+    counts : (T,)
+        Value at each step.
+    label : str
+        Name of the counter, on the y axis.
+    """
+    c = np.asarray(counts, float)
+    if c.ndim != 1 or not len(c):
+        raise InputError(f"counts has shape {c.shape}; give one number per step, (T,).")
+    ax.stairs(c, np.arange(len(c) + 1) - 0.5, color=INK, linewidth=1.0)
+    ax.stairs(c, np.arange(len(c) + 1) - 0.5, fill=True, color=INK, alpha=0.12)
+    ax.set(xlim=(-0.5, len(c) - 0.5), ylim=(0, max(1.0, c.max()) * 1.1), xlabel="step", ylabel=label)
+    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    return ax
+
+
+def segmentation_raster(ax: Axes, labels: ArrayLike, offsets: ArrayLike, *, max_trajectories: int = 60) -> Axes:
+    """Draw the intention of every step, one row per trajectory, the first trajectory on top.
+
+    Parameters
+    ----------
+    ax : Axes
+    labels : (n,) int
+        Intention of every step, flat.
+    offsets : (N + 1,) int
+        Where trajectories begin, as in `Demonstrations`.
+    max_trajectories : int
+        Only so many are drawn, the first ones; the axis says so.
+    """
+    z, edges = np.asarray(labels), np.asarray(offsets)
+    if edges.ndim != 1 or len(edges) < 2 or z.ndim != 1 or edges[0] != 0 or edges[-1] != len(z):
+        raise InputError(f"labels of shape {z.shape} and offsets of shape {edges.shape} do not belong together.")
+    if max_trajectories < 1:
+        raise InputError(f"max_trajectories is {max_trajectories}; draw at least 1.")
+    total = len(edges) - 1
+    shown = min(total, max_trajectories)
+    lengths = np.diff(edges)[:shown]
+    inside = np.arange(lengths.max()) < lengths[:, None]
+    rows = np.zeros(inside.shape, np.int64)
+    rows[inside] = z[: edges[shown]]
+    picture = np.ma.array(rows, mask=~inside)
+
+    n_intentions = int(z.max()) + 1
+    colours = [intention_color(k) for k in range(n_intentions)]
+    # "none": one pixel per step in the SVG, which keeps a raster of long trajectories small.
+    ax.imshow(
+        picture,
+        aspect="auto",
+        interpolation="none",
+        cmap=ListedColormap(colours),
+        vmin=-0.5,
+        vmax=n_intentions - 0.5,
+    )
+    ax.set(xlabel="step", ylabel="trajectory" if shown == total else f"trajectory (first {shown} of {total})")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    handles = [Patch(facecolor=colour, label=f"intention {k}") for k, colour in enumerate(colours)]
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(n_intentions, 4), columnspacing=1.0)
+    return ax
+
+
+def _names(names: Sequence[str] | None, n: int) -> list[str]:
+    if names is None:
+        return [f"intention {k}" for k in range(n)]
+    if len(names) != n:
+        raise InputError(f"{len(names)} names were given for {n} intentions.")
+    return list(names)

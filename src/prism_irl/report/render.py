@@ -1,0 +1,257 @@
+"""One self-contained HTML file from a run folder: the page that people open first.
+
+Reads metrics.json, config.json, history.csv and figures/, never a model, so that a report can be made again years
+later. Figures travel inside the page as data URIs: nothing is loaded from anywhere, and no script in a figure can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from prism_irl import storage
+from prism_irl.errors import InputError
+from prism_irl.figures import curves, style
+from prism_irl.report import tables
+from prism_irl.report.verdict import Finding, is_comparison, mapping, number, verdict
+
+MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
+MAX_FIGURES = 5_500_000  # bytes of all figures: base64 adds a third, and the page stays below 8 MB
+WIDE = 400.0  # points: a figure wider than one column gets the whole width, and scrolls on a phone
+
+
+class EmbeddedFigure(NamedTuple):
+    """A figure as a data URI, with its caption."""
+
+    stem: str
+    caption: str
+    uri: str
+    wide: bool
+
+
+def write_report(folder: str | Path) -> Path:
+    """Write ``report.html`` into a run folder and return its path.
+
+    Parameters
+    ----------
+    folder : path
+        Holds ``metrics.json`` and, where the run wrote them, ``config.json``, ``history.csv``, ``figures/*.svg`` and
+        ``figures/captions.json`` ({stem: caption}; its order is the order of the figures).
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or one of these files is missing or broken.
+    """
+    source = Path(folder)
+    if not source.is_dir():
+        raise InputError(f"There is no folder {source}; give the folder that a run wrote.")
+    path = source / "report.html"
+    storage.write_text(path, render(source))
+    return path
+
+
+def render(folder: Path) -> str:
+    """Return the report of a run folder as HTML; the same folder gives the same text."""
+    metrics = _read_object(folder, "metrics.json")
+    comparison = is_comparison(metrics)
+    if not comparison and "predictive_ll" not in metrics:
+        raise InputError(
+            f"{folder / 'metrics.json'} holds neither a fit nor a table of methods; run again."
+        )
+    config = _read_object(folder, "config.json") if (folder / "config.json").is_file() else {}
+    figures, left_out = _figures(folder)
+    drawn = {figure.stem for figure in figures}
+    charts = [chart for chart in (_method_chart(metrics), _em_chart(folder)) if chart and chart.stem not in drawn]
+    environment = Environment(
+        loader=PackageLoader("prism_irl.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        title=_title(metrics, config),
+        facts=_facts(metrics),
+        quick=bool(metrics.get("quick")),
+        findings=verdict(metrics),
+        summary=_summary(verdict(metrics)),
+        notes=[str(note) for note in metrics.get("notes") or []],
+        table=tables.method_table(metrics) if comparison else None,
+        tiles=[] if comparison else tables.fit_tiles(metrics),
+        intentions=[] if comparison else tables.intention_rows(metrics),
+        charts=charts,
+        figures=figures,
+        left_out=left_out,
+        command=_command(config),
+        versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
+        config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
+        citations=_citations(config),
+    )
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    title = metrics.get("title") or config.get("title")
+    if title:
+        return str(title)
+    return "Comparison of methods" if is_comparison(metrics) else f"{metrics.get('method') or 'Model'} fit"
+
+
+def _facts(metrics: Mapping[str, Any]) -> list[str]:
+    """Return the size of the run, in a few words each."""
+    facts = []
+    words = (
+        ("n_intentions", "intention"),
+        ("n_trajectories", "trajectory"),
+        ("n_steps", "step"),
+        ("folds", "fold"),
+        ("seeds", "seed"),
+    )
+    for key, noun in words:
+        value = metrics.get(key)
+        count = float(len(value)) if isinstance(value, list) else number(value)
+        if count is not None:
+            plural = noun if count == 1 else "trajectories" if noun == "trajectory" else noun + "s"
+            facts.append(f"{count:,.0f} {plural}")
+    return facts
+
+
+def _summary(findings: list[Finding]) -> str:
+    """Return one line that says how many findings deserve attention."""
+    bad, warnings = (sum(finding.level == level for finding in findings) for level in ("bad", "warning"))
+    if bad:
+        return "Do not trust this run before reading what follows."
+    if warnings:
+        return f"{warnings} thing{'' if warnings == 1 else 's'} to keep in mind when you read the numbers."
+    return "Nothing here speaks against this run."
+
+
+def _command(config: Mapping[str, Any]) -> str:
+    command = config.get("command")
+    if isinstance(command, list):
+        return shlex.join(str(word) for word in command)
+    return str(command) if command else ""
+
+
+def _citations(config: Mapping[str, Any]) -> str:
+    release = mapping(config.get("versions")).get("prism-irl")
+    if not release:
+        try:
+            release = version("prism-irl")
+        except PackageNotFoundError:  # run from a source tree that was never installed
+            release = "unreleased"
+    return f"""@article{{sheng2026prism,
+  title  = {{Probabilistic Recurrent Intention Switching Model}},
+  author = {{Sheng, Wenyuan and Zhu, Hao and Boedecker, Joschka}},
+  year   = {{2026}}
+}}
+
+@software{{prism_irl,
+  title   = {{prism-irl: intention switching from states and actions}},
+  author  = {{{{The PRISM developers}}}},
+  version = {{{release}}},
+  year    = {{2026}}
+}}"""
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+
+def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
+    rows = tables.method_bar_rows(metrics)
+    if len(rows) < 2:
+        return None
+    figure, (ax,) = style.new_figure(width=4.2, height=0.75 + 0.24 * len(rows))
+    ceiling = number(mapping(mapping(metrics["methods"]).get("oracle")).get("predictive_ll"))
+    with style.paper_style():
+        curves.method_bars(ax, rows, ceiling=ceiling)
+    caption = (
+        "Held-out score, mean and standard deviation over folds. Bars start at the left end of the axis."
+    )
+    if not all(row["is_likelihood"] for row in rows):
+        caption += " Hatched bars are paper scores and not likelihoods."
+    return _embed("method_bars", caption, style.to_svg(figure), "svg+xml", False)
+
+
+def _em_chart(folder: Path) -> EmbeddedFigure | None:
+    path = folder / "history.csv"
+    if not path.is_file() or not _inside(path, folder):
+        return None
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        if not rows:
+            return None
+        figure, (ax,) = style.new_figure(width=4.2, height=2.4)
+        with style.paper_style():
+            curves.em_curves(ax, [{"start": 0, **row} for row in rows])
+    except (KeyError, ValueError, OSError, csv.Error) as error:
+        raise InputError(f"{path} is not a history of EM ({error}); delete it or run the fit again.") from None
+    caption = "Log-likelihood over EM iterations: the best start in colour, the iteration that was kept as a dot."
+    return _embed("em_curves", caption, style.to_svg(figure), "svg+xml", False)
+
+
+def _figures(folder: Path) -> tuple[list[EmbeddedFigure], list[str]]:
+    """Return the figures of the run in the order of their captions, and the names of those that were too large."""
+    found = {path.stem: path for path in sorted((folder / "figures").glob("*.svg")) if _inside(path, folder)}
+    captions: Mapping[str, Any] = {}
+    if (folder / "figures" / "captions.json").is_file():
+        captions = _read_object(folder / "figures", "captions.json")
+    # Only names that the listing gave are opened, whatever the captions say.
+    order = [stem for stem in captions if stem in found] + [stem for stem in found if stem not in captions]
+    figures, left_out, used = [], [], 0
+    for stem in order:
+        data, kind = found[stem].read_bytes(), "svg+xml"
+        wide = _width(data) > WIDE
+        picture = found[stem].with_name(stem + ".png")
+        if len(data) > MAX_FIGURE and picture.is_file() and _inside(picture, folder):
+            smaller = picture.read_bytes()
+            data, kind = (smaller, "png") if len(smaller) < len(data) else (data, kind)
+        if used + len(data) > MAX_FIGURES:
+            left_out.append(f"figures/{stem}.svg")
+            continue
+        used += len(data)
+        caption = str(captions.get(stem) or stem.replace("_", " ").replace("-", " "))
+        figures.append(_embed(stem, caption, data, kind, wide))
+    return figures, left_out
+
+
+def _embed(stem: str, caption: str, data: bytes, kind: str, wide: bool) -> EmbeddedFigure:
+    uri = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+    return EmbeddedFigure(stem, caption, uri, wide)
+
+
+def _width(svg: bytes) -> float:
+    """Return the width of an SVG in points, as matplotlib writes it; 0 where it does not say."""
+    match = re.search(rb"<svg[^>]*?\swidth=\"([0-9.]+)(?:pt|px)?\"", svg[:4000])
+    return float(match[1]) if match else 0.0
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _read_object(folder: Path, name: str) -> Mapping[str, Any]:
+    path = folder / name
+    if not _inside(path, folder):
+        raise InputError(f"{path} points out of the run folder; put the file itself there.")
+    value = storage.read_json(path)
+    if not isinstance(value, Mapping):
+        raise InputError(f"{path} does not hold a JSON object; restore it or run the command again.")
+    return value
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    """Whether a file lies in the folder once links are followed."""
+    return path.resolve().is_relative_to(folder.resolve())

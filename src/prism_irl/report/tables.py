@@ -1,0 +1,198 @@
+"""The tables of the report as plain rows of text: methods side by side, the numbers of a fit, its intentions.
+
+Numbers become text here and nowhere else, so that the template only lays out. Columns that no method fills are left
+out; columns that we did not foresee (``evd_goal``, ``ari``, …) appear by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from prism_irl.figures.style import intention_color
+from prism_irl.report.verdict import mapping, method_name, number, signed, spread
+
+NOTHING = "–"
+
+
+class Cell(NamedTuple):
+    """Text, the number behind it (to sort by), whether it is the best of its column, and a mark beside it."""
+
+    text: str
+    value: float | None = None
+    best: bool = False
+    mark: str = ""
+
+
+class Column(NamedTuple):
+    """How one entry of metrics.json becomes a column."""
+
+    key: str
+    title: str
+    unit: str = ""
+    digits: int = 3
+    percent: bool = False
+    best: int = 0  # 1: larger is better, −1: smaller is better, 0: neither
+
+
+class Table(NamedTuple):
+    """Titles, and one row of cells per method."""
+
+    columns: list[Column]
+    rows: list[tuple[str, str, list[Cell]]]  # name, class, cells
+
+
+_COLUMNS = (
+    Column("predictive_ll", "predictive LL", "nats per step", best=1),
+    Column("paper_score", "paper score", "nats per step"),
+    Column("paper_reported", "reported in the paper", "nats per step"),
+    Column("label_accuracy", "label accuracy", "of steps", 1, percent=True, best=1),
+    Column("ari", "ARI", best=1),
+    Column("boundary_f1", "boundary F1", best=1),
+    Column("mean_dwell", "mean dwell", "steps", 1),
+    Column("agreement", "agreement", "of starts", 2, best=1),
+)
+_LAST = (Column("fit_seconds", "fit time", "seconds", 1),)
+_ABBREVIATIONS = {"evd": "EVD", "ari": "ARI", "nmi": "NMI", "f1": "F1", "ll": "LL", "em": "EM", "s0": "s₀", "k": "K"}
+
+
+def method_table(metrics: Mapping[str, Any]) -> Table:
+    """Return the method table: every number that at least one method has, both likelihood columns always."""
+    methods = {str(key): mapping(value) for key, value in mapping(metrics.get("methods")).items()}
+    known = {column.key for column in (*_COLUMNS, *_LAST)}
+    further: dict[str, Column] = {}
+    for method in methods.values():
+        for key in method:
+            if key not in known and number(method[key]) is not None:
+                further.setdefault(key, Column(key, _title(key)))
+    always = {"predictive_ll", "paper_score"}
+    columns = [
+        column
+        for column in (*_COLUMNS, *further.values(), *_LAST)
+        if column.key in always or any(number(method.get(column.key)) is not None for method in methods.values())
+    ]
+    best = {column.key: _best(column, methods) for column in columns}
+    rows = [
+        (
+            method_name(key, method),
+            "oracle" if key == "oracle" else "",
+            [_cell(method, column, best[column.key] if key != "oracle" else None) for column in columns],
+        )
+        for key, method in methods.items()
+    ]
+    return Table(columns, rows)
+
+
+def method_bar_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what `figures.curves.method_bars` draws: predictive scores, then the paper scores that leak."""
+    rows: list[dict[str, Any]] = []
+    leaking: list[dict[str, Any]] = []
+    for key, method in mapping(metrics.get("methods")).items():
+        method = mapping(method)
+        name, score, paper = method_name(key, method), method.get("predictive_ll"), method.get("paper_score")
+        if key != "oracle" and (mean := number(score)) is not None:
+            rows.append({"name": name, "mean": mean, "std": spread(score), "is_likelihood": True})
+        if method.get("leaks") and (mean := number(paper)) is not None:
+            reported = number(method.get("paper_reported"))
+            row = {"name": f"{name}: paper score", "mean": mean, "std": spread(paper), "is_likelihood": False}
+            leaking.append(row | {"reference": reported})
+    return sorted(rows, key=lambda row: -float(row["mean"])) + sorted(leaking, key=lambda row: -float(row["mean"]))
+
+
+class Tile(NamedTuple):
+    """One large number with its name, a remark and a mark."""
+
+    title: str
+    text: str
+    remark: str = ""
+    mark: str = ""
+
+
+def fit_tiles(metrics: Mapping[str, Any]) -> list[Tile]:
+    """Return the numbers of a fit that matter most, the predictive log-likelihood first."""
+    tiles = []
+    for key, title in (("predictive_ll", "predictive LL"), ("paper_score", "paper score")):
+        scores = mapping(metrics.get(key))
+        train, validation = number(scores.get("train")), number(scores.get("validation"))
+        shown, where = (train, "training") if validation is None else (validation, "held out")
+        if shown is None:
+            continue
+        remark = f"{where}, nats per step"
+        if validation is not None and train is not None:
+            remark += f" (training {signed(train)})"
+        # A fit that does not say whether its gate sees the action gets the mark: the safe side.
+        mark = "not a likelihood" if key == "paper_score" and metrics.get("leaks", True) else ""
+        tiles.append(Tile(title, signed(shown), remark, mark))
+    if (dwell := number(metrics.get("mean_dwell"))) is not None:
+        tiles.append(Tile("mean dwell", signed(dwell, 1), "steps per segment"))
+    if "agreement" in metrics:
+        agreement = number(metrics["agreement"])
+        remark = "between equally likely starts" if agreement is not None else "no other start to compare with"
+        tiles.append(Tile("agreement", NOTHING if agreement is None else signed(agreement, 2), remark))
+    if (accuracy := number(metrics.get("label_accuracy"))) is not None:
+        tiles.append(Tile("label accuracy", f"{100 * accuracy:.1f}%", "steps with the true intention"))
+    for key, title, remark in (
+        ("ari", "ARI", "1 is the true segmentation, 0 is chance"),
+        ("boundary_f1", "boundary F1", "switches found within one step"),
+    ):
+        if (value := number(metrics.get(key))) is not None:
+            tiles.append(Tile(title, signed(value), remark))
+    if (seconds := number(mapping(metrics.get("em")).get("seconds"))) is not None:
+        tiles.append(Tile("fit time", f"{signed(seconds, 1)} s", "all starts"))
+    return tiles
+
+
+class Intention(NamedTuple):
+    """One row of the table of intentions."""
+
+    name: str
+    color: str
+    share: str
+    percent: float
+    dwell: str
+
+
+def intention_rows(metrics: Mapping[str, Any]) -> list[Intention]:
+    """Return share of steps and mean dwell of each intention, as far as they are known."""
+    columns = [metrics.get(key) for key in ("usage", "dwell_per_intention")]
+    usage, dwells = (column if isinstance(column, list) else [] for column in columns)
+    rows = []
+    for k in range(max(len(usage), len(dwells))):
+        share = number(usage[k]) if k < len(usage) else None
+        dwell = number(dwells[k]) if k < len(dwells) else None
+        rows.append(
+            Intention(
+                f"intention {k}",
+                intention_color(k),
+                NOTHING if share is None else f"{100 * share:.1f}%",
+                min(100.0, max(0.0, 100 * (share or 0.0))),
+                NOTHING if dwell is None else signed(dwell, 1),
+            )
+        )
+    return rows
+
+
+def _cell(method: Mapping[str, Any], column: Column, best: float | None) -> Cell:
+    entry = method.get(column.key)
+    value, deviation = number(entry), spread(entry)
+    if value is None:
+        return Cell(NOTHING)
+    factor, suffix = (100, "%") if column.percent else (1, "")
+    text = signed(factor * value, column.digits)
+    if deviation is not None:
+        text += f" ± {signed(factor * deviation, column.digits)}"
+    leaking = column.key in ("paper_score", "paper_reported") and bool(method.get("leaks"))
+    return Cell(text + suffix, value, value == best, "not a likelihood" if leaking else "")
+
+
+def _best(column: Column, methods: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the best value of a column among the methods; the oracle does not compete."""
+    values = [number(method.get(column.key)) for key, method in methods.items() if key != "oracle"]
+    found = [value for value in values if value is not None]
+    if not column.best or len(found) < 2:
+        return None
+    return max(found) if column.best > 0 else min(found)
+
+
+def _title(key: str) -> str:
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))
