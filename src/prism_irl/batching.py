@@ -123,8 +123,14 @@ class Prepared:
 
     @cached_property
     def batches(self) -> list[Batch]:
-        """Batches for evaluation, in a fixed order."""
-        return make_batches(self.demos, max(EVALUATION_STEPS // int(self.demos.lengths.max()), 1), device=self.device)
+        """Batches for evaluation, in a fixed order, longest trajectories first."""
+        order = np.argsort(-self.demos.lengths, kind="stable")
+        batches = []
+        while len(order):  # as many as fit, so that one long trajectory does not leave the short ones alone
+            size = max(EVALUATION_STEPS // int(self.demos.lengths[order[0]]), 1)
+            batches.append(_pad(self.demos, order[:size], self.device))
+            order = order[size:]
+        return batches
 
     def shuffled(self, batch_size: int, generator: np.random.Generator) -> list[Batch]:
         """Batches for training, in a random order."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError
 
 from prism_irl import __version__
 from prism_irl.commands.options import ColumnOptions, CommonOptions, ModelOptions, build_model
@@ -109,7 +109,7 @@ def fit(
     *,
     out: Path,
     columns: ColumnOptions | None = None,
-    model: Annotated[Any, Parameter(name="*")] = None,
+    model: ModelOptions | None = None,
     preset: str | None = None,
     overwrite: bool = False,
     resume: bool = False,
@@ -149,10 +149,6 @@ def fit(
     agreement = metrics["agreement"]
     print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))
     print(f"Report: {out / 'report.html'}")
-
-
-# The model's options are made from PRISM's constructor at import time.
-fit.__annotations__["model"] = ModelOptions | None
 
 
 @app.command
@@ -225,6 +221,83 @@ def score(
         output.print_json(scores)
     else:
         output.print_scores(scores, leaks=model.leaks)
+
+
+@app.command
+def compare(
+    table: Path,
+    *,
+    out: Path,
+    methods: str = "uniform,iavi,ngram,hiql,prism,prism-recurrent",
+    intentions: int = 3,
+    folds: int = 5,
+    seeds: int = 1,
+    by: Literal["trajectory", "group"] = "trajectory",
+    jobs: int = 2,
+    columns: ColumnOptions | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    common: CommonOptions | None = None,
+) -> None:
+    """Cross-validate several methods on a table, by the same proper likelihood.
+
+    Example: prism compare mouse.csv --methods prism-recurrent,hiql,swirl-2,iavi,bc --folds 5 --out runs/compare
+
+    Parameters
+    ----------
+    table
+        A .csv, .parquet or .npz file.
+    out
+        Folder of the results.
+    methods
+        Comma-separated: uniform, iavi, iql, maxent, maxcausalent, mixture, ngram, bc, hiql, swirl-1, swirl-2, dirl,
+        prism-paper, prism, prism-recurrent; variants such as prism-recurrent-h2, hiql-k4, prism-paper-lstm.
+    intentions
+        Number of intentions of the methods that have several.
+    folds
+        Parts of the cross-validation.
+    seeds
+        Fits per method and fold.
+    by
+        What a fold keeps together.
+    jobs
+        Fits that run at the same time.
+    overwrite
+        Replace a comparison that is already there.
+    resume
+        Go on with an interrupted comparison; finished fits are not made again.
+    """
+    from prism_irl import runs, storage, tables
+    from prism_irl.commands import output
+    from prism_irl.commands.progress import fits_progress
+    from prism_irl.experiments import comparison
+    from prism_irl.experiments.methods import method
+    from prism_irl.report.render import write_report
+
+    chosen = [method(identifier.strip(), intentions) for identifier in methods.split(",") if identifier.strip()]
+    data = tables.read(table, **({} if columns is None else columns.given()))
+    folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
+    with fits_progress() as on_fit:
+        metrics = comparison.compare(
+            data.demonstrations,
+            chosen,
+            folder,
+            folds=folds,
+            seeds=seeds,
+            by=by,
+            jobs=jobs,
+            title=f"Comparison on {table.name}",
+            on_fit=on_fit,
+        )
+    storage.write_json(folder / "config.json", {"command": runs.command_line(), "versions": runs.versions()})
+    page = write_report(folder)
+    if common is not None and common.json:
+        output.print_json(metrics)
+        return
+    output.print_methods(metrics)
+    for note in comparison.best_two_note(metrics):
+        print(note)
+    print(f"Report: {page}")
 
 
 @app.command

@@ -79,6 +79,12 @@ class Demonstrations:
         object.__setattr__(self, "offsets", offsets)
         if len(offsets) < 2:
             raise InputError("The demonstrations hold no trajectory; give at least one with at least one step.")
+        if offsets[0] != 0:
+            raise InputError(f"The offsets begin with {offsets[0]}; the first trajectory starts at step 0.")
+        for name in ("groups", "trajectory_names"):
+            values = getattr(self, name)
+            if values is not None and len(values) != self.n_trajectories:
+                raise InputError(f"There are {len(values)} {name} for {self.n_trajectories} trajectories.")
         if (np.diff(offsets) < 1).any():
             i = int(np.argmax(np.diff(offsets) < 1))
             raise InputError(f"Trajectory {self._name(i)} is empty; remove it or give it at least one step.")
@@ -101,14 +107,12 @@ class Demonstrations:
                 step = int(np.argmax(~np.isfinite(observations).all(axis=1)))
                 raise InputError(f"The observation at {self.where(step)} is not finite; remove or repair that step.")
             object.__setattr__(self, "observations", observations)
-        if self.groups is not None and len(self.groups) != self.n_trajectories:
-            raise InputError(f"There are {len(self.groups)} groups for {self.n_trajectories} trajectories.")
         if self.valid_actions is not None:
             self._check_valid_actions()
 
     def _checked(self, ids: IntArray, what: str, limit: int, n: int) -> IntArray:
         if ids.shape != (n,):
-            raise InputError(f"There are {ids.shape} {what}s for {n} steps; give one per step.")
+            raise InputError(f"The {what}s have shape {ids.shape} for {n} steps; give one per step.")
         if ids.dtype.kind not in "iu":
             raise InputError(f"The {what}s are of type {ids.dtype}; give integer ids, or labels through a table.")
         bad = (ids < 0) | (ids >= limit)
@@ -349,7 +353,8 @@ class Demonstrations:
         units = self._units(by)
         n_units = int(units.max()) + 1
         if not 2 <= k <= n_units:
-            raise InputError(f"Cannot make {k} folds of {n_units} {by}s; choose between 2 and {n_units}.")
+            units_are = "trajectories" if by == "trajectory" else "groups"
+            raise InputError(f"Cannot make {k} folds of {n_units} {units_are}; choose between 2 and {n_units}.")
         fold_of = np.empty(n_units, dtype=np.int64)
         fold_of[np.random.default_rng(seed).permutation(n_units)] = np.arange(n_units) % k
         return [(np.flatnonzero(fold_of[units] != i), np.flatnonzero(fold_of[units] == i)) for i in range(k)]

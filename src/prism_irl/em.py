@@ -11,6 +11,7 @@ Randomness of iteration i of start j is derived from (seed, j, i), so that a res
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -210,10 +211,12 @@ def load_start(start: Start, path: Path, train: Prepared) -> bool:
     try:
         start.restore(storage.part("now", tensors))
         start.switching.load_training_state(storage.part("training", tensors))
-    except (RuntimeError, KeyError) as error:
+    except (RuntimeError, KeyError, InputError) as error:
         raise InputError(f"The checkpoint {path} does not fit this model; start again with --overwrite.") from error
     start.snapshot = storage.part("best", tensors)
-    start.monitor.rows, start.monitor.best = header["rows"], int(header["best"])
+    # JSON has no −inf, the likelihood of data with an impossible action
+    rows = [{name: -math.inf if value is None else value for name, value in row.items()} for row in header["rows"]]
+    start.monitor.rows, start.monitor.best = rows, int(header["best"])
     start.seconds = float(header["seconds"])
     if start.monitor.finished:
         start.restore(start.snapshot)

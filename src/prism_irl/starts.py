@@ -18,7 +18,7 @@ from prism_irl.demonstrations import Demonstrations
 
 StartKind = Literal["random", "windows"]
 FloatArray = npt.NDArray[np.float64]
-WINDOW_LENGTHS = (10, 25, 5)
+WINDOW_LENGTHS = (10, 25)
 
 
 def first_responsibilities(

@@ -198,13 +198,14 @@ def read(
 def _read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path)
+            stored = pd.read_parquet(path)
+            return stored if stored.index.names == [None] else stored.reset_index()
         separator = "\t" if path.suffix.lower() == ".tsv" else ","
         # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
         frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False)
     except pd.errors.EmptyDataError:
         raise InputError(f"{path} is empty; give a header and at least one row.") from None
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(f"{path} is damaged or not a {path.suffix} file ({_brief(error)}).") from None
     if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
         raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
@@ -276,7 +277,7 @@ def _missing(what: str, place: str) -> InputError:
 
 
 class _Distinct(NamedTuple):
-    """Which distinct value each row holds, (n,), and these values: whole numbers (uint64), or labels (str in object)."""
+    """Which distinct value each row holds, (n,), and these values: whole numbers (uint64) or labels (str in object)."""
 
     codes: npt.NDArray[np.intp]
     values: Array
@@ -286,11 +287,17 @@ def _distinct(values: Any, what: str, where: Where) -> _Distinct:
     if isinstance(values, _Distinct):
         return values
     codes, found = _factorize(pd.Series(values), what, where)
-    if not pd.api.types.is_numeric_dtype(found.dtype) or pd.api.types.is_bool_dtype(found.dtype):
+    if pd.api.types.is_float_dtype(found.dtype):
+        numbers = found.to_numpy(dtype=np.float64)
+    elif pd.api.types.is_integer_dtype(found.dtype):
+        numbers = found.to_numpy(dtype=np.int64 if found.min() < 0 else np.uint64)
+    else:
         return _Distinct(codes, np.array([str(value) for value in found], dtype=object))
-    numbers = np.array(found.tolist())
     for fine, problem in (
-        ((np.floor(numbers) == numbers) & (numbers < 2.0**64), f"is not a whole number; discretise the {what}s first"),
+        (
+            (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**64),
+            f"is not a whole number; discretise the {what}s first",
+        ),
         (numbers >= 0, f"is negative; ids run from 0, so renumber the {what}s or use names"),
     ):
         if not fine.all():
@@ -352,7 +359,10 @@ def _brief(error: BaseException) -> str:
 def _load_npz(path: Path) -> dict[str, Array]:
     """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:  # which numpy leaves open when it fails
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
             stored = {key: np.asarray(archive[key]) for key in archive.files}
     except _BROKEN_NPZ as error:
         if "Object arrays" in str(error):

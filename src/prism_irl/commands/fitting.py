@@ -142,7 +142,7 @@ def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels:
                 "How long each intention lasts once it has begun.",
             ),
             (
-                "em",
+                "em_curves",
                 (3.3, 2.4),
                 lambda ax: curves.em_curves(ax, model.history_),
                 "Likelihood during EM, one line per start.",

@@ -68,17 +68,20 @@ def _model_options() -> type:
         text = next((d for names, d in documented.items() if name in names.replace(" ", "").split(",")), "") or ""
         default = f" [default: {parameter.default}]"
         help_text = " ".join(text.split()) + default
-        annotation = Annotated[
-            hints[name] | types.NoneType,
-            Parameter(name=f"--{RENAMED.get(name, name).replace('_', '-')}", help=help_text),
-        ]
+        option = Parameter(name=f"--{RENAMED.get(name, name).replace('_', '-')}", help=help_text)
+        optional: Any = hints[name] | types.NoneType
+        annotation = Annotated[optional, option]
         fields.append((name, annotation, dataclasses.field(default=None)))
     made = dataclasses.make_dataclass("ModelOptions", fields, frozen=True)
     made.__doc__ = "Options of the model."
-    return typing.cast(type, Parameter(name="*")(made))
+    made.__module__ = __name__  # annotations are resolved in the module that a class claims to be from
+    return Parameter(name="*")(made)
 
 
-ModelOptions = _model_options()
+if typing.TYPE_CHECKING:
+    ModelOptions = Any
+else:
+    ModelOptions = _model_options()
 
 
 def build_model(options: Any, preset: str | None) -> PRISM:

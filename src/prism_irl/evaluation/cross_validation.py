@@ -6,14 +6,20 @@ fold. Results come back as plain rows, one per fit, and as a table with mean and
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from joblib import Parallel, delayed
+from scipy import stats
 from sklearn.base import clone
 
+from prism_irl import __version__, storage
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.evaluation.likelihood import evaluate, summary
 from prism_irl.mdp import MDP
@@ -68,6 +74,7 @@ def cross_validate(
     jobs: int = 1,
     extra: Extra | None = None,
     keep: Callable[[int, int], bool] = lambda fold, seed: False,
+    cache: Path | None = None,
 ) -> Iterator[Fit]:
     """Yield fits as they finish, in any order.
 
@@ -76,45 +83,81 @@ def cross_validate(
     only_folds : run these folds only (an honest smaller run)
     extra : further numbers of a fitted model on its test fold, picklable
     keep : whether to return the fitted model of (fold, seed)
+    cache : folder that remembers the rows of finished fits, by configuration and data; an interrupted comparison
+        goes on where it stopped
     """
     splits = demos.fold_indices(folds, by=by, seed=split_seed)
-    wanted = range(folds) if only_folds is None else only_folds
-    work = [(method, fold, seed) for seed in seeds for fold in wanted for method in methods]
-    tasks = [
-        delayed(_fit)(demos, method, fold, seed, splits[fold], mdp, extra, keep(fold, seed), jobs > 1)
-        for method, fold, seed in work
-    ]
+    data = _data_key(demos, mdp)
+    tasks = []
+    for seed in seeds:
+        for fold in range(folds) if only_folds is None else only_folds:
+            for method in methods:
+                job = Job(method, fold, seed, splits[fold], keep(fold, seed))
+                path = None if cache is None or job.keep else cache / f"{job.key(data)}.json"
+                if path is not None and path.exists():
+                    yield Fit(method, fold, seed, storage.read_json(path))
+                else:
+                    tasks.append(delayed(run_job)(job, demos, mdp, extra, path, jobs > 1))
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
 
 
-def _fit(
-    demos: Demonstrations,
-    method: Method,
-    fold: int,
-    seed: int,
-    split: tuple[Any, Any],
-    mdp: MDP | None,
-    extra: Extra | None,
-    keep: bool,
-    parallel: bool,
+@dataclass(frozen=True)
+class Job:
+    """One fit that is to be made."""
+
+    method: Method
+    fold: int
+    seed: int
+    split: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    keep: bool
+
+    def model(self) -> IntentionModel:
+        """Return the unfitted model, with the seed of the job on top of its own."""
+        model: IntentionModel = clone(self.method.model)
+        if "seed" in model.get_params():
+            model.set_params(seed=model.get_params()["seed"] + self.seed)
+        return model
+
+    def key(self, data: str) -> str:
+        """Identify the fit by everything that its numbers depend on."""
+        model = self.model()
+        described = [data, type(model).__name__, repr(sorted(model.get_params(deep=False).items())), __version__]
+        described += [array.tobytes().hex() for array in self.split]
+        return hashlib.sha256("\n".join(described).encode()).hexdigest()[:32]
+
+
+def _data_key(demos: Demonstrations, mdp: MDP | None) -> str:
+    """Checksum of the data as evaluation sees it: with labels and dynamics."""
+    digest = hashlib.sha256(demos.checksum().encode())
+    if demos.labels is not None:
+        digest.update(demos.labels.tobytes())
+    if mdp is not None:
+        for part in (mdp.transitions.data, mdp.transitions.indices, mdp.transitions.indptr, mdp.valid_actions):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def run_job(
+    job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | None, path: Path | None, parallel: bool
 ) -> Fit:
+    """Fit, evaluate on the test fold, remember the row."""
     if parallel:
         limit_threads(1)  # one process per core: threads inside would only fight each other
-    train, test = demos.subset(split[0]), demos.subset(split[1])
-    model = clone(method.model)
-    if "seed" in model.get_params():
-        model.set_params(seed=model.seed + seed)
+    train, test = demos.subset(job.split[0]), demos.subset(job.split[1])
+    model = job.model()
     clock = time.perf_counter()
     model.fit(train, mdp)
     seconds = time.perf_counter() - clock
-    row = {"method": method.id, "fold": fold, "seed": seed, **evaluate(model, test)}
+    row = {"method": job.method.id, "fold": job.fold, "seed": job.seed, **evaluate(model, test)}
     row["train_predictive_ll"] = model.score(train)
     row["train_paper_score"] = model.paper_score(train)
     row["fit_seconds"] = seconds
     row["agreement"] = getattr(model, "agreement_", None)
     if extra is not None:
         row |= extra(model, test)
-    return Fit(method, fold, seed, row, model if keep else None)
+    if path is not None:
+        storage.write_json(path, row)
+    return Fit(job.method, job.fold, job.seed, row, model if job.keep else None)
 
 
 def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -134,3 +177,37 @@ def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str
             entry["fit_seconds"] = entry["fit_seconds"]["mean"]
         result[method.id] = entry
     return result
+
+
+def compare_best_two(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Paired t-test across folds between the two methods with the highest predictive LL.
+
+    Seeds are averaged within a fold first. The variance is corrected for the overlap of training folds (Nadeau &
+    Bengio 2003), without which the test is far too sure of itself.
+    """
+    scores: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        scores.setdefault(row["method"], {}).setdefault(row["fold"], []).append(row["predictive_ll"])
+    means = {name: {fold: float(np.mean(values)) for fold, values in by.items()} for name, by in scores.items()}
+    ranked = sorted(means, key=lambda name: -float(np.mean(list(means[name].values()))))
+    ranked = [name for name in ranked if name in {method.id for method in methods} and name != "oracle"]
+    if len(ranked) < 2:
+        return None
+    best, second = ranked[:2]
+    folds = sorted(set(means[best]) & set(means[second]))
+    difference = np.array([means[best][fold] - means[second][fold] for fold in folds])
+    if len(folds) < 2:
+        p_value = None
+    else:
+        n = len(folds)
+        variance = difference.var(ddof=1) * (1.0 / n + 1.0 / (n - 1))
+        t = float(difference.mean() / np.sqrt(variance)) if variance > 0 else np.inf
+        p_value = float(2.0 * stats.t.sf(abs(t), n - 1))
+    return {
+        "best": best,
+        "second": second,
+        "difference": float(difference.mean()),
+        "p_value": p_value,
+        "folds": len(folds),
+        "test": "paired t-test across folds, variance corrected for overlapping training data",
+    }

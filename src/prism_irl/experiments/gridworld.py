@@ -120,7 +120,7 @@ def methods(settings: Gridworld) -> list[Method]:
         "discount": 0.9,
         "learning_rate": 3e-3,
     }
-    small = {"embedding": 32, "hidden": 32, "batch_size": 64, "network": "gru"}
+    small: dict[str, Any] = {"embedding": 32, "hidden": 32, "batch_size": 64, "network": "gru"}
     paper = PRISM.paper("gridworld", max_iterations=settings.paper_iterations)
     return [
         Method("oracle", "Truth (Bayes filter)", BayesOracle(settings.world)),
@@ -153,17 +153,23 @@ class ValueDifference:
         return result
 
 
+def recovered_order(model: IntentionModel, demos: Demonstrations) -> list[int]:
+    """Recovered intention that matches goal, and the one that matches abandon; a single one stands for both."""
+    assert demos.labels is not None
+    labels = model.predict(demos)
+    K = model.n_intentions
+    if K == 1:
+        return [0, 0]
+    mapping = np.asarray(metrics.match(demos.labels, labels, n_true=2, n_predicted=K).mapping)
+    return [int(np.flatnonzero(mapping == k)[0]) for k in range(2)]
+
+
 def recovered_policies(model: IntentionModel, demos: Demonstrations) -> FloatArray | None:
-    """Policies (2, S, A) of the recovered intentions that match goal and abandon; a single one stands for both."""
+    """Policies (2, S, A) of the recovered intentions that match goal and abandon."""
     policies = getattr(model, "policies_", None)
     if policies is None or demos.labels is None:
         return None
-    policies = policies[:, : demos.n_states]
-    if len(policies) == 1:
-        return np.concatenate([policies, policies])
-    mapping = metrics.match(demos.labels, model.predict(demos), n_true=2, n_predicted=len(policies)).mapping
-    order = [int(np.flatnonzero(np.asarray(mapping) == k)[0]) for k in range(2)]
-    return np.asarray(policies[order])
+    return np.asarray(policies[recovered_order(model, demos), : demos.n_states])
 
 
 def run(

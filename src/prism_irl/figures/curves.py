@@ -116,6 +116,8 @@ def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     for row in history:
         starts.setdefault(int(row["start"]), []).append(row)
     curves = {start: _curve(rows) for start, rows in starts.items()}
+    if not all(np.isfinite(train).any() for _, train, _ in curves.values()):
+        raise InputError("The history has a start without any training log-likelihood; there is no curve to draw.")
     best = max(curves, key=lambda start: _peak(curves[start]))
     others = [start for start in curves if start != best]
     for i, start in enumerate(others):

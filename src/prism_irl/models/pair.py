@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
+from collections.abc import Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +31,7 @@ from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
 from prism_irl.starts import StartKind, first_responsibilities
 from prism_irl.switching.base import Posterior, Switching
+from prism_irl.switching.chain import MarkovChain
 
 AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best count as equally good
 
@@ -65,8 +68,37 @@ class PairModel(IntentionModel):
         """Kinds of first responsibilities that the starts cycle through."""
         return ("windows", "random")
 
-    def _warm_up(self, start: em.Start, train: Prepared) -> None:
-        """Bring a start into a good region before EM proper; nothing by default."""
+    def _begin(self, start: em.Start, train: Prepared, kind: StartKind, generator: np.random.Generator) -> None:
+        """Give a start its first policies; a subclass may look for better ones before EM proper."""
+        start.rewards.maximise(train, first_responsibilities(kind, train.demos, self.n_intentions, generator))
+
+    def _begin_with_chain(
+        self,
+        start: em.Start,
+        train: Prepared,
+        kind: StartKind,
+        generator: np.random.Generator,
+        *,
+        candidates: int,
+        iterations: int,
+    ) -> MarkovChain:
+        """Short Baum–Welch runs from several first points; leave the policies of the likeliest and return its chain."""
+        best: tuple[float, MarkovChain, dict[str, FloatArray]] | None = None
+        for _ in range(candidates):
+            start.rewards.maximise(train, first_responsibilities(kind, train.demos, self.n_intentions, generator))
+            chain = MarkovChain(self.n_intentions).to(self.device_)
+            likelihood = -np.inf
+            for _ in range(iterations):
+                emission = torch.from_numpy(start.rewards.log_likelihood(train))
+                posterior = chain.expectation(train, emission)
+                likelihood = float(posterior.log_likelihood.mean())
+                chain.maximise(train, emission, posterior, None)
+                start.rewards.maximise(train, posterior.responsibilities)
+            if best is None or likelihood > best[0]:
+                best = likelihood, chain, {name: value.copy() for name, value in start.rewards.state().items()}
+        assert best is not None
+        start.rewards.load_state(best[2])
+        return best[1]
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -94,6 +126,11 @@ class PairModel(IntentionModel):
             Called with an `em.Progress` after each iteration.
         """
         self._check_parameters(demos)
+        if mdp is not None and (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
+            raise InputError(
+                f"The MDP has {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations {demos.n_states} "
+                f"and {demos.n_actions}; give both the same sets."
+            )
         if mdp is not None and demos.valid_actions is None and not mdp.valid_actions.all():
             demos = demos.with_valid_actions(mdp.valid_actions)
         self._set_up(demos)
@@ -101,6 +138,9 @@ class PairModel(IntentionModel):
         folder = None if checkpoint is None else Path(checkpoint)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            if not resume:  # what an earlier fit left here is not ours to resume later
+                for old in folder.glob("start_*.safetensors"):
+                    old.unlink()
         starts = []
         for index in range(self.n_starts):
             path = None if folder is None else folder / f"start_{index:02d}.safetensors"
@@ -110,6 +150,8 @@ class PairModel(IntentionModel):
         return self
 
     def _set_up(self, demos: Demonstrations) -> None:
+        if hasattr(self, "solution_"):  # rewards of an earlier fit
+            del self.solution_
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
         self.valid_actions_ = demos.valid_actions
@@ -132,7 +174,8 @@ class PairModel(IntentionModel):
             torch.manual_seed(zlib.crc32(f"{self.seed} {index}".encode()))
             switching, rewards = self._build(demos)
         stopping = em.Stopping(self.max_iterations, self.patience)
-        return em.Start(index, switching.to(self.device_), rewards, em.Monitor(stopping, exact=switching.exact))
+        exact = switching.exact and getattr(rewards, "exact", False)
+        return em.Start(index, switching.to(self.device_), rewards, em.Monitor(stopping, exact=exact))
 
     def _run_start(
         self,
@@ -150,9 +193,7 @@ class PairModel(IntentionModel):
         else:
             kinds = self._start_kinds()
             generator = np.random.default_rng([self.seed, index])
-            first = first_responsibilities(kinds[index % len(kinds)], train.demos, self.n_intentions, generator)
-            start.rewards.maximise(train, first)
-            self._warm_up(start, train)
+            self._begin(start, train, kinds[index % len(kinds)], generator)
         em.fit_start(
             start, train, validation, seed=self.seed, n_starts=self.n_starts, checkpoint=path, on_iteration=on_iteration
         )
@@ -182,21 +223,27 @@ class PairModel(IntentionModel):
         self.n_equal_starts_ = len(equals) + 1
 
     def _check_parameters(self, demos: Demonstrations) -> None:
-        if self.n_intentions < 1:
-            raise InputError(f"The number of intentions must be at least 1, not {self.n_intentions}.")
+        whole = {"n_intentions": 1, "history": 1, "max_iterations": 0, "n_starts": 1, "seed": 0}
+        if self.patience is not None:
+            whole["patience"] = 1
+        self._check_numbers(whole, integer=True)
+        self._check_numbers({"validation_fraction": 0, "discount": 0}, below=1)
         pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
         if self.n_intentions > pairs:
             raise InputError(
                 f"{self.n_intentions} intentions cannot be told apart: only {pairs} different (state, action) pairs "
                 "occur; ask for fewer intentions or give more data."
             )
-        for name, low in (("history", 1), ("max_iterations", 0), ("n_starts", 1)):
-            if getattr(self, name) < low:
-                raise InputError(f"{name} must be at least {low}, not {getattr(self, name)}.")
-        if not 0 <= self.validation_fraction < 1:
-            raise InputError(f"validation_fraction must lie in [0, 1), not {self.validation_fraction}.")
-        if not 0 <= self.discount < 1:
-            raise InputError(f"The discount must lie in [0, 1), not {self.discount}.")
+
+    def _check_numbers(self, lowest: Mapping[str, float], *, below: float = np.inf, integer: bool = False) -> None:
+        """Parameters must be numbers (whole ones) of at least ``lowest`` and less than ``below``."""
+        for name, low in lowest.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral if integer else Real):
+                raise InputError(f"{name} must be a {'whole ' if integer else ''}number, not {value!r}.")
+            if not low <= float(value) < below:
+                limit = "" if below == np.inf else f" and below {below}"
+                raise InputError(f"{name} must be at least {low}{limit}, not {value}.")
 
     # -- inference -------------------------------------------------------------------------------------------------
 
@@ -358,6 +405,7 @@ class PairModel(IntentionModel):
         shape = (self.n_states_ * self.n_actions_, self.n_states_)
         matrix = sparse.csr_array((dynamics["data"], dynamics["indices"], dynamics["indptr"]), shape=shape)
         self.mdp_ = MDP(matrix, float(info["discount"]), dynamics["valid"].astype(bool))
+        self.mdp_.transitions = matrix  # exactly as saved: rescaling rows once more would move the last digit
         self.valid_actions_ = data.get("valid_actions")
         self.start_states_ = data["start_states"]
         self.agreement_, self.n_equal_starts_ = info["agreement"], int(info["n_equal_starts"])
@@ -391,7 +439,7 @@ def resolve_device(name: str) -> torch.device:
     """Turn "auto" into a CUDA device where there is one, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda") and not name.startswith("cuda:"):
+    if name not in ("cpu", "cuda") and not str(name).startswith("cuda:"):
         raise InputError(f"Unknown device {name!r}; choose auto, cpu or cuda.")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise InputError("There is no CUDA device on this machine; use --device cpu or auto.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-import torch
+import numpy as np
 
 from prism_irl import em
 from prism_irl.batching import Prepared
@@ -20,7 +20,7 @@ from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.starts import StartKind
 from prism_irl.switching.base import Switching
-from prism_irl.switching.chain import MarkovChain, RecurrentChain
+from prism_irl.switching.chain import Chain, MarkovChain, RecurrentChain
 from prism_irl.switching.gate import Gate
 from prism_irl.switching.networks import HistoryNetwork, NetworkName
 from prism_irl.switching.optimiser import Optimiser
@@ -68,8 +68,10 @@ class PRISM(PairModel):
     n_starts : int
         Independent starts; the best by validation likelihood is kept and the others tell whether it is stable.
     warm_up : int
-        Markov-chain EM iterations before recurrent switching begins: cheap, and it brings the start to a region
-        where there is something to refine.
+        Markov-chain EM iterations before a chain begins: cheap, and they bring the start to a region where there is
+        something to refine. The gate starts without.
+    n_candidates : int
+        First points per start that are warmed up; the likeliest (on training data) goes on.
     validation_fraction : float
         Share of the training trajectories that decides when to stop and which start to keep.
     patience : int or None
@@ -104,6 +106,7 @@ class PRISM(PairModel):
         max_iterations: int = 180,
         n_starts: int = 4,
         warm_up: int = 25,
+        n_candidates: int = 3,
         validation_fraction: float = 0.1,
         patience: int | None = 10,
         discount: float = 0.97,
@@ -129,6 +132,7 @@ class PRISM(PairModel):
         self.max_iterations = max_iterations
         self.n_starts = n_starts
         self.warm_up = warm_up
+        self.n_candidates = n_candidates
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.discount = discount
@@ -171,12 +175,11 @@ class PRISM(PairModel):
                 raise InputError(f"{name} is {getattr(self, name)!r}; choose {', '.join(allowed)}.")
         if self.observe == "current" and self.switching != "independent":
             raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
-        for name in ("l1", "kl", "switch_penalty", "warm_up"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must not be negative, but is {getattr(self, name)}.")
-        for name in ("embedding", "hidden", "batch_size", "epochs_per_m_step"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, but is {getattr(self, name)}.")
+        whole = {"warm_up": 0, "embedding": 1, "hidden": 1, "batch_size": 1, "epochs_per_m_step": 1}
+        self._check_numbers(whole, integer=True)
+        self._check_numbers(dict.fromkeys(("l1", "kl", "switch_penalty", "smoothing", "backoff", "learning_rate"), 0))
+        if self.learning_rate == 0:
+            raise InputError("learning_rate must be above 0; with 0 the network would never learn.")
 
     def _start_kinds(self) -> tuple[StartKind, ...]:
         return ("windows", "random") if self.starts == "mixed" else (self.starts,)
@@ -213,14 +216,12 @@ class PRISM(PairModel):
             return chain, rewards
         return Gate(network, self.n_intentions, l1=self.l1, kl=self.kl, optimiser=optimiser), rewards
 
-    def _warm_up(self, start: em.Start, train: Prepared) -> None:
-        """Baum–Welch with a constant kernel; recurrent switching takes over its policies and its kernel."""
-        if not isinstance(start.switching, RecurrentChain) or self.warm_up == 0:
-            return
-        chain = MarkovChain(self.n_intentions).to(self.device_)
-        for _ in range(self.warm_up):
-            emission = torch.from_numpy(start.rewards.log_likelihood(train))
-            posterior = chain.expectation(train, emission)
-            chain.maximise(train, emission, posterior, None)
-            start.rewards.maximise(train, posterior.responsibilities)
-        start.switching.take_over(chain)
+    def _begin(self, start: em.Start, train: Prepared, kind: StartKind, generator: np.random.Generator) -> None:
+        """Chains begin with the best of a few short Markov chains; the gate begins as in the paper."""
+        if self.warm_up == 0 or not isinstance(start.switching, Chain):
+            return super()._begin(start, train, kind, generator)
+        found = self._begin_with_chain(
+            start, train, kind, generator, candidates=self.n_candidates, iterations=self.warm_up
+        )
+        start.switching.take_over(found)
+        return None

@@ -16,6 +16,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Switching
+from prism_irl.switching.forward_backward import possible
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -38,8 +39,8 @@ class IntentionFilter:
             raise InputError(
                 f"State {state} was not part of the fit; states run from 0 to {self._contexts.n_states - 1}."
             )
-        self._recent = _push(self._recent, np.array([state]))
-        policies = self._rewards.policies_at(self._contexts.lookup(self._recent))
+        recent = _push(self._recent, np.array([state]))
+        policies = self._rewards.policies_at(self._contexts.lookup(recent))
         if not 0 <= action < policies.shape[-1]:
             raise InputError(
                 f"Action {action} was not part of the fit; actions run from 0 to {policies.shape[-1] - 1}."
@@ -49,8 +50,9 @@ class IntentionFilter:
             seen = torch.as_tensor(np.asarray(observation, dtype=np.float32), device=self._device).unsqueeze(0)
         here = torch.from_numpy(policies).to(self._device)
         self._stream.joint(torch.tensor([state], device=self._device), here, seen)
+        self._recent = recent
         with np.errstate(divide="ignore"):
-            evidence = torch.from_numpy(np.log(policies[:, :, action])).to(self._device)
+            evidence = possible(torch.from_numpy(np.log(policies[:, :, action])))[0].to(self._device)
         probabilities = self._stream.update(torch.tensor([action], device=self._device), evidence)
         return np.asarray(probabilities[0].cpu().numpy(), dtype=np.float64)
 

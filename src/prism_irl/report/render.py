@@ -65,13 +65,13 @@ def render(folder: Path) -> str:
     metrics = _read_object(folder, "metrics.json")
     comparison = is_comparison(metrics)
     if not comparison and "predictive_ll" not in metrics:
-        raise InputError(
-            f"{folder / 'metrics.json'} holds neither a fit nor a table of methods; run again."
-        )
+        raise InputError(f"{folder / 'metrics.json'} holds neither a fit nor a table of methods; run again.")
     config = _read_object(folder, "config.json") if (folder / "config.json").is_file() else {}
     figures, left_out = _figures(folder)
     drawn = {figure.stem for figure in figures}
-    charts = [chart for chart in (_method_chart(metrics), _em_chart(folder)) if chart and chart.stem not in drawn]
+    # A run that drew these itself knows better.
+    method_chart = None if "method_bars" in drawn else _method_chart(metrics)
+    em_chart = None if "em_curves" in drawn else _em_chart(folder)
     environment = Environment(
         loader=PackageLoader("prism_irl.report"),
         autoescape=True,
@@ -89,8 +89,8 @@ def render(folder: Path) -> str:
         table=tables.method_table(metrics) if comparison else None,
         tiles=[] if comparison else tables.fit_tiles(metrics),
         intentions=[] if comparison else tables.intention_rows(metrics),
-        charts=charts,
-        figures=figures,
+        method_chart=method_chart,
+        figures=figures if em_chart is None else [em_chart, *figures],
         left_out=left_out,
         command=_command(config),
         versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
@@ -173,13 +173,11 @@ def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
     rows = tables.method_bar_rows(metrics)
     if len(rows) < 2:
         return None
-    figure, (ax,) = style.new_figure(width=4.2, height=0.75 + 0.24 * len(rows))
+    figure, (ax,) = style.new_figure(width=3.7, height=0.75 + 0.25 * len(rows))
     ceiling = number(mapping(mapping(metrics["methods"]).get("oracle")).get("predictive_ll"))
     with style.paper_style():
         curves.method_bars(ax, rows, ceiling=ceiling)
-    caption = (
-        "Held-out score, mean and standard deviation over folds. Bars start at the left end of the axis."
-    )
+    caption = "Held-out score, mean and standard deviation over folds. Bars start at the left end of the axis."
     if not all(row["is_likelihood"] for row in rows):
         caption += " Hatched bars are paper scores and not likelihoods."
     return _embed("method_bars", caption, style.to_svg(figure), "svg+xml", False)
@@ -194,7 +192,7 @@ def _em_chart(folder: Path) -> EmbeddedFigure | None:
             rows = list(csv.DictReader(file))
         if not rows:
             return None
-        figure, (ax,) = style.new_figure(width=4.2, height=2.4)
+        figure, (ax,) = style.new_figure(height=2.2)
         with style.paper_style():
             curves.em_curves(ax, [{"start": 0, **row} for row in rows])
     except (KeyError, ValueError, OSError, csv.Error) as error:

@@ -16,9 +16,10 @@ NOTHING = "–"
 
 
 class Cell(NamedTuple):
-    """Text, the number behind it (to sort by), whether it is the best of its column, and a mark beside it."""
+    """Text, its spread, the number behind it (to sort by), whether it is the best of its column, a mark beside it."""
 
     text: str
+    spread: str = ""
     value: float | None = None
     best: bool = False
     mark: str = ""
@@ -94,7 +95,7 @@ def method_bar_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
             rows.append({"name": name, "mean": mean, "std": spread(score), "is_likelihood": True})
         if method.get("leaks") and (mean := number(paper)) is not None:
             reported = number(method.get("paper_reported"))
-            row = {"name": f"{name}: paper score", "mean": mean, "std": spread(paper), "is_likelihood": False}
+            row = {"name": f"{name},\npaper score", "mean": mean, "std": spread(paper), "is_likelihood": False}
             leaking.append(row | {"reference": reported})
     return sorted(rows, key=lambda row: -float(row["mean"])) + sorted(leaking, key=lambda row: -float(row["mean"]))
 
@@ -178,11 +179,10 @@ def _cell(method: Mapping[str, Any], column: Column, best: float | None) -> Cell
     if value is None:
         return Cell(NOTHING)
     factor, suffix = (100, "%") if column.percent else (1, "")
-    text = signed(factor * value, column.digits)
-    if deviation is not None:
-        text += f" ± {signed(factor * deviation, column.digits)}"
+    text = signed(factor * value, column.digits) + suffix
+    around = "" if deviation is None else f"± {signed(factor * deviation, column.digits)}"
     leaking = column.key in ("paper_score", "paper_reported") and bool(method.get("leaks"))
-    return Cell(text + suffix, value, value == best, "not a likelihood" if leaking else "")
+    return Cell(text, around, value, value == best, "not a likelihood" if leaking else "")
 
 
 def _best(column: Column, methods: Mapping[str, Mapping[str, Any]]) -> float | None:

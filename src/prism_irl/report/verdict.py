@@ -72,7 +72,7 @@ def _judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
     if several:
         findings += [_agreement(metrics), *_usage(metrics), *_dwell(metrics)]
     findings.append(_overfitting(mapping(metrics.get("predictive_ll"))))
-    return findings
+    return sorted(findings, key=lambda finding: ("bad", "warning", "good").index(finding.level))
 
 
 def _convergence(em: Mapping[str, Any]) -> Finding:

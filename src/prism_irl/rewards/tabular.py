@@ -44,7 +44,7 @@ class TabularPolicies:
         smoothing: float = 0.01,
         backoff: float = 5.0,
     ) -> None:
-        if smoothing < 0 or backoff < 0:
+        if not (smoothing >= 0 and backoff >= 0):
             raise InputError("The smoothing and the back-off strength must not be negative.")
         self.n_intentions, self.n_actions, self.contexts = n_intentions, n_actions, contexts
         self.smoothing, self.backoff = smoothing, backoff
@@ -53,6 +53,11 @@ class TabularPolicies:
         self.valid: npt.NDArray[np.bool_] = valid
         self.policies: FloatArray = np.broadcast_to(self.uniform, (n_intentions, *valid.shape)).copy()
         self.counts: FloatArray = np.zeros_like(self.policies)
+
+    @property
+    def exact(self) -> bool:
+        """Whether `maximise` maximises likelihood plus `log_prior`; shrinking towards shorter histories does not."""
+        return not self.contexts.parents
 
     @property
     def uniform(self) -> FloatArray:
@@ -116,6 +121,12 @@ class TabularPolicies:
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
         """Set the table and its counts."""
+        for name in ("policies", "counts"):
+            if state[name].shape != self.policies.shape:
+                raise InputError(
+                    f"The saved {name} have shape {state[name].shape}, but this model needs {self.policies.shape}; "
+                    "they belong to other data or other parameters."
+                )
         self.policies, self.counts = state["policies"], state["counts"]
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from prism_irl.batching import Batch, Prepared
+from prism_irl.errors import InputError
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
 from prism_irl.switching.forward_backward import viterbi
 from prism_irl.switching.inference import infer
@@ -48,6 +49,10 @@ class Chain(Switching):
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
     ) -> tuple[Tensor, Carry]:
         """Log kernel (B, K, K) of one step of a stream, and the carried state."""
+
+    def take_over(self, chain: MarkovChain) -> None:
+        """Begin as a given Markov chain."""
+        raise InputError(f"{type(self).__name__} cannot begin as a Markov chain.")
 
     def initial_carry(self, n_trajectories: int) -> Carry:
         """Carried state before the first step of a stream."""
@@ -115,6 +120,12 @@ class MarkovChain(Chain):
         self.n_intentions = n_intentions
         self.register_buffer("initial", torch.full((n_intentions,), 1.0 / n_intentions, dtype=torch.float64))
         self.register_buffer("kernel", torch.softmax(sticky(n_intentions).double(), dim=-1))
+
+    @torch.no_grad()
+    def take_over(self, chain: MarkovChain) -> None:
+        """Copy the other chain."""
+        self.initial.copy_(chain.initial)
+        self.kernel.copy_(chain.kernel)
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution."""

@@ -1,0 +1,106 @@
+"""`prism compare`: any methods on any data, by the same cross-validation and the same proper likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from prism_irl import storage
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.evaluation.cross_validation import Extra, Fit, Method, compare_best_two, cross_validate, table
+from prism_irl.figures import curves, style
+from prism_irl.mdp import MDP
+
+
+def compare(
+    demos: Demonstrations,
+    methods: Sequence[Method],
+    folder: Path,
+    *,
+    folds: int = 5,
+    seeds: int = 1,
+    by: str = "trajectory",
+    jobs: int = 1,
+    mdp: MDP | None = None,
+    extra: Extra | None = None,
+    title: str = "Comparison of methods",
+    on_fit: Callable[[Fit, int], None] | None = None,
+) -> dict[str, Any]:
+    """Cross-validate, write metrics.json, folds.csv, table.csv and the figure; return the metrics.
+
+    Finished fits are remembered in ``folder/cache``, so that an interrupted comparison goes on where it stopped.
+    """
+    cache = folder / "cache"
+    cache.mkdir(exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    total = len(methods) * folds * seeds
+    for fit in cross_validate(
+        demos, methods, folds=folds, seeds=range(seeds), by=by, mdp=mdp, jobs=jobs, extra=extra, cache=cache
+    ):
+        rows.append(fit.row)
+        if on_fit is not None:
+            on_fit(fit, total)
+    rows.sort(key=lambda row: (row["method"], row["seed"], row["fold"]))
+    result: dict[str, Any] = {
+        "title": title,
+        "quick": False,
+        "folds": folds,
+        "seeds": seeds,
+        "n_trajectories": len(demos),
+        "n_steps": demos.n_steps,
+        "notes": [],
+        "methods": table(methods, rows),
+        "best_two": compare_best_two(methods, rows),
+    }
+    result["notes"] = [
+        f"{folds} folds by {by}, {seeds} seed(s); mean and standard deviation over fits. Choices inside a method were "
+        "made on validation trajectories of its training fold.",
+        *best_two_note(result),
+    ]
+    write(folder, result, rows)
+    return result
+
+
+def best_two_note(result: dict[str, Any]) -> list[str]:
+    """Say in one sentence whether the best two methods differ."""
+    pair = result["best_two"]
+    if pair is None:
+        return []
+    names = [result["methods"][pair[place]]["name"] for place in ("best", "second")]
+    certainty = "" if pair["p_value"] is None else f" (p = {pair['p_value']:.3g}, {pair['test']})"
+    return [f"{names[0]} predicts better than {names[1]} by {pair['difference']:.4f} nats per step{certainty}."]
+
+
+def write(folder: Path, result: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Write metrics, tables and the figure of a comparison."""
+    storage.write_json(folder / "metrics.json", result)
+    storage.write_text(folder / "folds.csv", pd.DataFrame(rows).to_csv(index=False))
+    flat = pd.json_normalize([{"method": name, **entry} for name, entry in result["methods"].items()])
+    storage.write_text(folder / "table.csv", flat.to_csv(index=False))
+    figures = folder / "figures"
+    figures.mkdir(exist_ok=True)
+    with style.paper_style():
+        caption = likelihood_figure(figures / "method_bars", result)
+    storage.write_json(figures / "captions.json", {"method_bars": caption})
+
+
+def likelihood_figure(path: Path, result: dict[str, Any]) -> str:
+    """Test score per method with fold spread; scores that are not likelihoods are hatched."""
+    rows: list[dict[str, Any]] = []
+    oracle = result["methods"].get("oracle")
+    for entry in result["methods"].values():
+        if entry is oracle:
+            continue
+        rows.append({"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True})
+        if entry["leaks"]:
+            rows.append({"name": f"{entry['name']}: paper score", **entry["paper_score"], "is_likelihood": False})
+    figure, (ax,) = style.new_figure(width=5.0, height=0.6 + 0.28 * len(rows))
+    curves.method_bars(ax, rows, ceiling=None if oracle is None else oracle["predictive_ll"]["mean"])
+    style.save(figure, path)
+    line = "" if oracle is None else " The line is the exact Bayes filter, which no likelihood can exceed."
+    leaks = not all(row["is_likelihood"] for row in rows)
+    leak = " The hatched score is not a likelihood: its gate has seen the action." if leaks else ""
+    return f"Test score per method, mean and spread over folds.{line}{leak}"

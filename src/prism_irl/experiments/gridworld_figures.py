@@ -1,0 +1,135 @@
+"""Figures (a), (b) and (c) of the paper's gridworld section, and its appendix, from the fits of one fold.
+
+(a) test likelihood per method; (b) state values of the recovered policies beside the truth, and the recovered
+rewards with greedy actions; (c) the posterior over time above the hidden frustration counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import storage
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.experiments.comparison import likelihood_figure
+from prism_irl.experiments.gridworld import recovered_order, recovered_policies
+from prism_irl.figures import maps, style, timelines
+from prism_irl.mdp import MDP
+from prism_irl.models.base import IntentionModel
+from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
+
+Models = Mapping[str, IntentionModel]
+
+
+def write_all(
+    folder: Path,
+    world: FrustrationWorld,
+    result: dict[str, Any],
+    models: Models,
+    test: Demonstrations,
+    counters: npt.NDArray[np.int64],
+) -> None:
+    """Write every figure as SVG and PNG, with captions for the report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {name: entry["name"] for name, entry in result["methods"].items()}
+    main = "prism-recurrent" if "prism-recurrent" in models else next(iter(set(models) - {"oracle"}), None)
+    captions: dict[str, str] = {}
+    with style.paper_style():
+        captions["method_bars"] = likelihood_figure(folder / "method_bars", result)
+        if main is not None:
+            captions["c_posterior"] = posterior(folder / "c_posterior", models, main, names[main], test, counters)
+            captions["b_values"] = values(folder / "b_values", world, {main: models[main]}, names, test)
+            if hasattr(models[main], "rewards_"):
+                captions["b_rewards"] = rewards(folder / "b_rewards", world, models[main], names[main], test)
+        captions["values_all"] = values(folder / "values_all", world, models, names, test)
+    storage.write_json(folder / "captions.json", captions)
+
+
+def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
+    """(b): values, under the true reward, of the expert's and of the recovered policies."""
+    mdp = MDP.from_dense(world.transitions, discount=world.discount)
+    columns = {"Truth": world.policies}
+    for name, model in models.items():
+        found = recovered_policies(model, test)
+        if found is not None and name != "oracle":
+            columns[names[name]] = found
+    figure, axes = style.new_figure(2, len(columns), width=1.35 * len(columns) + 0.8, height=3.2)
+    goals = (world.goal, world.abandon)
+    for row, intention in enumerate(INTENTIONS):
+        limits = (0.0, float(mdp.policy_evaluation(world.policies[row], world.rewards[row]).max()))
+        own = axes[row * len(columns) : (row + 1) * len(columns)]
+        for ax, (name, policies) in zip(own, columns.items(), strict=True):
+            maps.grid_heatmap(
+                ax,
+                mdp.policy_evaluation(policies[row], world.rewards[row]),
+                width=world.size,
+                height=world.size,
+                greedy=policies[row].argmax(-1),
+                barriers=world.barriers,
+                mark=(goals[row],),
+                title=name if row == 0 else None,
+                limits=limits,
+            )
+        own[0].set_ylabel(intention)
+        maps.add_colorbar(own[-1], own, label="value")
+    style.save(figure, path)
+    return (
+        "State values under the true reward of each intention, for the expert's policy and for the recovered ones "
+        "(arrows: most probable action; dark: barriers; star: target)."
+    )
+
+
+def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: Demonstrations) -> str:
+    """Reward of each recovered intention, averaged over the policy, with greedy actions."""
+    order = recovered_order(model, test)
+    figure, axes = style.new_figure(1, 2, width=4.2, height=1.9)
+    for ax, k, intention in zip(axes, order, INTENTIONS, strict=True):
+        per_state = (model.policies_[k, : world.n_states] * model.rewards_[k]).sum(-1)
+        unvisited = None if model.unvisited_ is None else model.unvisited_[k]
+        maps.grid_heatmap(
+            ax,
+            per_state,
+            width=world.size,
+            height=world.size,
+            greedy=model.q_[k].argmax(-1),
+            barriers=world.barriers,
+            unvisited=unvisited,
+            title=f"{intention}",
+        )
+        maps.add_colorbar(ax, [ax], label="reward")
+    style.save(figure, path)
+    return (
+        f"Rewards recovered by {name.lower()} (exact IAVI), expected under the intention's own policy, with greedy "
+        "actions; grey: states that the intention never visits, where a reward would be an echo of its neighbours."
+    )
+
+
+def posterior(
+    path: Path, models: Models, main: str, name: str, test: Demonstrations, counters: npt.NDArray[np.int64]
+) -> str:
+    """(c): posterior over time of the trajectory with the most switches, above the hidden counter."""
+    assert test.labels is not None
+    switches = np.add.reduceat(np.diff(test.labels, prepend=test.labels[0]) != 0, test.offsets[:-1])
+    chosen = int(np.argsort(switches, kind="stable")[len(switches) * 3 // 4])
+    steps = slice(int(test.offsets[chosen]), int(test.offsets[chosen + 1]))
+    model = models[main]
+    order = recovered_order(model, test)
+    shown = {name: model.predict_proba(test)[steps][:, order]}
+    if "oracle" in models:
+        shown["Truth (Bayes smoother)"] = models["oracle"].predict_proba(test)[steps]
+    figure, axes = style.new_figure(len(shown) + 1, 1, width=5.0, height=1.2 * (len(shown) + 1), sharex=True)
+    for ax, (title, probabilities) in zip(axes, shown.items(), strict=False):
+        timelines.posterior_timeline(ax, probabilities, names=INTENTIONS, true=test.labels[steps])
+        # Right of the legend, which stands above the axes on the left.
+        ax.set_title(title, loc="right")
+        ax.set_xlabel("")
+    timelines.counter_timeline(axes[-1], counters[steps], label="frustration")
+    style.save(figure, path)
+    return (
+        "Probability of each intention over time for one test trajectory, above the hidden frustration counter that "
+        "drives the switches and that no method sees; the strip shows the true intention."
+    )

@@ -1,0 +1,270 @@
+"""Behaviour cloning with a recurrent network: the predictive ceiling that intention models are held against.
+
+A causal LSTM reads (s_t, a_{t-1}) and everything before and returns log p(a | s_≤t, a_<t) over the valid actions.
+It explains nothing: its score says how predictable the behaviour is, and so how much an explanation leaves out.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import zlib
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from prism_irl import storage
+from prism_irl.batching import Batch, Prepared, scatter
+from prism_irl.contexts import Contexts
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.pair import resolve_device
+from prism_irl.models.references import check_fraction, validation_split, with_valid_actions_of
+from prism_irl.switching.networks import HistoryNetwork
+
+MIN_EPOCHS, MIN_UPDATES = 40, 400
+"""What ``max_epochs=None`` trains for: small data makes few batches and needs more passes for as many updates."""
+CLIP = 1.0
+
+
+class CloningNetwork(HistoryNetwork):
+    """`HistoryNetwork` with dropout around its LSTM, whose outputs are log-probabilities of the valid actions.
+
+    Parameters
+    ----------
+    valid_actions : (S, A) bool, optional
+    dropout : float
+        Applied to the tokens and to the summaries of the past.
+    """
+
+    valid: Tensor
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        n_observations: int,
+        valid_actions: npt.NDArray[np.bool_] | None,
+        *,
+        embedding: int,
+        hidden: int,
+        dropout: float,
+    ) -> None:
+        super().__init__(
+            "lstm",
+            n_states=n_states,
+            n_actions=n_actions,
+            n_observations=n_observations,
+            n_outputs=n_actions,
+            embedding=embedding,
+            hidden=hidden,
+            observe="past",
+            token_scale=0.5,
+        )
+        self.dropout = nn.Dropout(dropout)
+        valid = torch.ones(n_states + 1, n_actions, dtype=torch.bool)  # one row more: states that the fit never saw
+        if valid_actions is not None:
+            valid[:n_states] = torch.from_numpy(np.array(valid_actions))
+        self.register_buffer("valid", valid)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Log p(a | s_≤t, a_<t), (B, T, A), in double precision."""
+        past = self.core(self.dropout(self.embed(batch)), batch.mask)
+        logits: Tensor = self.head(self.dropout(past))
+        return logits.double().masked_fill(~self.valid[batch.states], -math.inf).log_softmax(-1)
+
+
+class BehaviourCloning(IntentionModel):
+    """LSTM trained on the next action, with dropout, an annealed learning rate and the best epoch kept.
+
+    Parameters
+    ----------
+    hidden, embedding : int
+        Sizes of the LSTM and of its tokens E_s(s_t) + E_a(a_{t-1}).
+    dropout : float
+        Without it the network knows the training trajectories by heart after a few passes.
+    learning_rate : float
+        Peak of AdamW's learning rate, after a short warm-up and before a cosine decay to zero.
+    weight_decay : float
+    batch_size : int
+        Trajectories per minibatch.
+    max_epochs : int or None
+        Passes over the data. None takes 40, or more on small data until there were 400 updates.
+    patience : int or None
+        Epochs without a rise of the validation likelihood before stopping; None (the default) runs all of them, as
+        the decay of the learning rate brings its gains late. The best epoch is kept either way.
+    validation_fraction : float
+        Share of the training trajectories that chooses the epoch. The last epoch is kept when it is 0.
+    device : {"auto", "cpu", "cuda"}
+    seed : int
+
+    Attributes
+    ----------
+    best_epoch_ : int, epoch that was kept, counted from 1
+    history_ : list of dict, epoch and train and validation log-likelihood per step (train: with dropout)
+    """
+
+    network_: CloningNetwork
+
+    def __init__(
+        self,
+        hidden: int = 64,
+        embedding: int = 64,
+        *,
+        dropout: float = 0.3,
+        learning_rate: float = 5e-3,
+        weight_decay: float = 0.01,
+        batch_size: int = 16,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        validation_fraction: float = 0.1,
+        device: str = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.hidden = hidden
+        self.embedding = embedding
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.seed = seed
+
+    # -- fitting ---------------------------------------------------------------------------------------------------
+
+    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
+        """Train on most trajectories, choose the epoch on the others; ``mdp`` is read for its valid actions only."""
+        self._check_parameters()
+        demos = with_valid_actions_of(mdp, demos)
+        self.device_ = resolve_device(self.device)
+        self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
+        self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
+        parts = validation_split(demos, self.validation_fraction, self.seed)
+        train, validation = (None if part is None else self._prepare(part) for part in parts)
+        assert train is not None
+        with torch.random.fork_rng():  # dropout draws from the global generator; leave it as it was
+            torch.manual_seed(zlib.crc32(f"{self.seed} cloning".encode()))
+            self.network_ = self._build(demos.valid_actions).to(self.device_)
+            self._train(train, validation)
+        self.network_.eval()
+        return self
+
+    def _build(self, valid_actions: npt.NDArray[np.bool_] | None) -> CloningNetwork:
+        sizes = (self.n_states_, self.n_actions_, self.n_observations_)
+        return CloningNetwork(*sizes, valid_actions, embedding=self.embedding, hidden=self.hidden, dropout=self.dropout)
+
+    def _prepare(self, demos: Demonstrations) -> Prepared:
+        return Prepared.of(demos, Contexts(self.n_states_), self.device_)
+
+    def _train(self, train: Prepared, validation: Prepared | None) -> None:
+        per_epoch = math.ceil(len(train.demos) / self.batch_size)
+        automatic = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / per_epoch))
+        epochs = automatic if self.max_epochs is None else self.max_epochs
+        adam = torch.optim.AdamW(self.network_.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            adam, self.learning_rate, total_steps=epochs * per_epoch, pct_start=0.05, cycle_momentum=False
+        )
+        generator = np.random.default_rng([self.seed, 1])
+        self.history_: list[dict[str, float]] = []
+        best, parameters = -math.inf, self.network_.state_dict()
+        for epoch in range(1, epochs + 1):
+            row = {"epoch": float(epoch), "train": self._epoch(train, adam, schedule, generator)}
+            if validation is not None:
+                row["validation"] = self._mean_log_likelihood(validation)
+            self.history_.append(row)
+            if validation is None or row["validation"] > best:
+                best, self.best_epoch_ = row.get("validation", best), epoch
+                parameters = copy.deepcopy(self.network_.state_dict())
+            elif self.patience is not None and epoch - self.best_epoch_ >= self.patience:
+                break
+        self.network_.load_state_dict(parameters)
+
+    def _epoch(
+        self,
+        train: Prepared,
+        adam: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        generator: np.random.Generator,
+    ) -> float:
+        """One pass over the training data; return its mean log-likelihood."""
+        self.network_.train()
+        total = 0.0
+        for batch in train.shuffled(self.batch_size, generator):
+            likelihood = _taken(self.network_(batch), batch)
+            adam.zero_grad(set_to_none=True)
+            (-likelihood.mean()).backward()
+            nn.utils.clip_grad_norm_(self.network_.parameters(), CLIP)
+            adam.step()
+            schedule.step()
+            total += float(likelihood.detach().sum())
+        return total / train.demos.n_steps
+
+    @torch.no_grad()
+    def _mean_log_likelihood(self, data: Prepared) -> float:
+        self.network_.eval()
+        total = sum(float(_taken(self.network_(batch), batch).sum()) for batch in data.batches)
+        return total / data.demos.n_steps
+
+    def _check_parameters(self) -> None:
+        for name in ("hidden", "embedding", "batch_size", "max_epochs", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}.")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"The dropout must lie in [0, 1), not {self.dropout}.")
+        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise InputError(f"The learning rate must be a finite number above 0, not {self.learning_rate}.")
+        if not (np.isfinite(self.weight_decay) and self.weight_decay >= 0):
+            raise InputError(f"The weight decay must be a finite number of at least 0, not {self.weight_decay}.")
+        check_fraction(self.validation_fraction)
+
+    # -- inference -------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def action_proba(self, demos: Demonstrations) -> FloatArray:
+        """p(a | s_≤t, a_<t), (n, A)."""
+        demos = self._check_new(demos)
+        proba = torch.empty(demos.n_steps, self.n_actions_, dtype=torch.float64)
+        for batch in self._prepare(demos).batches:
+            scatter(batch, self.network_(batch).exp(), proba)
+        return proba.numpy()
+
+    def predict_proba(self, demos: Demonstrations) -> FloatArray:
+        """Ones, (n, 1): cloning knows no intentions."""
+        return np.ones((self._check_new(demos).n_steps, 1))
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Parameters of the network, valid actions among them."""
+        return storage.prefixed("network", self.network_.state_dict())
+
+    def info(self) -> dict[str, Any]:
+        """Sizes and the course of training."""
+        sizes = {**super().info(), "n_observations": self.n_observations_}
+        return {**sizes, "best_epoch": self.best_epoch_, "history": self.history_}
+
+    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """Build the network, then fill it."""
+        self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
+        self.n_observations_ = int(info["n_observations"])
+        self.best_epoch_, self.history_ = int(info["best_epoch"]), info["history"]
+        self.device_ = resolve_device(self.device)
+        with torch.random.fork_rng():  # the first values are overwritten, so drawing them must leave no trace
+            self.network_ = self._build(None)
+        self.network_.load_state_dict(storage.part("network", tensors))
+        self.network_.to(self.device_).eval()
+
+
+def _taken(log_proba: Tensor, batch: Batch) -> Tensor:
+    """Log-probability of the action taken at every real step, (m,)."""
+    taken = log_proba.gather(-1, batch.actions.unsqueeze(-1)).reshape(-1)
+    return taken.index_select(0, batch.real)

@@ -1,0 +1,223 @@
+"""Dynamic inverse reinforcement learning (Ashwood, Jha & Pillow 2022): goals that wax and wane with time.
+
+The reward at time t is r_t(s) = Σ_m a_m(t) u_m(s): goal maps u_m with an L2 penalty, and weights a_m(t) that follow a
+Gaussian random walk and are shared by all trajectories. Choose it when behaviour depends on the time since the
+trajectory began (satiation, a session's course) rather than on what the individual did a moment ago.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.references import with_valid_actions_of
+from prism_irl.rewards.time_varying import Plan, gradient, plan, position_counts
+
+LONGEST_WINDOW = 500
+ACCURACY = 1e-4
+"""Of values and gradients during the fit: far below the size of one step of Adam. The final policies are exact."""
+
+
+class DIRL(IntentionModel):
+    """Time-varying weights on a few goal maps.
+
+    Weights and maps take turns: ``steps_per_round`` steps of Adam on the log posterior each, ``n_rounds`` times. The
+    defaults are the authors' for mice in the labyrinth. Time is the position within a trajectory. Fitting needs
+    trajectories that start together and go on equally long, so longer ones are first cut into windows; prediction
+    leaves them whole, and positions beyond the window use the last weights.
+
+    Parameters
+    ----------
+    n_intentions : int
+        Number of goal maps M.
+    window : int or None
+        Length T of the windows. None takes the longest trajectory, at most 500: trajectories may end early, as only
+        counts per position matter, and positions that few of them reach are held by the random walk.
+    discount : float
+        γ; replaces that of an MDP that is given to `fit`.
+    sigma : float
+        Standard deviation of one step of the random walk.
+    l2 : float
+        Penalty l2 · Σ u_m(s)² on the maps.
+    learning_rate_maps, learning_rate_weights : float
+    n_rounds, steps_per_round : int
+    seed : int
+        Draws the first maps.
+
+    Attributes
+    ----------
+    weights_ : (T, M), a_m(t). Maps and weights share a scale and a sign: only their products are identified.
+    maps_ : (M, S), u_m(s)
+    policies_ : (T, S, A), π_t(a|s)
+    history_ : list of dict, round, log posterior and log-likelihood per step
+    """
+
+    weights_: FloatArray
+    maps_: FloatArray
+    mdp_: MDP
+
+    def __init__(
+        self,
+        n_intentions: int = 2,
+        *,
+        window: int | None = None,
+        discount: float = 0.7,
+        sigma: float = 0.25,
+        l2: float = 0.001,
+        learning_rate_maps: float = 0.005,
+        learning_rate_weights: float = 0.05,
+        n_rounds: int = 20,
+        steps_per_round: int = 25,
+        seed: int = 0,
+    ) -> None:
+        self.n_intentions = n_intentions
+        self.window = window
+        self.discount = discount
+        self.sigma = sigma
+        self.l2 = l2
+        self.learning_rate_maps = learning_rate_maps
+        self.learning_rate_weights = learning_rate_weights
+        self.n_rounds = n_rounds
+        self.steps_per_round = steps_per_round
+        self.seed = seed
+
+    # -- fitting ---------------------------------------------------------------------------------------------------
+
+    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
+        """Maximise the posterior of weights and maps; ``mdp`` is counted from the demonstrations when absent."""
+        self._check_parameters()
+        demos = with_valid_actions_of(mdp, demos)
+        world = self._world(demos, mdp)
+        window = min(int(demos.lengths.max()), LONGEST_WINDOW) if self.window is None else self.window
+        counts = position_counts(demos, window)
+
+        rng = np.random.default_rng(self.seed)
+        # Small random maps break the symmetry between goals; equal weights leave it to the data when each matters.
+        maps = torch.from_numpy(0.1 * rng.standard_normal((self.n_intentions, demos.n_states)))
+        weights = torch.ones(window, self.n_intentions, dtype=torch.float64)
+        turns = (
+            (weights, torch.optim.Adam([weights], lr=self.learning_rate_weights)),
+            (maps, torch.optim.Adam([maps], lr=self.learning_rate_maps)),
+        )
+        solution = plan(world, (weights @ maps).numpy(), tolerance=ACCURACY)
+        rho = np.zeros_like(solution.values)
+        self.history_: list[dict[str, float]] = []
+        for round_ in range(self.n_rounds):
+            for variable, adam in turns:
+                for _ in range(self.steps_per_round):
+                    slope, rho = gradient(world, counts, np.exp(solution.log_policies), rho, ACCURACY)
+                    variable.grad = -self._ascent(variable is weights, torch.from_numpy(slope), weights, maps)
+                    adam.step()
+                    solution = plan(world, (weights @ maps).numpy(), solution.values, tolerance=ACCURACY)
+            self.history_.append({"round": round_ + 1.0, **self._objective(counts, solution, weights, maps)})
+        self._keep(weights.numpy(), maps.numpy(), world)
+        return self
+
+    def _world(self, demos: Demonstrations, mdp: MDP | None) -> MDP:
+        if mdp is None:
+            return MDP.from_demonstrations(demos, self.discount)
+        demos.with_valid_actions(mdp.valid_actions)  # an action that the MDP does not know is an error, and says where
+        both = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
+        return MDP(mdp.transitions, self.discount, both)
+
+    def _ascent(self, of_weights: bool, slope: torch.Tensor, weights: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:
+        """Gradient of the log posterior with respect to the weights (T, M) or to the maps (M, S)."""
+        if not of_weights:
+            return weights.T @ slope - 2 * self.l2 * maps
+        pull = torch.zeros_like(weights)
+        steps = (weights[1:] - weights[:-1]) / self.sigma**2
+        pull[:-1] += steps
+        pull[1:] -= steps
+        return slope @ maps.T + pull
+
+    def _objective(
+        self, counts: FloatArray, solution: Plan, weights: torch.Tensor, maps: torch.Tensor
+    ) -> dict[str, float]:
+        taken = counts > 0
+        likelihood = float((counts[taken] * solution.log_policies[taken]).sum())
+        walk = float(((weights[1:] - weights[:-1]) ** 2).sum()) / (2 * self.sigma**2)
+        posterior = likelihood - walk - self.l2 * float((maps**2).sum())
+        return {"log_posterior": posterior / counts.sum(), "train": likelihood / counts.sum()}
+
+    def _keep(self, weights: FloatArray, maps: FloatArray, mdp: MDP) -> None:
+        self.n_states_, self.n_actions_ = mdp.n_states, mdp.n_actions
+        self.weights_, self.maps_, self.mdp_ = weights, maps, mdp
+        # From scratch, so that a model that was saved and loaded has the same policies to the last bit.
+        self.policies_: FloatArray = np.exp(plan(mdp, weights @ maps).log_policies)
+
+    def _check_parameters(self) -> None:
+        for name, low in (("n_intentions", 1), ("n_rounds", 0), ("steps_per_round", 1)):
+            if getattr(self, name) < low:
+                raise InputError(f"{name} must be at least {low}, not {getattr(self, name)}.")
+        if self.window is not None and self.window < 1:
+            raise InputError(f"The window must be at least 1 step long, not {self.window}; None chooses one.")
+        if not 0 <= self.discount < 1:
+            raise InputError(f"The discount must lie in [0, 1), not {self.discount}.")
+        for name in ("sigma", "learning_rate_maps", "learning_rate_weights"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise InputError(f"{name} must be a finite number above 0, not {getattr(self, name)}.")
+        if not (np.isfinite(self.l2) and self.l2 >= 0):
+            raise InputError(f"l2 must be a finite number of at least 0, not {self.l2}.")
+
+    # -- inference -------------------------------------------------------------------------------------------------
+
+    def _positions(self, demos: Demonstrations) -> npt.NDArray[np.int64]:
+        return np.minimum(demos.step_index, len(self.weights_) - 1)
+
+    def action_proba(self, demos: Demonstrations) -> FloatArray:
+        """π_t(a | s_t), (n, A): of the present state and the time, not of the past."""
+        demos = self._check_new(demos)
+        unknown = np.full((len(self.weights_), 1, self.n_actions_), 1.0 / self.n_actions_)
+        return np.concatenate([self.policies_, unknown], axis=1)[self._positions(demos), demos.states]
+
+    def predict_proba(self, demos: Demonstrations) -> FloatArray:
+        """Share of each goal map in the present reward, (n, M): |a_m(t)| · sd(u_m), normalised.
+
+        Not a posterior: in this model all goals act at once, and nothing is inferred about a single step. The spread
+        of the map makes the share independent of how a scale is divided between map and weight.
+        """
+        positions = self._positions(self._check_new(demos))
+        parts = np.abs(self.weights_) * self.maps_.std(axis=1)
+        total = parts.sum(axis=1, keepdims=True)
+        shares = np.where(total > 0, parts / np.where(total > 0, total, 1.0), 1.0 / self.n_intentions)
+        return shares[positions]
+
+    @property
+    def rewards_(self) -> FloatArray:
+        """Goal maps as rewards of state and action, r_m(s, a) = u_m(s), (M, S, A)."""
+        self._check_fitted()
+        return np.repeat(self.maps_[:, :, None], self.n_actions_, axis=2)
+
+    @property
+    def time_varying_rewards_(self) -> FloatArray:
+        """r_t(s), (T, S)."""
+        self._check_fitted()
+        return self.weights_ @ self.maps_
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Weights, maps and dynamics."""
+        P = self.mdp_.transitions
+        dynamics = {"data": P.data, "indices": P.indices, "indptr": P.indptr, "valid": self.mdp_.valid_actions.copy()}
+        return {"weights": self.weights_, "maps": self.maps_, **dynamics}
+
+    def info(self) -> dict[str, Any]:
+        """Sizes and the course of the fit."""
+        return {**super().info(), "history": self.history_}
+
+    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """Rebuild the dynamics and plan again."""
+        S, A = int(info["n_states"]), int(info["n_actions"])
+        arrays = {name: value.numpy() for name, value in tensors.items()}
+        P = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(S * A, S))
+        self.history_ = info["history"]
+        self._keep(arrays["weights"], arrays["maps"], MDP(P, self.discount, arrays["valid"].astype(bool)))

@@ -1,0 +1,258 @@
+"""References that are not inverse reinforcement learning: what any claim about intentions has to beat.
+
+`Uniform` knows which actions exist, `Empirical` how often each was taken in each state (K = 1: exactly the likelihood
+of IAVI), `NGram` what followed the last few states. All three are the back-off policies of `rewards.tabular` with
+one intention. Most of the predictability of an animal is short memory, so the n-gram belongs beside every result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from prism_irl import storage
+from prism_irl.batching import Prepared
+from prism_irl.contexts import Contexts
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.rewards.tabular import TabularPolicies
+
+BACKOFFS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+"""Strengths that "auto" tries; the likelihood is flat around its best one, so that a coarse grid is enough."""
+LENGTH_GAIN = 1e-4
+"""Nats per step that a longer history must gain on validation data: less is noise, and short memories explain more."""
+
+
+class TabularReference(IntentionModel):
+    """Shared part of the references: one table p(a | context), and nothing else."""
+
+    contexts_: Contexts
+    table_: TabularPolicies
+
+    def action_proba(self, demos: Demonstrations) -> FloatArray:
+        """p(a | last states) of every step, (n, A)."""
+        rows = self.contexts_.encode(self._check_new(demos))
+        return self.table_.policies_at(rows)[:, 0]
+
+    def predict_proba(self, demos: Demonstrations) -> FloatArray:
+        """Ones, (n, 1): there is a single intention."""
+        return np.ones((self._check_new(demos).n_steps, 1))
+
+    @property
+    def policies_(self) -> FloatArray:
+        """π(a | context), (1, C, A)."""
+        self._check_fitted()
+        return self.table_.policies
+
+    def _set_table(self, demos: Demonstrations, contexts: Contexts, **settings: float) -> None:
+        self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
+        self.contexts_ = contexts
+        self.table_ = TabularPolicies(1, demos.n_actions, contexts, demos.valid_actions, **settings)
+
+    def _count(self, demos: Demonstrations) -> None:
+        _maximise(self.table_, Prepared.of(demos, self.contexts_))
+
+    def state(self) -> dict[str, Any]:
+        """Contexts and table."""
+        parents = {f"parents_{i}": p for i, p in enumerate(self.contexts_.parents)}
+        oldest = {f"oldest_{i}": o for i, o in enumerate(self.contexts_.oldest)}
+        return {**storage.prefixed("contexts", {**parents, **oldest}), **storage.prefixed("table", self.table_.state())}
+
+    def info(self) -> dict[str, Any]:
+        """Sizes and the length of the history."""
+        return {**super().info(), "length": self.contexts_.length}
+
+    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """Rebuild the contexts, then fill the table."""
+        self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
+        contexts = {name: value.numpy() for name, value in storage.part("contexts", tensors).items()}
+        levels = range(int(info["length"]) - 1)
+        parents, oldest = ([contexts[f"{name}_{i}"] for i in levels] for name in ("parents", "oldest"))
+        self.contexts_ = Contexts(self.n_states_, tuple(parents), tuple(oldest))
+        # Valid actions are part of the table already: an invalid one has probability zero in it.
+        self.table_ = TabularPolicies(1, self.n_actions_, self.contexts_)
+        self.table_.load_state({name: value.numpy() for name, value in storage.part("table", tensors).items()})
+
+
+class Uniform(TabularReference):
+    """Every valid action equally likely: the floor of every comparison.
+
+    Valid actions are those of the demonstrations, else those of the MDP, else all of them.
+    """
+
+    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
+        """Read sizes and valid actions; nothing is learned."""
+        demos = with_valid_actions_of(mdp, demos)
+        self._set_table(demos, Contexts(demos.n_states))
+        return self
+
+
+class Empirical(TabularReference):
+    """Frequency of each action in each state: one intention without memory.
+
+    Parameters
+    ----------
+    smoothing : float
+        Pseudo-count of every valid action in every state.
+    """
+
+    def __init__(self, smoothing: float = 0.01) -> None:
+        self.smoothing = smoothing
+
+    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
+        """Count."""
+        _check_not_negative("smoothing", self.smoothing)
+        demos = with_valid_actions_of(mdp, demos)
+        self._set_table(demos, Contexts(demos.n_states), smoothing=self.smoothing)
+        self._count(demos)
+        return self
+
+
+class NGram(TabularReference):
+    """Back-off policy over the last L states: short memory, no intention.
+
+    Each context shrinks towards the same context without its oldest state (`rewards.tabular`). L and the strength of
+    the shrinkage are chosen by likelihood on validation trajectories, and the policy is then counted on all data.
+
+    Parameters
+    ----------
+    max_length : int
+        Longest history that "auto" tries.
+    length : int or "auto"
+        Number L of states that the policy sees, the present one included.
+    backoff : float or "auto"
+        Strength of the shrinkage, in steps.
+    smoothing : float
+        Pseudo-count of every valid action in every state.
+    validation_fraction : float
+        Share of the trajectories that the choices are made on; see `validation_split` for a single trajectory.
+    seed : int
+        Which trajectories those are.
+
+    Attributes
+    ----------
+    length_, backoff_ : what was chosen
+    validation_ : list of dict with length, backoff and validation log-likelihood per step of everything tried
+    """
+
+    def __init__(
+        self,
+        max_length: int = 6,
+        length: int | Literal["auto"] = "auto",
+        backoff: float | Literal["auto"] = "auto",
+        *,
+        smoothing: float = 0.01,
+        validation_fraction: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        self.max_length = max_length
+        self.length = length
+        self.backoff = backoff
+        self.smoothing = smoothing
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+
+    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
+        """Choose length and back-off on validation trajectories, then count everything."""
+        self._check_parameters()
+        demos = with_valid_actions_of(mdp, demos)
+        self._choose(demos)
+        contexts = demos.with_history(self.length_)
+        self._set_table(demos, contexts, smoothing=self.smoothing, backoff=self.backoff_)
+        self._count(demos)
+        return self
+
+    def _check_parameters(self) -> None:
+        for name in ("max_length", "length"):
+            value = getattr(self, name)
+            if value != "auto" and not (isinstance(value, int | np.integer) and value >= 1):
+                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        if self.backoff != "auto":
+            _check_not_negative("backoff", self.backoff)
+        _check_not_negative("smoothing", self.smoothing)
+        check_fraction(self.validation_fraction)
+
+    def _choose(self, demos: Demonstrations) -> None:
+        lengths = range(1, self.max_length + 1) if self.length == "auto" else [self.length]
+        backoffs = BACKOFFS if self.backoff == "auto" else (self.backoff,)
+        self.length_, self.backoff_ = int(lengths[0]), float(backoffs[len(backoffs) // 2])
+        self.validation_: list[dict[str, float]] = []
+        if len(lengths) == len(backoffs) == 1:
+            return
+        train, validation = validation_split(demos, self.validation_fraction, self.seed)
+        if validation is None:  # nothing to choose on: no memory rather than an unfounded one
+            return
+        longest, best = train.with_history(int(lengths[-1])), -np.inf
+        for length in lengths:
+            contexts = Contexts(longest.n_states, longest.parents[: length - 1], longest.oldest[: length - 1])
+            data, held_out = Prepared.of(train, contexts), Prepared.of(validation, contexts)
+            for backoff in backoffs if length > 1 else backoffs[-1:]:  # it makes no difference to the state alone
+                table = TabularPolicies(
+                    1, demos.n_actions, contexts, demos.valid_actions, smoothing=self.smoothing, backoff=backoff
+                )
+                _maximise(table, data)
+                score = float(table.log_likelihood(held_out).mean())
+                self.validation_.append({"length": length, "backoff": backoff, "log_likelihood": score})
+                if score > best + (LENGTH_GAIN if length > self.length_ else 0.0):
+                    self.length_, self.backoff_, best = int(length), float(backoff), score
+
+    def info(self) -> dict[str, Any]:
+        """Sizes, and what was chosen on what evidence."""
+        return {**super().info(), "backoff": self.backoff_, "validation": self.validation_}
+
+    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """As for every reference, with the choices."""
+        super().load_state(tensors, info)
+        self.length_, self.backoff_ = int(info["length"]), float(info["backoff"])
+        self.validation_ = info["validation"]
+
+
+def _maximise(table: TabularPolicies, data: Prepared) -> None:
+    table.maximise(data, np.ones((data.demos.n_steps, 1)))
+
+
+# -- shared by the estimators that are not a pair ----------------------------------------------------------------------
+
+
+def with_valid_actions_of(mdp: MDP | None, demos: Demonstrations) -> Demonstrations:
+    """Return demonstrations that carry the MDP's valid actions where they have none of their own."""
+    if mdp is None:
+        return demos
+    if (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
+        raise InputError(
+            f"The MDP has {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations have {demos.n_states} "
+            f"and {demos.n_actions}; give an MDP of the same world."
+        )
+    if demos.valid_actions is not None or mdp.valid_actions.all():
+        return demos
+    return demos.with_valid_actions(mdp.valid_actions.copy())
+
+
+def validation_split(demos: Demonstrations, fraction: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:
+    """Return (train, validation) trajectories; the end of the trajectory where there is only one.
+
+    There is no validation part when ``fraction`` is 0 or when there is a single step.
+    """
+    if fraction <= 0 or demos.n_steps < 2:
+        return demos, None
+    if len(demos) > 1:
+        validation, train = demos.split(fraction, seed=seed)
+        return train, validation
+    cut = demos.n_steps - min(max(round(fraction * demos.n_steps), 1), demos.n_steps - 1)
+    halves = replace(demos, offsets=np.array([0, cut, demos.n_steps]), groups=None, trajectory_names=None)
+    return halves.subset([0]), halves.subset([1])
+
+
+def check_fraction(fraction: float) -> None:
+    """Raise an error unless the validation fraction lies in [0, 1)."""
+    if not 0 <= fraction < 1:
+        raise InputError(f"validation_fraction must lie in [0, 1), not {fraction}.")
+
+
+def _check_not_negative(name: str, value: float) -> None:
+    if not (np.isfinite(value) and value >= 0):
+        raise InputError(f"{name} must be a finite number of at least 0, not {value}.")

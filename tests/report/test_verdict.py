@@ -1,0 +1,157 @@
+"""The rules of the verdict, one by one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prism_irl.report.verdict import Finding, verdict
+
+FIT = json.loads(Path(__file__).with_name("fit.json").read_text())
+COMPARISON = json.loads(Path(__file__).with_name("comparison.json").read_text())
+METHODS = COMPARISON["methods"]
+
+
+def fit(**changes):
+    return {**FIT, **changes}
+
+
+def compare(*, quick=False, **changes):
+    """The comparison with some methods changed (None removes one); underscores in the names stand for hyphens."""
+    methods = dict(METHODS)
+    for name, change in changes.items():
+        key = name.replace("_", "-")
+        if change is None:
+            del methods[key]
+        else:
+            methods[key] = {**methods.get(key, {}), **change}
+    return {**COMPARISON, "quick": quick, "methods": methods}
+
+
+def found(metrics, words):
+    """Return the level of the one finding that has these words, or None."""
+    levels = [finding.level for finding in verdict(metrics) if words in finding.text]
+    assert len(levels) <= 1
+    return levels[0] if levels else None
+
+
+# -- verdict of a fit --------------------------------------------------------------------------------------------------
+
+
+def test_a_good_fit_has_only_good_findings():
+    assert {finding.level for finding in verdict(FIT)} == {"good"}
+    assert all(isinstance(finding, Finding) for finding in verdict(FIT))
+
+
+def test_convergence():
+    assert found(FIT, "converged after 80 iterations") == "good"
+    assert found(fit(em={**FIT["em"], "converged": False}), "before it had converged") == "warning"
+
+
+@pytest.mark.parametrize(
+    ("agreement", "words", "level"),
+    [
+        (0.49, "No second start finds these intentions again: do not interpret them", "bad"),
+        (0.5, "with caution", "warning"),
+        (0.79, "with caution", "warning"),
+        (0.8, "find the same intentions", "good"),
+        (-0.01, "do not interpret them", "bad"),
+    ],
+)
+def test_agreement(agreement, words, level):
+    assert found(fit(agreement=agreement), words) == level
+
+
+def test_unknown_agreement_says_why():
+    one = fit(agreement=None, em={**FIT["em"], "starts": 1})
+    assert found(one, "Only one start") == "warning"
+    several = fit(agreement=None)
+    assert found(several, "No other of the 6 starts came within 0.002 nats") == "warning"
+    assert found(several, "Only one start") is None
+
+
+def test_usage():
+    assert found(FIT, "Every intention is used") == "good"
+    assert found(fit(usage=[0.991, 0.009]), "intention 1 (0.9% of the steps)") == "warning"
+    assert found(fit(usage=[0.99, 0.01]), "Hardly used") is None
+
+
+def test_dwell():
+    assert found(fit(mean_dwell=1.99), "intentions have become actions") == "bad"
+    assert found(fit(mean_dwell=2.0), "intentions have become actions") is None
+
+
+def test_overfitting():
+    assert found(fit(predictive_ll={"train": -1.0, "validation": -1.031}), "Overfitting") == "warning"
+    assert found(fit(predictive_ll={"train": -1.0, "validation": -1.029}), "No sign of overfitting") == "good"
+    assert found(fit(predictive_ll={"train": -1.0, "validation": None}), "held out") == "warning"
+
+
+def test_one_intention_is_not_judged_on_switching():
+    findings = verdict(fit(n_intentions=1, agreement=None, usage=[1.0], mean_dwell=1.0))
+    assert len(findings) == 2
+    assert {finding.level for finding in findings} == {"good"}
+
+
+def test_the_worst_finding_comes_first():
+    levels = [finding.level for finding in verdict(fit(agreement=0.1, usage=[1.0, 0.0]))]
+    assert levels == sorted(levels, key=["bad", "warning", "good"].index)
+    assert levels[0] == "bad"
+
+
+# -- verdict of a comparison -------------------------------------------------------------------------------------------
+
+
+def test_the_best_predictor_is_named_with_its_distance_from_the_truth():
+    assert found(COMPARISON, "Recurrent switching predicts best: −1.101") == "good"
+    assert found(COMPARISON, "0.013 short of the truth (−1.088)") == "good"
+    far = compare(prism_recurrent={"predictive_ll": {"mean": -1.15, "std": 0.0}})
+    assert found(far, "0.062 short of the truth") == "warning"
+
+
+def test_the_paper_score_never_makes_a_method_the_best():
+    best = verdict(compare(prism_paper={"paper_score": {"mean": -0.001, "std": 0.0}}))[0]
+    assert best.text.startswith("Recurrent switching predicts best")
+
+
+def test_without_an_oracle_there_is_no_distance_and_no_leak_above_it():
+    metrics = compare(oracle=None)
+    assert found(metrics, "predicts best") == "good"
+    assert found(metrics, "the truth") is None
+    assert found(metrics, "not a likelihood") is None
+
+
+def test_better_than_the_truth_is_a_problem_and_not_a_success():
+    metrics = compare(prism_recurrent={"predictive_ll": {"mean": -1.0, "std": 0.0}})
+    assert found(metrics, "look for a leak") == "bad"
+    level = compare(prism_recurrent={"predictive_ll": {"mean": -1.0875, "std": 0.0}})
+    assert found(level, "level with the truth") == "good"
+
+
+def test_methods_within_one_standard_deviation_are_named():
+    assert found(COMPARISON, "Within one standard deviation") is None
+    metrics = compare(bc={"name": "Cloning", "predictive_ll": {"mean": -1.103, "std": 0.001}})
+    assert found(metrics, "Within one standard deviation of it: Cloning.") == "good"
+
+
+def test_a_leaking_score_above_the_truth_is_explained():
+    words = "the gate has seen the action that it is scored on"
+    assert found(COMPARISON, words) == "warning"
+    assert found(COMPARISON, "PRISM (paper gate) (−0.720) is above the truth") == "warning"
+    assert found(COMPARISON, "can reach K") == "warning"
+    assert found(compare(prism_paper={"leaks": False}), words) is None
+    assert found(compare(prism_paper={"paper_score": {"mean": -1.09, "std": 0}}), words) is None
+    assert found(compare(prism_paper={"paper_score": None}), words) is None
+
+
+def test_recovery_of_the_true_intentions_is_judged_without_the_oracle():
+    assert found(COMPARISON, "Recurrent switching recovers the true intention at 97.5%") == "good"
+    worse = compare(prism_recurrent={"label_accuracy": 0.6})
+    assert found(worse, "PRISM (paper gate) recovers the true intention at 64.6%") == "warning"
+
+
+def test_short_dwell_of_the_best_and_quick_runs_are_warned_of():
+    assert found(compare(prism_recurrent={"mean_dwell": 1.5}), "have become actions") == "warning"
+    assert found(COMPARISON, "have become actions") is None
+    assert found(compare(quick=True), "quick run") == "warning"
+    assert found(COMPARISON, "quick run") is None
