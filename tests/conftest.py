@@ -1,6 +1,11 @@
 """Small random demonstrations, and one thread: tiny tensors lose more to threads than they gain."""
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy, torch and scikit-learn start their threads
+
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -39,10 +44,11 @@ def random_demonstrations(
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
-    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    if find_spec("numba"):
+        import numba
+
+        numba.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

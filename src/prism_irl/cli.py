@@ -321,7 +321,7 @@ def main(tokens: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        app(arguments, exit_on_error=False, print_error=False, suppress_keyboard_interrupt=False)
         return 0
     except (InputError, CycloptsError) as error:
         if debug:

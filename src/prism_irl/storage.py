@@ -52,7 +52,11 @@ def read_plain(value: Any) -> Any:
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]], header: Mapping[str, Any]) -> None:
     """Write tensors and a JSON header atomically."""
-    flat = {name: torch.as_tensor(value).detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    copies = {  # torch warns about read-only arrays
+        name: value.detach() if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+        for name, value in tensors.items()
+    }
+    flat = {name: value.cpu().contiguous().clone() for name, value in copies.items()}
     temporary = path.with_name(path.name + ".tmp")
     save_file(flat, temporary, {"format": FORMAT, "header": json.dumps(_plain(dict(header)))})
     os.replace(temporary, path)

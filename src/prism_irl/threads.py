@@ -12,4 +12,4 @@ def limit_threads(n: int) -> None:
         import numba
     except ImportError:  # numba is an extra
         return
-    numba.set_num_threads(min(n, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(n, numba.get_num_threads()))

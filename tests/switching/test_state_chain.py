@@ -39,7 +39,7 @@ def state_chain(kind, **settings) -> StateChain:
         with torch.no_grad():
             for parameter in chain.parameters():
                 parameter.normal_()
-            chain.initial.copy_(torch.tensor([0.5, 0.3, 0.2]))
+            chain.initial.copy_(torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64))
     return chain
 
 
@@ -50,10 +50,7 @@ def test_kernel_is_the_softmax_of_the_formula_at_the_state_before(kind, data):
     torch.testing.assert_close(kernel.sum(-1), torch.ones(kernel.shape[:-1], dtype=torch.float64))
     b, t = 6, 4
     s = int(batch.states[b, t - 1])
-    if kind == "table":
-        g = chain.table[s]
-    else:
-        g = chain.W2.T @ torch.sigmoid(chain.W1[s] + chain.b1[0]) + chain.b2[0]
+    g = chain.table[s] if kind == "table" else chain.W2.T @ torch.sigmoid(chain.W1[s] + chain.b1[0]) + chain.b2[0]
     expected = torch.softmax(chain.log_Ps + g, dim=-1)
     torch.testing.assert_close(kernel[b, t], expected.detach())
 
@@ -120,7 +117,7 @@ def test_maximise_raises_the_likelihood(kind, data, emission):
 def test_takes_over_a_markov_chain(kind, data, emission):
     markov = MarkovChain(K)
     markov.kernel.copy_(torch.from_numpy(np.random.default_rng(0).dirichlet(np.full(K, 5.0), K)))
-    markov.initial.copy_(torch.tensor([0.6, 0.3, 0.1]))
+    markov.initial.copy_(torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64))
     chain = StateChain(S, K, kind=kind)
     chain.take_over(markov)
     found, expected = (c.expectation(data, emission).log_likelihood for c in (chain, markov))

@@ -147,10 +147,10 @@ class BehaviourCloning(IntentionModel):
         self.device_ = resolve_device(self.device)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
-        parts = validation_split(demos, self.validation_fraction, self.seed)
-        train, validation = (None if part is None else self._prepare(part) for part in parts)
-        assert train is not None
-        with torch.random.fork_rng():  # dropout draws from the global generator; leave it as it was
+        kept, held_out = validation_split(demos, self.validation_fraction, self.seed)
+        train, validation = self._prepare(kept), None if held_out is None else self._prepare(held_out)
+        devices = [self.device_] if self.device_.type == "cuda" else []
+        with torch.random.fork_rng(devices):  # dropout draws from the global generator; leave it as it was
             torch.manual_seed(zlib.crc32(f"{self.seed} cloning".encode()))
             self.network_ = self._build(demos.valid_actions).to(self.device_)
             self._train(train, validation)
@@ -258,7 +258,7 @@ class BehaviourCloning(IntentionModel):
         self.n_observations_ = int(info["n_observations"])
         self.best_epoch_, self.history_ = int(info["best_epoch"]), info["history"]
         self.device_ = resolve_device(self.device)
-        with torch.random.fork_rng():  # the first values are overwritten, so drawing them must leave no trace
+        with torch.random.fork_rng([]):  # the first values are overwritten, so drawing them must leave no trace
             self.network_ = self._build(None)
         self.network_.load_state_dict(storage.part("network", tensors))
         self.network_.to(self.device_).eval()

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from prism_irl import em, storage
@@ -150,8 +151,9 @@ class PairModel(IntentionModel):
         return self
 
     def _set_up(self, demos: Demonstrations) -> None:
-        if hasattr(self, "solution_"):  # rewards of an earlier fit
-            del self.solution_
+        for name in ("mdp_", "solution_"):  # of an earlier fit, should this one be interrupted
+            if hasattr(self, name):
+                delattr(self, name)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
         self.valid_actions_ = demos.valid_actions
@@ -245,6 +247,10 @@ class PairModel(IntentionModel):
                 limit = "" if below == np.inf else f" and below {below}"
                 raise InputError(f"{name} must be at least {low}{limit}, not {value}.")
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "mdp_"):  # the last thing that a fit sets
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
+
     # -- inference -------------------------------------------------------------------------------------------------
 
     def _posterior_of(self, switching: Switching, rewards: RewardModel, data: Prepared) -> Posterior:
@@ -252,7 +258,8 @@ class PairModel(IntentionModel):
 
     def posterior(self, demos: Demonstrations) -> Posterior:
         """All beliefs about the intention of every step; see `switching.base.Posterior`."""
-        return self._posterior_of(self.switching_, self.rewards_model_, self._prepare(self._check_new(demos)))
+        data = self._prepare(self._check_new(demos))
+        return self._posterior_of(self.switching_, self.rewards_model_, data)
 
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """P(z_t=k | everything), (n, K): smoothed for a chain, Eq. (posterior) for a gate."""
@@ -281,6 +288,7 @@ class PairModel(IntentionModel):
 
     def log_likelihood(self, demos: Demonstrations) -> FloatArray:
         """Log p(a_t | s_≤t, a_<t), (n,); straight from the E-step where its prior has not seen a_t."""
+        self._check_fitted()
         if self.switching_.normalised:
             return self.posterior(demos).log_likelihood
         return super().log_likelihood(demos)

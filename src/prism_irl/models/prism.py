@@ -175,8 +175,8 @@ class PRISM(PairModel):
                 raise InputError(f"{name} is {getattr(self, name)!r}; choose {', '.join(allowed)}.")
         if self.observe == "current" and self.switching != "independent":
             raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
-        whole = {"warm_up": 0, "embedding": 1, "hidden": 1, "batch_size": 1, "epochs_per_m_step": 1}
-        self._check_numbers(whole, integer=True)
+        sizes = ("n_candidates", "embedding", "hidden", "batch_size", "epochs_per_m_step")
+        self._check_numbers({"warm_up": 0, **dict.fromkeys(sizes, 1)}, integer=True)
         self._check_numbers(dict.fromkeys(("l1", "kl", "switch_penalty", "smoothing", "backoff", "learning_rate"), 0))
         if self.learning_rate == 0:
             raise InputError("learning_rate must be above 0; with 0 the network would never learn.")

@@ -33,8 +33,8 @@ from prism_irl.models.pair import PairModel, resolve_device
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 from prism_irl.rewards.soft import Places, SoftRewards, log_sum_exp
+from prism_irl.starts import StartKind
 from prism_irl.switching.base import Switching
-from prism_irl.switching.chain import MarkovChain
 from prism_irl.switching.state_chain import KernelName, StateChain
 
 InvalidActions = Literal["mask", "stay"]
@@ -69,8 +69,10 @@ class SWIRL(PairModel):
         EM iterations at most. The authors run 80.
     n_starts : int
         Independent starts; the best by validation likelihood is kept and the others tell whether it is stable.
+    n_candidates : int
+        Short runs with a constant kernel of which each start takes the likeliest.
     warm_up : int
-        EM iterations with a constant kernel before the kernel reads the state. The authors start from another model
+        EM iterations of such a run, before the kernel reads the state; 0 for none. The authors start from another model
         and from rewards found on other data instead.
     validation_fraction : float
         Share of the training trajectories that decides when to stop and which start to keep.
@@ -97,7 +99,8 @@ class SWIRL(PairModel):
         kernel_ridge: float = 0.1,
         max_iterations: int = 80,
         n_starts: int = 4,
-        warm_up: int = 25,
+        n_candidates: int = 2,
+        warm_up: int = 15,
         validation_fraction: float = 0.1,
         patience: int | None = 10,
         device: str = "auto",
@@ -114,6 +117,7 @@ class SWIRL(PairModel):
         self.kernel_ridge = kernel_ridge
         self.max_iterations = max_iterations
         self.n_starts = n_starts
+        self.n_candidates = n_candidates
         self.warm_up = warm_up
         self.validation_fraction = validation_fraction
         self.patience = patience
@@ -141,7 +145,7 @@ class SWIRL(PairModel):
         if (given.n_states, given.n_actions) != (demos.n_states, demos.n_actions):
             raise InputError(
                 f"The MDP has {given.n_states} states and {given.n_actions} actions, the demonstrations "
-                f"{demos.n_states} and {demos.n_actions}; give an MDP of the same world."
+                f"{demos.n_states} and {demos.n_actions}; give both the same sets."
             )
         if self.invalid_actions == "mask" and demos.valid_actions is None and not given.valid_actions.all():
             demos = demos.with_valid_actions(given.valid_actions)  # reports forbidden steps with their place
@@ -165,9 +169,8 @@ class SWIRL(PairModel):
             raise InputError(f"invalid_actions is {self.invalid_actions!r}; choose mask or stay.")
         if self.discount == 0:
             raise InputError("The discount is 0: an intention that does not look ahead has no use for a reward.")
-        for name, low in (("hidden", 1), ("warm_up", 0), ("kernel_ridge", 0)):
-            if getattr(self, name) < low:
-                raise InputError(f"{name} must be at least {low}, but is {getattr(self, name)}.")
+        self._check_numbers({"order": 1, "hidden": 1, "n_candidates": 1, "warm_up": 0}, integer=True)
+        self._check_numbers({"ridge": 0, "kernel_ridge": 0})
 
     def _build(self, demos: Demonstrations) -> tuple[Switching, RewardModel]:
         chain = StateChain(
@@ -176,15 +179,15 @@ class SWIRL(PairModel):
         places = Places(self.mdp_, self.order)
         return chain, SoftRewards(self.n_intentions, places, self.temperatures, ridge=self.ridge)
 
-    def _warm_up(self, start: em.Start, train: Prepared) -> None:
-        """Baum–Welch with a constant kernel, whose rewards and kernel the state-dependent chain takes over."""
+    def _begin(self, start: em.Start, train: Prepared, kind: StartKind, generator: np.random.Generator) -> None:
+        """EM with a constant kernel, whose rewards and kernel the state-dependent chain takes over."""
         assert isinstance(start.switching, StateChain)
-        chain = MarkovChain(self.n_intentions).to(self.device_)
-        for _ in range(self.warm_up):
-            emission = torch.from_numpy(start.rewards.log_likelihood(train))
-            posterior = chain.expectation(train, emission)
-            chain.maximise(train, emission, posterior, None)
-            start.rewards.maximise(train, posterior.responsibilities)
+        if self.warm_up == 0:
+            super()._begin(start, train, kind, generator)
+            return
+        chain = self._begin_with_chain(
+            start, train, kind, generator, candidates=self.n_candidates, iterations=self.warm_up
+        )
         start.switching.take_over(chain)
 
     # -- the authors' parameters and score -------------------------------------------------------------------------

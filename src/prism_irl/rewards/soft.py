@@ -133,7 +133,7 @@ class SoftRewards:
     ) -> None:
         given = np.ones(n_intentions) if temperatures is None else np.asarray(temperatures, dtype=np.float64)
         if given.shape != (n_intentions,) or not (np.isfinite(given) & (given > 0)).all():
-            raise InputError(f"The temperatures are {temperatures}; give {n_intentions} finite numbers above 0.")
+            raise InputError(f"The temperatures are {given.tolist()}; give {n_intentions} finite numbers above 0.")
         if not ridge > 0:
             raise InputError(f"The ridge is {ridge}; it must be above 0, or rare actions would need infinite values.")
         self.n_intentions, self.places, self.temperatures, self.ridge = n_intentions, places, given, ridge
@@ -158,9 +158,9 @@ class SoftRewards:
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weighted counts, then one convex fit per intention, started at the present values."""
         S, A = self.places.n_states, self.places.n_actions
-        pairs = data.pairs
+        self.counts = np.empty((self.n_intentions, S, A))
         for k, weights in enumerate(responsibilities.T):
-            self.counts[k] = np.bincount(pairs, weights=weights, minlength=(S + 1) * A)[: S * A].reshape(S, A)
+            self.counts[k] = np.bincount(data.pairs, weights=weights, minlength=(S + 1) * A)[: S * A].reshape(S, A)
         values = self.places.centred(self.values)
         for k, counts in enumerate(self.counts):
             values[k] = fit_values(values[k], self.places, counts, self.ridge)

@@ -124,7 +124,7 @@ class StateChain(Chain):
             assert beliefs.pairwise is not None
             left = batch.states[:, :-1].reshape(-1).clamp_max(self.n_states)
             counts.index_add_(0, left, beliefs.pairwise[:, 1:].reshape(-1, K * K).to(counts))
-        return counts[: self.n_states].unflatten(-1, (K, K))
+        return counts[: self.n_states].reshape(-1, K, K)
 
     def loss(self, counts: Tensor) -> Tensor:
         """Negative expected log-likelihood of the transitions (S, K, K), minus the log prior, in nats."""
