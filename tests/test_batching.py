@@ -23,7 +23,7 @@ def build(lengths: list[int], observations: bool = True) -> Demonstrations:
         offsets=np.cumsum([0, *lengths]),
         n_states=n,
         n_actions=3,
-        observations=np.arange(2 * n).reshape(n, 2) if observations else None,
+        observations=np.arange(2 * n, dtype=np.float32).reshape(n, 2) if observations else None,
     )
 
 

@@ -25,7 +25,7 @@ def histories(trajectory: list[int], length: int) -> Iterator[History]:
 
 
 def naive_known(trajectories: list[list[int]], length: int) -> set[History]:
-    known = {(s,) for s in range(N_STATES)}
+    known: set[History] = {(s,) for s in range(N_STATES)}
     for trajectory in trajectories:
         for size in range(1, length + 1):
             known |= {h for h in histories(trajectory, size) if len(h) == size}

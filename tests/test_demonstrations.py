@@ -1,4 +1,5 @@
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from prism_irl.errors import InputError
 OPTIONAL = ("observations", "labels", "times", "groups", "trajectory_names")
 
 
-def build(lengths: list[int], groups: list[int] | None = None) -> Demonstrations:
+def build(lengths: list[int], groups: list[Any] | None = None) -> Demonstrations:
     """Every step has its own state, so that a step is recognised wherever it ends up."""
     n = sum(lengths)
     return Demonstrations(
@@ -20,7 +21,7 @@ def build(lengths: list[int], groups: list[int] | None = None) -> Demonstrations
         offsets=np.cumsum([0, *lengths]),
         n_states=max(n, 1),
         n_actions=3,
-        observations=np.arange(2 * n).reshape(n, 2),
+        observations=np.arange(2 * n, dtype=np.float32).reshape(n, 2),
         labels=np.arange(n) % 2,
         times=np.arange(n) * 0.5,
         groups=None if groups is None else np.array(groups),
@@ -28,12 +29,18 @@ def build(lengths: list[int], groups: list[int] | None = None) -> Demonstrations
     )
 
 
+def groups_of(demos: Demonstrations) -> set[Any]:
+    assert demos.groups is not None
+    return set(demos.groups.tolist())
+
+
 lengths_of_trajectories = st.lists(st.integers(1, 6), min_size=1, max_size=8)
 
 
-def simple(**changes: object) -> Demonstrations:
+def simple(**changes: Any) -> Demonstrations:
     fields = {"states": [0, 1, 2], "actions": [0, 1, 0], "offsets": [0, 2, 3], "n_states": 3, "n_actions": 2} | changes
-    return Demonstrations(**{name: v if isinstance(v, int) else np.asarray(v) for name, v in fields.items()})
+    arrays: dict[str, Any] = {name: v if isinstance(v, int) else np.asarray(v) for name, v in fields.items()}
+    return Demonstrations(**arrays)
 
 
 class TestChecks:
@@ -65,7 +72,7 @@ class TestChecks:
             ({"valid_actions": [[1, 1], [1, 0], [1, 1]]}, "Action 1 in state 1 at trajectory 0, step 1 is marked"),
         ],
     )
-    def test_what_is_wrong_and_where(self, changes: dict[str, object], message: str) -> None:
+    def test_what_is_wrong_and_where(self, changes: dict[str, Any], message: str) -> None:
         with pytest.raises(InputError, match=message):
             simple(**changes)
 
@@ -80,7 +87,8 @@ class TestChecks:
         assert demos.labels is not None
         assert demos.observations is not None
         assert demos.valid_actions is not None
-        assert (demos.labels.dtype, demos.observations.dtype, demos.valid_actions.dtype) == (np.int32, np.float32, bool)
+        types = [values.dtype.name for values in (demos.labels, demos.observations, demos.valid_actions)]
+        assert types == ["int32", "float32", "bool"]
 
 
 class TestShape:
@@ -145,7 +153,7 @@ class TestFromArrays:
             ({"states": [[0, 1]], "actions": [[0, 1]], "groups": [0, 1]}, "2 groups for 1 trajectories"),
         ],
     )
-    def test_wrong_arrays(self, arrays: dict[str, object], message: str) -> None:
+    def test_wrong_arrays(self, arrays: dict[str, Any], message: str) -> None:
         with pytest.raises(InputError, match=message):
             Demonstrations.from_arrays(**arrays)
 
@@ -202,16 +210,16 @@ class TestSplits:
         for train, test in folds:
             assert sorted([*train.states, *test.states]) == list(range(demos.n_steps))
             if by == "group":
-                assert not set(train.groups) & set(test.groups)
-        sizes = [len(test) if by == "trajectory" else len(set(test.groups)) for _, test in folds]
+                assert not groups_of(train) & groups_of(test)
+        sizes = [len(test) if by == "trajectory" else len(groups_of(test)) for _, test in folds]
         assert max(sizes) - min(sizes) <= 1
 
     @given(st.lists(st.sampled_from("abc"), min_size=2, max_size=12).filter(lambda g: len(set(g)) > 1))
     @settings(max_examples=30, deadline=None)
     def test_split_by_group_never_cuts_a_group(self, groups: list[str]) -> None:
-        demos = build([1] * len(groups), groups=groups)  # type: ignore[arg-type]
+        demos = build([1] * len(groups), groups=groups)
         first, second = demos.split(0.5, by="group", seed=3)
-        assert not set(first.groups) & set(second.groups)
+        assert not groups_of(first) & groups_of(second)
         assert len(first) + len(second) == len(groups)
 
     def test_seed_decides(self) -> None:

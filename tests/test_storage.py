@@ -32,7 +32,8 @@ def test_tensors_come_back_bit_by_bit(model_file):
     found, header = storage.load_tensors(path)
     assert found.keys() == tensors.keys()
     for name, expected in tensors.items():
-        expected = torch.as_tensor(np.array(expected))
+        if not isinstance(expected, torch.Tensor):
+            expected = torch.from_numpy(np.array(expected))
         assert found[name].dtype == expected.dtype
         assert torch.equal(found[name], expected)
     assert header == {"a": 1, "rows": [{"x": 0.1}], "missing": None, "n": 3}

@@ -1,10 +1,43 @@
 """Recover what an agent wants, and when it changes its mind, from states and actions alone."""
 
+__version__ = "0.1.0"
+
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.prism import PRISM
+from prism_irl.models import (
+    DIRL,
+    HIQL,
+    IAVI,
+    IQL,
+    PRISM,
+    SWIRL,
+    BehaviourCloning,
+    Empirical,
+    MaxCausalEnt,
+    MaxEnt,
+    NGram,
+    TrajectoryMixture,
+    Uniform,
+)
 from prism_irl.models.saving import load
 
-__all__ = ["MDP", "PRISM", "Demonstrations", "InputError", "load"]
-__version__ = "0.1.0"
+__all__ = [
+    "DIRL",
+    "HIQL",
+    "IAVI",
+    "IQL",
+    "MDP",
+    "PRISM",
+    "SWIRL",
+    "BehaviourCloning",
+    "Demonstrations",
+    "Empirical",
+    "InputError",
+    "MaxCausalEnt",
+    "MaxEnt",
+    "NGram",
+    "TrajectoryMixture",
+    "Uniform",
+    "load",
+]

@@ -18,6 +18,7 @@ from prism_irl.errors import InputError
 
 app = App(
     name="prism",
+    suppress_keyboard_interrupt=False,
     version=__version__,
     help="Recover what an agent wants, and when it changes its mind, from states and actions alone.",
 )
@@ -321,7 +322,7 @@ def main(tokens: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
     try:
-        app(arguments, exit_on_error=False, print_error=False, suppress_keyboard_interrupt=False)
+        app(arguments, exit_on_error=False, print_error=False)
         return 0
     except (InputError, CycloptsError) as error:
         if debug:

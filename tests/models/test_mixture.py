@@ -80,7 +80,7 @@ def test_predictions_are_normalised_and_causal(model, demos):
 def test_streaming_equals_batch(model, demos):
     begin, end = demos.offsets[3:5]
     stream = model.filter()
-    beliefs = [stream.step(int(s), int(a)) for s, a in zip(demos.states[begin:end], demos.actions[begin:end])]
+    beliefs = [stream.step(int(demos.states[t]), int(demos.actions[t])) for t in range(begin, end)]
     np.testing.assert_allclose(beliefs, model.filter_proba(demos)[begin:end], atol=1e-12)
 
 

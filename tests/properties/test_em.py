@@ -80,9 +80,10 @@ def test_iavi_inside_the_loop_changes_nothing(make_demos, switching, variant, di
     for start in (lazy, literal):
         em.fit_start(start, data, None, seed=0)
     assert IaviInside.n_solved == len(literal.monitor.rows) == 9
-    np.testing.assert_allclose(column(literal, "train"), column(lazy, "train"), rtol=0, atol=1e-6)
+    rounding = 1e-10 if switching == "markov" else 1e-5  # networks are single precision
+    np.testing.assert_allclose(column(literal, "train"), column(lazy, "train"), rtol=0, atol=rounding)
     one, other = (em.expectation(start, data)[1].responsibilities for start in (lazy, literal))
-    np.testing.assert_allclose(other, one, atol=1e-5)
+    np.testing.assert_allclose(other, one, rtol=0, atol=rounding)
     np.testing.assert_array_equal(other.argmax(1), one.argmax(1))
     assert len(np.unique(one.argmax(1))) == 2
 

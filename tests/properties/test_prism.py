@@ -541,6 +541,14 @@ def test_a_resumed_fit_equals_an_uninterrupted_one(kind, demos, tmp_path, monkey
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_an_interrupted_fit_leaves_no_half_of_a_model(demos, new):
+    for model in (make("markov"), make("markov").fit(demos)):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(new, on_iteration=Interruption(0, 2))
+        with pytest.raises(NotFittedError, match="call fit first"):
+            model.predict(new)
+
+
 def test_a_new_fit_never_resumes_an_old_one(demos, tmp_path, monkeypatch):
     monkeypatch.setattr(em, "CHECKPOINT_SECONDS", -1.0)
     make("markov", seed=1).fit(demos, checkpoint=tmp_path)

@@ -158,10 +158,19 @@ def test_expected_visits_are_the_gradient_of_the_partition_function():
     np.testing.assert_allclose(paths.visits(reward, paths.values(reward, 7), begin), gradient, rtol=1e-4)
 
 
-def test_extreme_rewards_stay_finite():
-    mdp = random_mdp()
-    values = Paths(mdp).values(np.array([0.0, 50.0, -50.0, 0.0]), 100)
-    assert np.isfinite(values).all()
+def test_ranges_that_exp_cannot_hold_are_exact_all_the_same():
+    # State 3 pays so little that its part of the sums underflows, and it can only be left for itself.
+    P = np.random.default_rng(0).dirichlet(np.ones(S), (S, A))
+    P[3] = np.eye(S)[3]
+    paths, reward = Paths(MDP.from_dense(P, 0.9)), np.array([0.0, 1.0, 0.5, -400.0])
+    values = paths.values(reward, 20)
+    assert values[20, 3] == pytest.approx(20 * (np.log(A) - 400))
+    assert np.ptp(values[20]) > 7000
+    begin = path_starts([3, 0, 1], [20, 20, 4], S)
+    visits = paths.visits(reward, values, begin)
+    assert visits.sum() == pytest.approx(44)
+    assert visits[3] == pytest.approx(20)
+    np.testing.assert_allclose(paths.plan(reward, 20).policy[3], 1 / A)
 
 
 @pytest.mark.parametrize("features", [None, np.random.default_rng(3).normal(size=(S, 2))], ids=["one-hot", "two"])

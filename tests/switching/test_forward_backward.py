@@ -10,6 +10,7 @@ from hmmlearn.base import BaseHMM
 from hmmlearn.hmm import CategoricalHMM
 from torch import Tensor
 
+from prism_irl.switching import inference
 from prism_irl.switching.forward_backward import forward, forward_backward, viterbi
 
 
@@ -216,3 +217,93 @@ def test_equals_hmmlearn_with_categorical_emissions():
     result = forward_backward(*chain)
     np.testing.assert_allclose(result.log_likelihood.sum(), log_probability, rtol=1e-10)
     np.testing.assert_allclose(result.smoothed[chain.mask].exp(), posteriors, atol=1e-9)
+
+
+# -- compiled passes ---------------------------------------------------------------------------------------------------
+
+
+def expected_beliefs(chain: Problem) -> inference.ChainBeliefs:
+    result = forward_backward(*chain)
+    return inference.ChainBeliefs(
+        result.predicted.exp(),
+        result.filtered.exp(),
+        result.smoothed.exp(),
+        result.log_likelihood,
+        result.pairwise.sum((0, 1)),
+        result.pairwise,
+    )
+
+
+def assert_same_beliefs(found: inference.ChainBeliefs, expected: inference.ChainBeliefs, mask: Tensor) -> None:
+    for name, one, other in zip(found._fields, found, expected, strict=True):
+        if name in ("predicted", "filtered", "smoothed"):
+            one, other = one[mask], other[mask]
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def backend(request, monkeypatch):
+    """Both ways to the beliefs; the compiled one may not call the other behind our back."""
+    if request.param == "torch":
+        monkeypatch.setenv("PRISM_BACKEND", "torch")
+    else:
+        pytest.importorskip("numba")
+        monkeypatch.delenv("PRISM_BACKEND", raising=False)
+        monkeypatch.setattr(inference, "forward_backward", None)
+    return request.param
+
+
+@pytest.mark.parametrize("n_intentions", [1, 2, 4])
+@pytest.mark.parametrize("constant", [False, True])
+def test_both_backends_give_the_same_beliefs(backend, n_intentions, constant):
+    chain = problem(7, n_intentions, lengths=(40, 1, 3, 25, 2))
+    if constant:
+        kernel = chain.log_kernel[0, 0].expand_as(chain.log_kernel)  # as a Markov chain gives it: a view
+        chain = chain._replace(log_initial=chain.log_initial[0], log_kernel=kernel)
+    expected = expected_beliefs(chain)
+    assert_same_beliefs(inference.infer(*chain, pairwise=True), expected, chain.mask)
+    without = inference.infer(*chain)
+    assert without.pairwise is None
+    torch.testing.assert_close(without.transitions, expected.transitions)
+
+
+def test_an_intention_that_cannot_act_is_no_obstacle(backend):
+    chain = problem(3, lengths=(6, 2))
+    emission = chain.log_emission.clone()
+    emission[:, ::2, 1] = -torch.inf
+    chain = chain._replace(log_emission=emission)
+    assert_same_beliefs(inference.infer(*chain, pairwise=True), expected_beliefs(chain), chain.mask)
+
+
+def test_padding_never_reaches_either_backend(backend):
+    clean = problem()
+    dirty = clean._replace(
+        log_kernel=torch.where(clean.mask[..., None, None], clean.log_kernel, torch.nan),
+        log_emission=torch.where(clean.mask[..., None], clean.log_emission, torch.nan),
+    )
+    found = inference.infer(*dirty, pairwise=True)
+    assert_same_beliefs(found, expected_beliefs(clean), clean.mask)
+
+
+def test_compiled_passes_share_nothing_between_threads():
+    numba = pytest.importorskip("numba")
+    chain = problem(5, 3, lengths=tuple(range(1, 60)))
+    before = numba.get_num_threads()
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    try:
+        assert_same_beliefs(inference.infer(*chain, pairwise=True), expected_beliefs(chain), chain.mask)
+    finally:
+        numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("emission", [-torch.inf, -1e4])
+def test_log_space_takes_over_where_scaled_probabilities_end(emission):
+    """A step that no intention, or only a hopeless one, can explain is beyond doubles; it must not become NaN."""
+    chain = problem(2, 2, lengths=(5, 3))
+    emissions, kernel = chain.log_emission.clone(), chain.log_kernel.clone()
+    emissions[0, 2] = torch.tensor([0.0, emission]) if emission > -torch.inf else emission
+    kernel[0, 2] = torch.tensor([[-1e3, 0.0], [-1e3, 0.0]])  # intention 0 is all but impossible there
+    chain = chain._replace(log_emission=emissions, log_kernel=kernel)
+    found, expected = inference.infer(*chain, pairwise=True), expected_beliefs(chain)
+    assert not any(part.isnan().any() for part in expected)
+    assert_same_beliefs(found, expected, chain.mask)

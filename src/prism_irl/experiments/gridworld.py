@@ -8,7 +8,7 @@ likelihood can. The settings of the learned methods were chosen by validation li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +22,11 @@ from prism_irl.evaluation import metrics
 from prism_irl.evaluation.cross_validation import Fit, Method, cross_validate, table
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.cloning import BehaviourCloning
+from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
+from prism_irl.models.single import IAVI, MaxCausalEnt, MaxEnt
+from prism_irl.models.swirl import SWIRL
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
 PAPER_EVD = {
@@ -49,6 +53,7 @@ class Gridworld:
     simulation_seed : seed of the data
     starts : starts of each learned method
     paper_iterations : EM iterations of the paper's gate
+    chosen : identifiers of the methods to run, all when None
     """
 
     n_trajectories: int = 1024
@@ -60,6 +65,7 @@ class Gridworld:
     max_iterations: int = 180
     paper_iterations: int = 180
     quick: bool = False
+    chosen: tuple[str, ...] | None = None
     world: FrustrationWorld = field(default_factory=FrustrationWorld)
 
     @classmethod
@@ -70,7 +76,15 @@ class Gridworld:
     @classmethod
     def demo(cls) -> Gridworld:
         """One split of a small simulation, for `prism demo`."""
-        return cls(n_trajectories=512, only_folds=(0,), starts=2, max_iterations=60, paper_iterations=60, quick=True)
+        return cls(
+            n_trajectories=512,
+            only_folds=(0,),
+            starts=2,
+            max_iterations=60,
+            paper_iterations=60,
+            quick=True,
+            chosen=DEMO_METHODS,
+        )
 
 
 class BayesOracle(IntentionModel):
@@ -114,22 +128,33 @@ class BayesOracle(IntentionModel):
 
 def methods(settings: Gridworld) -> list[Method]:
     """Every method of the comparison."""
+    discount = settings.world.discount
     learned: dict[str, Any] = {
         "n_starts": settings.starts,
         "max_iterations": settings.max_iterations,
-        "discount": 0.9,
+        "discount": discount,
         "learning_rate": 3e-3,
+        "embedding": 32,
+        "hidden": 32,
+        "batch_size": 64,
+        "network": "gru",
     }
-    small: dict[str, Any] = {"embedding": 32, "hidden": 32, "batch_size": 64, "network": "gru"}
     paper = PRISM.paper("gridworld", max_iterations=settings.paper_iterations)
     return [
         Method("oracle", "Truth (Bayes filter)", BayesOracle(settings.world)),
-        Method("prism-recurrent", "Recurrent switching", PRISM(2, **learned, **small)),
-        Method("prism", "PRISM, past gate", PRISM(2, switching="independent", **learned, **small)),
+        Method("prism-recurrent", "Recurrent switching", PRISM(2, **learned)),
+        Method("prism", "PRISM, past gate", PRISM(2, switching="independent", **learned)),
         Method("prism-paper", "PRISM, paper gate", paper, leaks=True),
-        Method("hiql", "Markov chain (HIQL)", PRISM(2, switching="markov", **learned)),
-        Method("iavi", "Single intention (IAVI)", PRISM(1, switching="markov", n_starts=1, discount=0.9)),
+        Method("hiql", "HIQL (Markov chain)", HIQL(2, discount=discount)),
+        Method("swirl-1", "SWIRL S-1", SWIRL(2, order=1, kernel="table", n_starts=settings.starts)),
+        Method("iavi", "IAVI (single intention)", IAVI(discount=discount)),
+        Method("maxcausalent", "MaxCausalEnt", MaxCausalEnt(discount=discount)),
+        Method("maxent", "MaxEnt", MaxEnt()),
+        Method("bc", "Behaviour cloning", BehaviourCloning()),
     ]
+
+
+DEMO_METHODS = ("oracle", "prism-recurrent", "prism", "prism-paper", "hiql", "iavi")
 
 
 @dataclass(frozen=True)
@@ -177,7 +202,6 @@ def run(
     folder: Path,
     *,
     jobs: int = 1,
-    chosen: Sequence[str] | None = None,
     on_fit: Callable[[Fit, int], None] | None = None,
     title: str = "Frustration gridworld",
 ) -> dict[str, Any]:
@@ -186,7 +210,7 @@ def run(
 
     simulation = settings.world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
     demos = simulation.demonstrations
-    compared = [method for method in methods(settings) if chosen is None or method.id in chosen]
+    compared = [method for method in methods(settings) if settings.chosen is None or method.id in settings.chosen]
     folds = range(settings.folds) if settings.only_folds is None else settings.only_folds
     total = len(compared) * len(folds) * len(settings.seeds)
     fits = []

@@ -145,7 +145,8 @@ class DIRL(IntentionModel):
         likelihood = float((counts[taken] * solution.log_policies[taken]).sum())
         walk = float(((weights[1:] - weights[:-1]) ** 2).sum()) / (2 * self.sigma**2)
         posterior = likelihood - walk - self.l2 * float((maps**2).sum())
-        return {"log_posterior": posterior / counts.sum(), "train": likelihood / counts.sum()}
+        n = float(counts.sum())
+        return {"log_posterior": posterior / n, "train": likelihood / n}
 
     def _keep(self, weights: FloatArray, maps: FloatArray, mdp: MDP) -> None:
         self.n_states_, self.n_actions_ = mdp.n_states, mdp.n_actions

@@ -35,8 +35,8 @@ class TabularReference(IntentionModel):
 
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """p(a | last states) of every step, (n, A)."""
-        rows = self.contexts_.encode(self._check_new(demos))
-        return self.table_.policies_at(rows)[:, 0]
+        demos = self._check_new(demos)
+        return self.table_.policies_at(self.contexts_.encode(demos))[:, 0]
 
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """Ones, (n, 1): there is a single intention."""

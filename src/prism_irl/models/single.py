@@ -7,6 +7,7 @@ more. They are what several intentions have to beat.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -184,8 +185,9 @@ class FeatureMatching(SingleIntention):
         self.max_iterations = max_iterations
         self.tolerance = tolerance
 
+    @abstractmethod
     def _match(self, demos: Demonstrations, mdp: MDP, **options: Any) -> FeatureMatch:
-        raise NotImplementedError
+        """Find the reward whose model has the demonstrators' feature counts."""
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Match the demonstrators' feature counts."""

@@ -149,8 +149,9 @@ class SWIRL(PairModel):
             )
         if self.invalid_actions == "mask" and demos.valid_actions is None and not given.valid_actions.all():
             demos = demos.with_valid_actions(given.valid_actions)  # reports forbidden steps with their place
-        self.mdp_ = self._own_mdp(given, demos.valid_actions)
-        return super().fit(demos, self.mdp_, checkpoint=checkpoint, resume=resume, on_iteration=on_iteration)
+        self._dynamics = self._own_mdp(given, demos.valid_actions)
+        self.__dict__.pop("mdp_", None)  # of an earlier fit; the new one appears when this fit is complete
+        return super().fit(demos, self._dynamics, checkpoint=checkpoint, resume=resume, on_iteration=on_iteration)
 
     def _own_mdp(self, mdp: MDP, valid_actions: npt.NDArray[np.bool_] | None) -> MDP:
         """Return the dynamics with the model's discount and its treatment of invalid actions."""
@@ -176,7 +177,7 @@ class SWIRL(PairModel):
         chain = StateChain(
             demos.n_states, self.n_intentions, kind=self.kernel, hidden=self.hidden, ridge=self.kernel_ridge
         )
-        places = Places(self.mdp_, self.order)
+        places = Places(self.mdp_ if hasattr(self, "mdp_") else self._dynamics, self.order)
         return chain, SoftRewards(self.n_intentions, places, self.temperatures, ridge=self.ridge)
 
     def _begin(self, start: em.Start, train: Prepared, kind: StartKind, generator: np.random.Generator) -> None:

@@ -19,24 +19,24 @@ from scipy import optimize, sparse
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, Array, factorize
 
+TINY = 1e-200  # sums below this are done in log space
+
 
 class FeatureMatch(NamedTuple):
-    """A state reward and the behaviour that it asks for."""
+    """A state reward, the behaviour that it asks for, and how well the features match.
+
+    ``weights`` (m,): θ; a constant on r that nothing can show is fixed by the penalty. ``rewards`` (S,): φ(s)·θ.
+    ``q`` (S, A), −inf for invalid actions; ``values`` (S,): log Σ_a exp Q; ``policy`` (S, A): exp(Q − V).
+    ``expert``, ``model`` (m,): feature counts per step of the demonstrators and of the model.
+    """
 
     weights: Array
-    """θ, (m,)."""
     rewards: Array
-    """r(s) = φ(s)·θ, (S,); θ leaves a constant open, fixed by the smallest ‖θ‖ when there is an L2 penalty."""
     q: Array
-    """Soft Q(s, a), (S, A); −inf for invalid actions."""
     values: Array
-    """V(s) = log Σ_a exp Q(s, a), (S,)."""
     policy: Array
-    """π(a|s) = exp(Q − V), (S, A)."""
     expert: Array
-    """Feature counts of the demonstrators per step, (m,)."""
     model: Array
-    """Feature counts of the model per step, (m,)."""
     n_iterations: int
     converged: bool
 
@@ -63,12 +63,8 @@ def soft_plan(
     """Soft-optimal plan of a state reward (S,): Ziebart et al. 2010, Eq. (11)–(12), discounted, infinite horizon.
 
     Newton's method on V = log Σ_a exp Q: evaluate the present policy with its entropy, exactly, then improve it. It
-    takes a handful of linear solves where value iteration takes hundreds of sweeps.
-
-    Parameters
-    ----------
-    values : (S,), optional
-        Where to begin; a nearby reward's values save half of the solves.
+    takes a handful of linear solves where value iteration takes hundreds of sweeps; ``values`` (S,) of a nearby reward
+    save half of them.
     """
     v = np.zeros(mdp.n_states) if values is None else values
     for _ in range(max_iterations):
@@ -158,31 +154,26 @@ def match_causal(
 
 
 class Paths:
-    """Forward and backward passes of Ziebart et al. 2008, Algorithm 1, in log space.
+    """Forward and backward passes of Ziebart et al. 2008, Algorithm 1.
 
     With h steps to go, V_h(s) = r(s) + log Σ_a Σ_s' P(s'|s,a) exp V_{h−1}(s') and V_0 = 0, so that exp V_h(s) is the
-    partition function of the paths of h steps from s.
+    partition function of the paths of h steps from s. A pass multiplies by one matrix, B = Σ_a P(·|·,a), per step.
     """
 
     def __init__(self, mdp: MDP) -> None:
-        pairs = np.flatnonzero(mdp.valid_actions.ravel())
-        P = sparse.csr_array(mdp.transitions)[pairs]  # no empty rows, which reduceat could not handle
-        self.mdp, self.pairs, self.state = mdp, pairs, pairs // mdp.n_actions
-        self.successor, self.first, self.log_p = P.indices, P.indptr[:-1], np.log(P.data)
-        self.pair = np.repeat(np.arange(len(pairs)), np.diff(P.indptr))
-        self.first_pair = np.searchsorted(self.state, np.arange(mdp.n_states))
-
-    def backup(self, reward: Array, values: Array) -> tuple[Array, Array, Array]:
-        """Q of the valid pairs and V with one more step to go, and log Σ_s' P exp V(s') of the pairs."""
-        ahead = _logsumexp_at(self.log_p + values[self.successor], self.first, self.pair)
-        q = reward[self.state] + ahead
-        return q, _logsumexp_at(q, self.first_pair, self.state), ahead
+        self.mdp = mdp
+        self.log_pairs = _LogRows(sparse.csr_array(mdp.transitions)[np.flatnonzero(mdp.valid_actions.ravel())])
+        sums = sparse.csr_array(_under(mdp, mdp.valid_actions.astype(np.float64)))
+        self.log_sums = _LogRows(sums)
+        self.sums = sums.toarray() if mdp.n_states <= 512 else sums
 
     def values(self, reward: Array, horizon: int) -> Array:
         """Log partition functions V_0 … V_H, (H + 1, S)."""
         v = np.zeros((horizon + 1, self.mdp.n_states))
         for h in range(1, horizon + 1):
-            v[h] = self.backup(reward, v[h - 1])[1]
+            top = v[h - 1].max()
+            ahead = self.sums @ np.exp(v[h - 1] - top)
+            v[h] = reward + (np.log(ahead) + top if ahead.min() > TINY else self.log_sums.logsumexp(v[h - 1]))
         return v
 
     def visits(self, reward: Array, values: Array, starts: Array) -> Array:
@@ -195,19 +186,42 @@ class Paths:
         for h in range(len(values) - 1, 0, -1):
             mass = mass + starts[h]
             total += mass
-            q, v, ahead = self.backup(reward, values[h - 1])
-            here = np.exp(q - v[self.state]) * mass[self.state]
-            tilted = np.exp(self.log_p + values[h - 1][self.successor] - ahead[self.pair])
-            mass = np.bincount(self.successor, here[self.pair] * tilted, self.mdp.n_states).astype(np.float64)
+            top = values[h - 1].max()
+            share = reward + top - values[h]  # −log of what `values` has summed over successors
+            if share.max() < -np.log(TINY):
+                mass = np.exp(values[h - 1] - top) * (self.sums.T @ (mass * np.exp(share)))
+            else:
+                mass = self.log_sums.push(mass, reward - values[h], values[h - 1])
         return total
 
     def plan(self, reward: Array, horizon: int) -> Plan:
         """Action probabilities with the whole horizon ahead: Algorithm 1, step 3."""
-        q, v, _ = self.backup(reward, self.values(reward, horizon - 1)[-1])
-        full = np.full(self.mdp.n_states * self.mdp.n_actions, -np.inf)
-        full[self.pairs] = q
-        table = full.reshape(self.mdp.n_states, self.mdp.n_actions)
-        return Plan(table, v, np.exp(table - v[:, None]))
+        q = np.full((self.mdp.n_states, self.mdp.n_actions), -np.inf)
+        q[self.mdp.valid_actions] = self.log_pairs.logsumexp(self.values(reward, horizon - 1)[-1])
+        q += reward[:, None]
+        v = _logsumexp(q)
+        return Plan(q, v, np.exp(q - v[:, None]))
+
+
+class _LogRows:
+    """A sparse matrix without empty rows, multiplied in log space: for ranges that exp cannot hold."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.first, self.column, self.log = matrix.indptr[:-1], matrix.indices, np.log(matrix.data)
+        self.row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        self.n_columns = matrix.shape[1]
+
+    def logsumexp(self, values: Array) -> Array:
+        """Log Σ_j M_ij exp v_j."""
+        x = self.log + values[self.column]
+        top = np.maximum.reduceat(x, self.first)
+        total: Array = top + np.log(np.add.reduceat(np.exp(x - top[self.row]), self.first))
+        return total
+
+    def push(self, mass: Array, rows: Array, columns: Array) -> Array:
+        """Σ_i mass_i exp(rows_i + columns_j) M_ij."""
+        moved = mass[self.row] * np.exp(self.log + rows[self.row] + columns[self.column])
+        return np.bincount(self.column, moved, self.n_columns).astype(np.float64)
 
 
 def path_starts(first_states: npt.ArrayLike, lengths: npt.ArrayLike, n_states: int) -> Array:
@@ -241,8 +255,7 @@ def match_paths(
         Where and with how many steps to go the trajectories begin (`path_starts`).
     features, l2 : as in `match_causal`
     """
-    begin = np.asarray(starts, dtype=np.float64)
-    counts = np.asarray(visits, dtype=np.float64)
+    begin, counts = np.asarray(starts, dtype=np.float64), np.asarray(visits, dtype=np.float64)
     phi, paths, total, horizon = _features(mdp, features), Paths(mdp), counts.sum(), len(begin) - 1
     expert = phi.T @ counts / total
 
@@ -300,11 +313,4 @@ def _logsumexp(q: Array) -> Array:
     """Over the last axis; every row has a finite entry."""
     top = q.max(axis=-1)
     total: Array = top + np.log(np.exp(q - top[..., None]).sum(axis=-1))
-    return total
-
-
-def _logsumexp_at(x: Array, first: npt.NDArray[Any], segment: npt.NDArray[Any]) -> Array:
-    """Over consecutive, non-empty segments that begin at ``first``; ``segment`` names the segment of each entry."""
-    top = np.maximum.reduceat(x, first)
-    total: Array = top + np.log(np.add.reduceat(np.exp(x - top[segment]), first))
     return total
