@@ -94,12 +94,14 @@ def test_scatter_converts_and_takes_vectors_and_scalars() -> None:
 def test_shuffling_is_random_and_repeatable() -> None:
     demos = build([2] * 30)
 
-    def order(generator: np.random.Generator | None) -> list[int]:
-        return [int(step) for batch in make_batches(demos, 4, generator=generator) for step in batch.steps[:, 0]]
+    def members(generator: np.random.Generator | None) -> list[list[int]]:
+        return [batch.steps[:, 0].tolist() for batch in make_batches(demos, 4, generator=generator)]
 
-    first, again, other = (order(np.random.default_rng(seed)) for seed in (0, 0, 1))
+    first, again, other = (members(np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert first == again != other
-    assert order(None) == list(range(0, 60, 2))
+    assert [step for batch in members(None) for step in batch] == list(range(0, 60, 2))
+    # Not only the batches but also who is in them.
+    assert {frozenset(batch) for batch in first}.isdisjoint(frozenset(batch) for batch in members(None))
 
 
 def test_shuffling_changes_the_order_of_batches_too() -> None:

@@ -110,6 +110,8 @@ def test_a_state_that_was_never_named_is_unknown_and_hides_what_came_before() ->
     rows = contexts.encode(new)
     assert rows[2] == contexts.unknown == contexts.n_contexts
     assert [words[row] for row in rows[[0, 1, 3, 4]]] == [(0,), (0, 1), (1,), (1, 2)]
+    # One past the last state, before state 0, must not be taken for state 0 before state 1.
+    assert contexts.encode(demonstrations([[4, 0]], n_states=5)).tolist() == [contexts.unknown, 0]
 
 
 def test_with_one_state_a_context_is_a_state() -> None:

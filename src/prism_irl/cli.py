@@ -101,6 +101,7 @@ def _gridworld(settings: Any, out: Path, jobs: int, overwrite: bool, common: Com
         output.print_json(metrics)
     else:
         output.print_methods(metrics)
+        output.print_value_differences(metrics)
         print(f"Report: {page}")
 
 
@@ -234,6 +235,7 @@ def compare(
     folds: int = 5,
     seeds: int = 1,
     by: Literal["trajectory", "group"] = "trajectory",
+    truth: Path | None = None,
     jobs: int = 2,
     columns: ColumnOptions | None = None,
     overwrite: bool = False,
@@ -261,6 +263,9 @@ def compare(
         Fits per method and fold.
     by
         What a fold keeps together.
+    truth
+        An .npz file with true rewards (Z, S, A) and transitions (S, A, S), for the expected value difference; needs
+        true labels.
     jobs
         Fits that run at the same time.
     overwrite
@@ -271,6 +276,7 @@ def compare(
     from prism_irl import runs, storage, tables
     from prism_irl.commands import output
     from prism_irl.commands.progress import fits_progress
+    from prism_irl.evaluation.value_difference import read_truth
     from prism_irl.experiments import comparison
     from prism_irl.experiments.methods import method
     from prism_irl.report.render import write_report
@@ -287,6 +293,7 @@ def compare(
             seeds=seeds,
             by=by,
             jobs=jobs,
+            extra=None if truth is None else read_truth(truth, data.demonstrations),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
         )
@@ -296,6 +303,7 @@ def compare(
         output.print_json(metrics)
         return
     output.print_methods(metrics)
+    output.print_value_differences(metrics)
     for note in comparison.best_two_note(metrics):
         print(note)
     print(f"Report: {page}")

@@ -13,7 +13,7 @@ S, A, DISCOUNT = 3, 3, 0.8
 
 
 def by_hand(demos, weights, rates, discount):
-    """Algorithm 2 of Kalweit et al. with its tables as matrices, all actions valid."""
+    """The tabular algorithm of Kalweit et al. with its tables as matrices, all actions valid."""
     r, q, shifted, visits = np.zeros((4, demos.n_states, demos.n_actions))
     for _ in range(rates.epochs):
         for begin, end in zip(demos.offsets[:-1], demos.offsets[1:], strict=True):

@@ -50,6 +50,26 @@ def print_methods(metrics: dict[str, Any]) -> None:
         console.print("  exceed the truth's. The same model's predictive LL is the honest one.")
 
 
+def print_value_differences(metrics: dict[str, Any]) -> None:
+    """Expected value differences, closer to zero is better, with the paper's numbers below ours."""
+    columns = [key for key in next(iter(metrics["methods"].values()), {}) if key.startswith("evd_")]
+    if not columns:
+        return
+    table = Table(title="Expected value difference (closer to zero is better)", title_justify="left")
+    table.add_column("method")
+    for column in columns:
+        table.add_column(column.removeprefix("evd_").replace("s0_", "s0 "), justify="right", no_wrap=True)
+    for entry in metrics["methods"].values():
+        if entry.get(columns[0]) is None:
+            continue
+        table.add_row(entry["name"], *(_number(entry[column], 2) for column in columns))
+        if "paper_evd" in entry:
+            table.add_row(
+                "  in the paper", *(_number(entry["paper_evd"][column], 2) for column in columns), style="dim"
+            )
+    Console(width=None if Console().is_terminal else 110).print(table)
+
+
 def print_scores(scores: dict[str, Any], *, leaks: bool) -> None:
     """Both scores of one model on one data set, one line each."""
     print(f"predictive LL  {scores['predictive_ll']:.4f} nats per step")

@@ -14,7 +14,9 @@ def open_run(run: Path, source: Path, *, unknown_state: bool) -> tuple[Intention
     model = load(run)
     config = storage.read_json(run / "config.json")
     words = config.get("vocabulary")
-    columns = config.get("data", {}).get("columns", {})
+    # Labels, groups and times are not needed here; where they have their default names they are found anyway.
+    optional = ("intention", "group", "time")
+    columns = {role: name for role, name in config.get("data", {}).get("columns", {}).items() if role not in optional}
     states = None if words is None else tables.Vocabulary.from_json(words["states"])
     actions = None if words is None else tables.Vocabulary.from_json(words["actions"])
     return model, tables.read(source, **columns, states=states, actions=actions, unknown_state=unknown_state)

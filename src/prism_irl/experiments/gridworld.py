@@ -18,8 +18,8 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.demonstrations import Demonstrations
-from prism_irl.evaluation import metrics
 from prism_irl.evaluation.cross_validation import Fit, Method, cross_validate, table
+from prism_irl.evaluation.value_difference import Truth
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel
 from prism_irl.models.cloning import BehaviourCloning
@@ -157,44 +157,10 @@ def methods(settings: Gridworld) -> list[Method]:
 DEMO_METHODS = ("oracle", "prism-recurrent", "prism", "prism-paper", "hiql", "iavi")
 
 
-@dataclass(frozen=True)
-class ValueDifference:
-    """EVD of both intentions against the true world; picklable, for cross-validation."""
-
-    world: FrustrationWorld
-
-    def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, float]:
-        """EVD(mean) and EVD(s0) of goal and abandon, s0 = the origin."""
-        recovered = recovered_policies(model, test)
-        if recovered is None:
-            return {}
-        mdp = MDP.from_dense(self.world.transitions, discount=self.world.discount)
-        result = {}
-        for k, name in enumerate(INTENTIONS):
-            evd = metrics.expected_value_difference(
-                mdp, self.world.rewards[k], self.world.policies[k], recovered[k], start=0
-            )
-            result[f"evd_{name}"], result[f"evd_s0_{name}"] = evd.mean, evd.start
-        return result
-
-
-def recovered_order(model: IntentionModel, demos: Demonstrations) -> list[int]:
-    """Recovered intention that matches goal, and the one that matches abandon; a single one stands for both."""
-    assert demos.labels is not None
-    labels = model.predict(demos)
-    K = model.n_intentions
-    if K == 1:
-        return [0, 0]
-    mapping = np.asarray(metrics.match(demos.labels, labels, n_true=2, n_predicted=K).mapping)
-    return [int(np.flatnonzero(mapping == k)[0]) for k in range(2)]
-
-
-def recovered_policies(model: IntentionModel, demos: Demonstrations) -> FloatArray | None:
-    """Policies (2, S, A) of the recovered intentions that match goal and abandon."""
-    policies = getattr(model, "policies_", None)
-    if policies is None or demos.labels is None:
-        return None
-    return np.asarray(policies[recovered_order(model, demos), : demos.n_states])
+def truth(world: FrustrationWorld) -> Truth:
+    """The expert's policies and rewards, with s0 = the origin as in the paper's Table evd."""
+    mdp = MDP.from_dense(world.transitions, discount=world.discount)
+    return Truth(mdp, world.rewards, world.policies, tuple(INTENTIONS), start=0)
 
 
 def run(
@@ -221,7 +187,7 @@ def run(
         seeds=settings.seeds,
         only_folds=settings.only_folds,
         jobs=jobs,
-        extra=ValueDifference(settings.world),
+        extra=truth(settings.world),
         keep=lambda fold, seed: fold == folds[0] and seed == settings.seeds[0],
     ):
         fits.append(fit)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.evaluation.value_difference import recovered_order, recovered_policies
 from prism_irl.experiments.comparison import likelihood_figure
-from prism_irl.experiments.gridworld import recovered_order, recovered_policies
 from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
@@ -54,7 +54,7 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
     mdp = MDP.from_dense(world.transitions, discount=world.discount)
     columns = {"Truth": world.policies}
     for name, model in models.items():
-        found = recovered_policies(model, test)
+        found = recovered_policies(model, test, 2)
         if found is not None and name != "oracle":
             columns[names[name]] = found
     figure, axes = style.new_figure(2, len(columns), width=1.35 * len(columns) + 0.8, height=3.2)
@@ -85,7 +85,7 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
 
 def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: Demonstrations) -> str:
     """Reward of each recovered intention, averaged over the policy, with greedy actions."""
-    order = recovered_order(model, test)
+    order = recovered_order(model, test, 2)
     figure, axes = style.new_figure(1, 2, width=4.2, height=1.9)
     for ax, k, intention in zip(axes, order, INTENTIONS, strict=True):
         per_state = (model.policies_[k, : world.n_states] * model.rewards_[k]).sum(-1)
@@ -117,7 +117,7 @@ def posterior(
     chosen = int(np.argsort(switches, kind="stable")[len(switches) * 3 // 4])
     steps = slice(int(test.offsets[chosen]), int(test.offsets[chosen + 1]))
     model = models[main]
-    order = recovered_order(model, test)
+    order = recovered_order(model, test, 2)
     shown = {name: model.predict_proba(test)[steps][:, order]}
     if "oracle" in models:
         shown["Truth (Bayes smoother)"] = models["oracle"].predict_proba(test)[steps]

@@ -18,7 +18,7 @@ from prism_irl.switching.per_trajectory import PerTrajectory
 
 
 class TrajectoryMixture(CountPair):
-    """Mixture of intentions over trajectories, Babes et al. 2011, Algorithm 1.
+    """Mixture of intentions over trajectories: EM trajectory clustering of Babes et al. 2011.
 
     `predict` gives the same intention to all steps of a trajectory; `filter_proba` and `filter` give the belief so
     far. Parameters as in `CountPair`.

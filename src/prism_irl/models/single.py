@@ -116,7 +116,7 @@ class IAVI(SingleIntention):
 
 
 class IQL(SingleIntention):
-    """Tabular inverse Q-learning (Kalweit et al. 2020, Algorithm 2): model-free; π is the Boltzmann policy of Q.
+    """Tabular inverse Q-learning (Kalweit et al. 2020): model-free; π is the Boltzmann policy of Q.
 
     Parameters
     ----------

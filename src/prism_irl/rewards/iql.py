@@ -1,4 +1,4 @@
-"""Tabular inverse Q-learning (Kalweit et al. 2020, Algorithm 2): rewards from transitions, without a model of them.
+"""Tabular inverse Q-learning (Kalweit et al. 2020): rewards from transitions, without a model of them.
 
 For every transition (s, a, s') with step sizes α, in this order: counts give π; Q_sh(s,a) ← γ max Q(s',·);
 r(s,a) ← η_a + mean over the other actions b of r(s,b) − η_b, with η = log(π + 1e-6) − Q_sh, Eq. (9);

@@ -54,13 +54,8 @@ class Plan(NamedTuple):
     policy: Array
 
 
-# -- maximum causal entropy --------------------------------------------------------------------------------------------
-
-
-def soft_plan(
-    mdp: MDP, reward: Array, values: Array | None = None, tolerance: float = 1e-11, max_iterations: int = 1000
-) -> Plan:
-    """Soft-optimal plan of a state reward (S,): Ziebart et al. 2010, Eq. (11)–(12), discounted, infinite horizon.
+def soft_plan(mdp: MDP, reward: Array, values: Array | None = None, max_iterations: int = 1000) -> Plan:
+    """Soft-optimal plan of a state reward (S,): the soft Bellman equation of Ziebart et al. 2010, discounted.
 
     Newton's method on V = log Σ_a exp Q: evaluate the present policy with its entropy, exactly, then improve it. It
     takes a handful of linear solves where value iteration takes hundreds of sweeps; ``values`` (S,) of a nearby reward
@@ -71,7 +66,7 @@ def soft_plan(
         plan = _greedy(mdp, reward, v)
         entropy = -np.where(plan.policy > 0, plan.policy * np.log(np.where(plan.policy > 0, plan.policy, 1)), 0).sum(1)
         new = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * _under(mdp, plan.policy))(reward + entropy)
-        if np.abs(new - v).max() <= tolerance * max(1.0, float(np.abs(new).max())):
+        if np.abs(new - v).max() <= 1e-11 * max(1.0, float(np.abs(new).max())):
             return _greedy(mdp, reward, new)
         v = new
     raise InputError(f"Soft planning did not settle in {max_iterations} iterations; lower the discount.")
@@ -110,7 +105,7 @@ def match_causal(
     max_iterations: int = 1000,
     tolerance: float = 1e-7,
 ) -> FeatureMatch:
-    """Maximum causal entropy IRL: Ziebart et al. 2010, Theorem 2 with the gradient of its dual.
+    """Maximum causal entropy IRL (Ziebart et al. 2010): the dual of entropy maximisation under matched features.
 
     Maximises Σ_t log π_θ(a_t|s_t) / n = c·r − ν·V_θ with c the visits and ν their `flow_start`, whose gradient is the
     visits' features minus those of the soft-optimal policy's discounted occupancy from ν. So maximum likelihood of
@@ -119,7 +114,6 @@ def match_causal(
 
     Parameters
     ----------
-    mdp : MDP
     counts : (S, A)
         How often each action was taken in each state; responsibilities may weight them.
     features : (S, m), optional
@@ -148,9 +142,6 @@ def match_causal(
     plan = soft_plan(mdp, reward, plan.values)
     model = phi.T @ discounted_occupancy(mdp, plan.policy, start)
     return FeatureMatch(found.x, reward, *plan, expert, model, int(found.nit), bool(found.success))
-
-
-# -- maximum entropy over paths ----------------------------------------------------------------------------------------
 
 
 class Paths:
@@ -242,7 +233,7 @@ def match_paths(
     max_iterations: int = 1000,
     tolerance: float = 1e-7,
 ) -> FeatureMatch:
-    """Maximum entropy IRL: Ziebart et al. 2008, Eq. (5) with the gradient of Eq. (6).
+    """Maximum entropy IRL: the likelihood of Ziebart et al. 2008, Eq. (4), with the gradient of Eq. (6).
 
     Maximises Σ_i log p(path i | its first state and length), per step. Each trajectory keeps its own length, so that
     short ones are not taken for long ones that stopped. The discount of the MDP plays no part.
@@ -270,9 +261,6 @@ def match_paths(
     model = expert - likelihood(found.x)[1]
     plan = paths.plan(reward, horizon)
     return FeatureMatch(found.x, reward, *plan, expert, model, int(found.nit), bool(found.success))
-
-
-# -- helpers -----------------------------------------------------------------------------------------------------------
 
 
 def _features(mdp: MDP, features: npt.ArrayLike | None) -> Any:

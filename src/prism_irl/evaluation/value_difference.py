@@ -1,0 +1,103 @@
+"""Expected value difference against a known truth: what a recovered policy loses in the world it came from.
+
+EVD(mean) is the mean over states of |V*(s) − V^π̂(s)| and EVD(s0) = V^π̂(s0) − V*(s0), both under the true reward and the
+true dynamics; recovered intentions are matched to the true ones by their labels, for evaluation only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation import metrics
+from prism_irl.mdp import MDP, boltzmann
+from prism_irl.models.base import FloatArray, IntentionModel
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The world behind the demonstrations.
+
+    Parameters
+    ----------
+    mdp : MDP with the true dynamics and the discount that values are measured with
+    rewards : (Z, S, A) of the true intentions
+    policies : (Z, S, A) of the expert
+    names : of the true intentions
+    start : state s0 of EVD(s0)
+    """
+
+    mdp: MDP
+    rewards: FloatArray
+    policies: FloatArray
+    names: tuple[str, ...]
+    start: int = 0
+
+    def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, float]:
+        """EVD of every true intention; nothing for methods without policies over states."""
+        recovered = recovered_policies(model, test, len(self.names))
+        if recovered is None:
+            return {}
+        result = {}
+        for k, name in enumerate(self.names):
+            evd = metrics.expected_value_difference(
+                self.mdp, self.rewards[k], self.policies[k], recovered[k], start=self.start
+            )
+            result[f"evd_{name}"], result[f"evd_s0_{name}"] = evd.mean, evd.start
+        return result
+
+
+def recovered_order(model: IntentionModel, demos: Demonstrations, n_true: int) -> list[int]:
+    """Recovered intention that matches each true one; a single one stands for all of them."""
+    if demos.labels is None:
+        raise InputError("Recovered intentions can be matched to true ones only where the data has true labels.")
+    if model.n_intentions == 1:
+        return [0] * n_true
+    mapping = np.asarray(
+        metrics.match(demos.labels, model.predict(demos), n_true=n_true, n_predicted=model.n_intentions).mapping
+    )
+    # A true intention without a partner is represented by the first recovered one: its EVD is honestly large.
+    return [int(found[0]) if len(found := np.flatnonzero(mapping == k)) else 0 for k in range(n_true)]
+
+
+def recovered_policies(model: IntentionModel, demos: Demonstrations, n_true: int) -> FloatArray | None:
+    """Policies (Z, S, A) of the recovered intentions that match the true ones; None where there are none."""
+    policies = getattr(model, "policies_", None)
+    if policies is None or len(policies) != model.n_intentions or policies.shape[1] < demos.n_states:
+        return None
+    return np.asarray(policies[recovered_order(model, demos, n_true), : demos.n_states])
+
+
+def read_truth(path: Path, demos: Demonstrations) -> Truth:
+    """Read `rewards` (Z, S, A) or (Z, S), `transitions` (S, A, S), optional `policies`, `discount`, `start`.
+
+    Without `policies` the expert is the Boltzmann policy (inverse temperature 1) of the optimal action values.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays: dict[str, npt.NDArray[np.generic]] = dict(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not readable as npz ({error}); give rewards and transitions.") from None
+    for name in ("rewards", "transitions"):
+        if name not in arrays:
+            raise InputError(f"{path} has no array {name!r}; give rewards (Z, S, A) and transitions (S, A, S).")
+    discount = float(arrays["discount"]) if "discount" in arrays else 0.97
+    mdp = MDP.from_dense(arrays["transitions"].astype(np.float64), discount, demos.valid_actions)
+    shape = (demos.n_states, demos.n_actions)
+    if (mdp.n_states, mdp.n_actions) != shape:
+        raise InputError(f"{path} describes {mdp.n_states} states and {mdp.n_actions} actions; the data has {shape}.")
+    rewards = arrays["rewards"].astype(np.float64)
+    if rewards.ndim == 2:
+        rewards = np.repeat(rewards[:, :, None], mdp.n_actions, axis=2)
+    if rewards.shape[1:] != shape:
+        raise InputError(f"The rewards in {path} have shape {rewards.shape}; they must be (Z, S, A).")
+    policies = (
+        arrays["policies"].astype(np.float64) if "policies" in arrays else boltzmann(mdp.value_iteration(rewards)[0])
+    )
+    names = demos.label_names or tuple(str(k) for k in range(len(rewards)))
+    return Truth(mdp, rewards, policies, names[: len(rewards)], int(arrays["start"]) if "start" in arrays else 0)
