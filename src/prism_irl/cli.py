@@ -249,7 +249,7 @@ def compare(
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file.
+        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
     out
         Folder of the results.
     methods
@@ -276,24 +276,30 @@ def compare(
     from prism_irl import runs, storage, tables
     from prism_irl.commands import output
     from prism_irl.commands.progress import fits_progress
+    from prism_irl.datasets import NAMED
     from prism_irl.evaluation.value_difference import read_truth
     from prism_irl.experiments import comparison
     from prism_irl.experiments.methods import method
     from prism_irl.report.render import write_report
 
     chosen = [method(identifier.strip(), intentions) for identifier in methods.split(",") if identifier.strip()]
-    data = tables.read(table, **({} if columns is None else columns.given()))
+    mdp = None
+    if str(table) in NAMED and not table.exists():
+        demos, mdp = (part() for part in NAMED[str(table)])
+    else:
+        demos = tables.read(table, **({} if columns is None else columns.given())).demonstrations
     folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
     with fits_progress() as on_fit:
         metrics = comparison.compare(
-            data.demonstrations,
+            demos,
             chosen,
             folder,
+            mdp=mdp,
             folds=folds,
             seeds=seeds,
             by=by,
             jobs=jobs,
-            extra=None if truth is None else read_truth(truth, data.demonstrations),
+            extra=None if truth is None else read_truth(truth, demos),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
         )

@@ -60,9 +60,10 @@ def naive_loss(gates, weights, lengths, l1, kl):
     """Eq. (loss), term by term; f, w are lists of (n, K) per trajectory."""
     total = 0.0
     for f, w, n in zip(gates, weights, lengths, strict=True):
-        nll = -sum(w[i][k] * math.log(f[i][k]) for i in range(n) for k in range(K))
-        jumps = sum(w[i][k] * abs(f[i][k] - f[i - 1][k]) for i in range(1, n) for k in range(K))
-        drift = sum(f[i - 1][k] * math.log(f[i - 1][k] / f[i][k]) for i in range(1, n) for k in range(K))
+        intentions = range(len(f[0]))
+        nll = -sum(w[i][k] * math.log(f[i][k]) for i in range(n) for k in intentions)
+        jumps = sum(w[i][k] * abs(f[i][k] - f[i - 1][k]) for i in range(1, n) for k in intentions)
+        drift = sum(f[i - 1][k] * math.log(f[i - 1][k] / f[i][k]) for i in range(1, n) for k in intentions)
         total += nll + l1 * jumps + kl * drift
     return total / len(lengths)
 
@@ -70,7 +71,7 @@ def naive_loss(gates, weights, lengths, l1, kl):
 def random_gates(lengths, seed=0):
     rng = np.random.default_rng(seed)
     T = max(lengths)
-    gates, weights = rng.dirichlet(np.ones(K), (2, len(lengths), T))
+    gates, weights = rng.dirichlet(np.ones(3), (2, len(lengths), T))  # with K = 2 the weights of L_l1 cancel
     mask = torch.arange(T) < torch.tensor(lengths).unsqueeze(1)
     return torch.from_numpy(gates), torch.from_numpy(weights), mask
 

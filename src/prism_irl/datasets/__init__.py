@@ -1,1 +1,12 @@
 """Loaders for real data, which is never part of the package."""
+
+from collections.abc import Callable
+
+from prism_irl.datasets.labyrinth import labyrinth_mdp, load_labyrinth
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.mdp import MDP
+
+NAMED: dict[str, tuple[Callable[[], Demonstrations], Callable[[], MDP]]] = {
+    "labyrinth": (load_labyrinth, labyrinth_mdp),
+}
+"""Data sets that commands know by name: demonstrations and their dynamics."""

@@ -6,6 +6,7 @@ rewards with greedy actions; (c) the posterior over time above the hidden frustr
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,11 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
     """(b): values, under the true reward, of the expert's and of the recovered policies."""
     mdp = MDP.from_dense(world.transitions, discount=world.discount)
     columns = {"Truth": world.policies}
-    for name, model in models.items():
-        found = recovered_policies(model, test, 2)
-        if found is not None and name != "oracle":
-            columns[names[name]] = found
-    figure, axes = style.new_figure(2, len(columns), width=1.35 * len(columns) + 0.8, height=3.2)
+    for name in names:  # in the order of the table, whatever order the fits finished in
+        found = None if name == "oracle" or name not in models else recovered_policies(models[name], test, 2)
+        if found is not None:
+            columns[textwrap.fill(names[name], 14)] = found
+    figure, axes = style.new_figure(2, len(columns), width=1.35 * len(columns) + 0.8, height=3.4)
     goals = (world.goal, world.abandon)
     for row, intention in enumerate(INTENTIONS):
         limits = (0.0, float(mdp.policy_evaluation(world.policies[row], world.rewards[row]).max()))
