@@ -282,10 +282,13 @@ def compare(
     from prism_irl.experiments.methods import method
     from prism_irl.report.render import write_report
 
+    if overwrite and resume:
+        raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
     chosen = [method(identifier.strip(), intentions) for identifier in methods.split(",") if identifier.strip()]
     mdp = None
     if str(table) in NAMED and not table.exists():
-        demos, mdp = (part() for part in NAMED[str(table)])
+        load, dynamics = NAMED[str(table)]
+        demos, mdp = load(), dynamics()
     else:
         demos = tables.read(table, **({} if columns is None else columns.given())).demonstrations
     folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
@@ -302,6 +305,7 @@ def compare(
             extra=None if truth is None else read_truth(truth, demos),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
+            fresh=overwrite,
         )
     storage.write_json(folder / "config.json", {"command": runs.command_line(), "versions": runs.versions()})
     page = write_report(folder)

@@ -7,6 +7,7 @@ oldest state of a context gives its parent, which is what back-off policies shri
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +86,18 @@ class Contexts:
                 (*contexts.oldest, keys % demos.n_states),
             )
         return contexts
+
+    def state(self) -> dict[str, npt.NDArray[np.int64]]:
+        """Arrays that, with the number of states, determine the tree."""
+        parents = {f"parents_{level}": rows for level, rows in enumerate(self.parents)}
+        return {**parents, **{f"oldest_{level}": rows for level, rows in enumerate(self.oldest)}}
+
+    @classmethod
+    def from_state(cls, n_states: int, state: Mapping[str, npt.NDArray[np.int64]]) -> Contexts:
+        """Undo `state`."""
+        levels = range(len(state) // 2)
+        parents = tuple(state[f"parents_{level}"] for level in levels)
+        return cls(n_states, parents, tuple(state[f"oldest_{level}"] for level in levels))
 
     def encode(self, demos: Demonstrations) -> npt.NDArray[np.int64]:
         """Row of the longest known context at every step, (n,); `unknown` for states outside 0..S-1."""

@@ -7,7 +7,7 @@ segmentation and likelihoods need no MDP, rewards and planning do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -107,6 +107,21 @@ class MDP:
             support.data[:] = smoothing
             counts = counts + sparse.diags_array(seen.astype(np.float64)) @ support[state_of_pair]
         return cls(sparse.diags_array(1.0 / counts.sum(axis=1)) @ counts, discount, demos.valid_actions)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that, with the number of states and the discount, determine the MDP."""
+        P = self.transitions
+        return {"data": P.data, "indices": P.indices, "indptr": P.indptr, "valid": self.valid_actions}
+
+    @classmethod
+    def from_state(cls, n_states: int, discount: float, state: Mapping[str, npt.NDArray[Any]]) -> MDP:
+        """Undo `state`."""
+        valid = state["valid"].astype(bool)
+        rows = state["data"], state["indices"], state["indptr"]
+        matrix = sparse.csr_array(rows, shape=(valid.size, n_states))
+        mdp = cls(matrix, discount, valid)
+        mdp.transitions = matrix  # exactly as saved: rescaling rows once more would move the last digit
+        return mdp
 
     def mean_transitions(self) -> Any:
         """P̄(s'|s): average of P(s'|s, a) over the valid actions of s, a sparse (S, S) array."""

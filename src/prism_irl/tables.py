@@ -6,15 +6,10 @@ reads new data the same way. Rows, trajectories and steps in error messages coun
 
 from __future__ import annotations
 
-import os
-import re
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +18,23 @@ import pyarrow as pa
 
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.npz import brief, load_npz, own_vocabulary, storable, write_atomically, write_npz
+from prism_irl.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, missing
 
-Array: TypeAlias = npt.NDArray[Any]
-Where: TypeAlias = Callable[[int], str]
-"""Says in words where a row or step is."""
+__all__ = [
+    "Columns",
+    "Table",
+    "Vocabulary",
+    "check_writable",
+    "read",
+    "to_pandas",
+    "with_posterior",
+    "write_npz",
+    "write_table",
+]
+
 READABLE = (".csv", ".tsv", ".parquet", ".npz")
 UNKNOWN_NAME = "<unknown>"
-_BROKEN_NPZ = (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -64,74 +69,6 @@ class Columns:
             if times > 1:
                 raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
         return found
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The set of states, actions or intentions: integer ids as they are (``names=None``), or one name per id."""
-
-    names: tuple[str, ...] | None
-    size: int
-
-    def __post_init__(self) -> None:
-        n_names = self.size if self.names is None else len(self.names)
-        if self.size < 1 or n_names != self.size:
-            raise InputError(f"A vocabulary of {self.size} ids cannot have {n_names} names; give one name per id.")
-        if self.names is not None and len(set(self.names)) < self.size:
-            twice = pd.Series(self.names)[pd.Series(self.names).duplicated()].iloc[0]
-            raise InputError(f"The name {twice!r} stands for two ids; make the names different.")
-
-    @classmethod
-    def learn(cls, values: Any, what: str = "id", where: Where = "row {}".format) -> Self:
-        """Take integers as ids; text, booleans and integers with wide gaps as labels, sorted."""
-        found = _distinct(values, what, where).values
-        if found.dtype == object:
-            names: list[str] = sorted(set(found.tolist()))
-        elif int(found.max()) + 1 <= 2 * len(found) + 1000:
-            return cls(None, int(found.max()) + 1)
-        else:  # numbers of nodes on a map, say: a table over every integer would be nearly all empty
-            names = [str(value) for value in np.sort(found).tolist()]
-        return cls(tuple(names), len(names))
-
-    def encode(
-        self, values: Any, what: str = "id", where: Where = "row {}".format, unknown: str = "error"
-    ) -> npt.NDArray[np.int64]:
-        """Ids (n,) of values; one that is not known is an error, or gets the id ``size`` (``unknown="new"``)."""
-        codes, found = _distinct(values, what, where)
-        if self.names is not None:
-            ids = pd.Index(self.names, dtype=object).get_indexer(pd.Index([str(v) for v in found], dtype=object))
-        else:
-            numbers = pd.to_numeric(pd.Series(found), errors="coerce").to_numpy()  # a stray word makes a column text
-            ids = np.where((numbers < self.size) & (np.floor(numbers) == numbers), numbers, -1).astype(np.int64)
-        ids = np.where(ids < 0, self.size, ids)
-        if unknown == "error" and (ids == self.size).any():
-            row = int(np.argmax(ids[codes] == self.size))
-            known = f"ids 0 to {self.size - 1}" if self.names is None else ", ".join(self.names[:10])
-            more = ", …" if self.names is not None and self.size > 10 else ""
-            allow = ", or allow unknown states (unknown_state=True, --unknown-state)" if what == "state" else ""
-            raise InputError(
-                f"The {what} {found[codes[row]]} at {where(row)} is not one of the {self.size} known {what}s "
-                f"({known}{more}); correct it{allow}."
-            )
-        return np.asarray(ids[codes], dtype=np.int64)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` reads."""
-        return {"names": None if self.names is None else list(self.names), "size": self.size}
-
-    @classmethod
-    def from_json(cls, value: Any) -> Self:
-        """Rebuild what `to_json` returned; anything else is an error."""
-        match value:
-            case {"names": None, "size": int(size)}:
-                return cls(None, size)
-            case {"names": [*names], "size": int(size)} if all(isinstance(name, str) for name in names):
-                return cls(tuple(names), size)
-        raise InputError("A vocabulary in the model file is damaged; restore the file or fit again.")
-
-    def is_text(self) -> bool:
-        """Whether CSV cells must stay text to match: 01 is not 1 when a name is '01'."""
-        return self.names is not None and not all(re.fullmatch("0|[1-9][0-9]*|True|False", n) for n in self.names)
 
 
 class Table(NamedTuple):
@@ -206,7 +143,7 @@ def _read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
     except pd.errors.EmptyDataError:
         raise InputError(f"{path} is empty; give a header and at least one row.") from None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise InputError(f"{path} is damaged or not a {path.suffix} file ({_brief(error)}).") from None
+        raise InputError(f"{path} is damaged or not a {path.suffix} file ({brief(error)}).") from None
     if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
         raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
     return frame
@@ -224,14 +161,14 @@ def _from_frame(
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
     place = f"column {found['trajectory']!r}, row {{}}".format
-    codes, names = _factorize(frame[found["trajectory"]], "trajectory", place)
+    codes, names = factorize(frame[found["trajectory"]], "trajectory", place)
 
     def column(role: str, name: str | None = None) -> tuple[pd.Series[Any], str, Where]:
         name = found[role] if name is None else name
         return frame[name], role, lambda row: f"column {name!r}, row {row} (trajectory {names[codes[row]]})"
 
-    def coded(role: str) -> tuple[_Distinct, str, Where]:
-        return _distinct(*column(role)), *column(role)[1:]
+    def coded(role: str) -> tuple[Distinct, str, Where]:
+        return distinct(*column(role)), *column(role)[1:]
 
     state, action = coded("state"), coded("action")
     intention = coded("intention") if "intention" in found else None
@@ -255,60 +192,15 @@ def _from_frame(
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
         label_names=None if labels is None else labels.names,
-        trajectory_names=_storable(names),
+        trajectory_names=storable(names),
         unknown_state=unknown_state,
     )
     return Table(demos, frame, order, states, actions, labels)
 
 
-def _factorize(values: pd.Series[Any], what: str, where: Where) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
-    """Which distinct value each row holds, (n,), and these values in order of appearance; none may be missing."""
-    try:
-        codes, distinct = pd.factorize(values.infer_objects())
-    except TypeError:
-        raise InputError(f"The {what} at {where(0)} is a list or another object; give numbers or text.") from None
-    if (codes < 0).any():
-        raise _missing(what, where(int(np.argmin(codes))))
-    return codes, pd.Series(distinct)
-
-
-def _missing(what: str, place: str) -> InputError:
-    return InputError(f"The {what} at {place} is missing; fill it in or remove that row.")
-
-
-class _Distinct(NamedTuple):
-    """Which distinct value each row holds, (n,), and these values: whole numbers (uint64) or labels (str in object)."""
-
-    codes: npt.NDArray[np.intp]
-    values: Array
-
-
-def _distinct(values: Any, what: str, where: Where) -> _Distinct:
-    if isinstance(values, _Distinct):
-        return values
-    codes, found = _factorize(pd.Series(values), what, where)
-    if pd.api.types.is_float_dtype(found.dtype):
-        numbers = found.to_numpy(dtype=np.float64)
-    elif pd.api.types.is_integer_dtype(found.dtype):
-        numbers = found.to_numpy(dtype=np.int64 if found.min() < 0 else np.uint64)
-    else:
-        return _Distinct(codes, np.array([str(value) for value in found], dtype=object))
-    for fine, problem in (
-        (
-            (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**64),
-            f"is not a whole number; discretise the {what}s first",
-        ),
-        (numbers >= 0, f"is negative; ids run from 0, so renumber the {what}s or use names"),
-    ):
-        if not fine.all():
-            row = int(np.argmin(fine[codes]))
-            raise InputError(f"The {what} {numbers[codes[row]]} at {where(row)} {problem}.")
-    return _Distinct(codes, numbers.astype(np.uint64))
-
-
 def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: str, where: Where) -> Array:
     """Group of each trajectory, (N,); it may not change within one."""
-    group, group_names = _factorize(values, role, where)
+    group, group_names = factorize(values, role, where)
     first = group[np.unique(codes, return_index=True)[1]]
     if (group != first[codes]).any():
         row = int(np.argmax(group != first[codes]))
@@ -316,13 +208,13 @@ def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: s
             f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
             f"{group_names[group[row]]} ({where(row)}); give it one group or cut it in two."
         )
-    return _storable(group_names[first])
+    return storable(group_names[first])
 
 
 def _times(values: pd.Series[Any], role: str, where: Where) -> Array:
     """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
     if values.isna().any():
-        raise _missing(role, where(int(np.argmax(values.isna()))))
+        raise missing(role, where(int(np.argmax(values.isna()))))
     plain = pd.Series(np.asarray(values)).infer_objects()
     if plain.dtype.kind in "biufm":
         return plain.to_numpy()
@@ -346,73 +238,12 @@ def _numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.
     return numbers
 
 
-def _storable(values: Any) -> Array:
-    """Numbers and dates as they are, anything else as text: what an npz file holds without pickle."""
-    array = np.asarray(values)
-    return array if array.dtype.kind in "biufmM" else array.astype(str)
-
-
-def _brief(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-
-
-def _load_npz(path: Path) -> dict[str, Array]:
-    """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
-    try:
-        with path.open("rb") as file:  # which numpy leaves open when it fails
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
-            stored = {key: np.asarray(archive[key]) for key in archive.files}
-    except _BROKEN_NPZ as error:
-        if "Object arrays" in str(error):
-            raise InputError(f"{path} holds Python objects, which are never unpickled; save plain arrays.") from None
-        raise InputError(f"{path} is damaged or not an npz file ({_brief(error)}).") from None
-    if not {"states", "actions"} <= stored.keys():
-        raise InputError(f"{path} needs the arrays states and actions; it holds {', '.join(stored) or 'nothing'}.")
-    shape, lengths = stored["states"].shape, stored.get("lengths")
-    if lengths is None and len(shape) == 2:
-        lengths = np.full(shape[0], shape[1])
-    elif lengths is None or lengths.dtype.kind not in "iu" or lengths.ndim != 1 or shape != (lengths.sum(),):
-        raise InputError(
-            f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', the "
-            "steps of each trajectory, which add up to its length."
-        )
-    if not lengths.size or lengths.min() < 1:
-        raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
-    per_step = {key: shape for key in ("states", "actions", "labels", "times", "observations") if key in stored}
-    fits = {"groups": lengths.shape, "trajectory_names": lengths.shape, "n_states": (), "n_actions": ()} | per_step
-    kinds = {"observations": "biuf", "valid_actions": "biuf", "n_states": "iu", "n_actions": "iu"}
-    for key, values in stored.items():
-        found = values.shape[:-1] if key == "observations" else values.shape
-        if found != fits.get(key, found) or values.dtype.kind not in kinds.get(key, values.dtype.kind):
-            raise InputError(
-                f"The array {key!r} in {path} has shape {values.shape} and type {values.dtype}, which does not fit "
-                f"{len(lengths)} trajectories with states of shape {shape}; correct it or leave it out."
-            )
-    flat = {key: stored[key].reshape(-1, *stored[key].shape[len(shape) :]) for key in per_step}
-    return stored | flat | {"lengths": lengths}
-
-
-def _own(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabulary | None]:
-    """One array as a table would hold it, (n,), and the vocabulary that the file gives for it."""
-    values, names = stored[key], stored.get(f"{key[:-1]}_names")
-    size = int(stored[f"n_{key}"]) if f"n_{key}" in stored else None
-    if names is not None:
-        own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
-        ids = Vocabulary(None, own.size).encode(values, key[:-1], f"array {key!r}, step {{}}".format)
-        return np.array(own.names, dtype=object)[ids], own
-    if key == "labels" and values.dtype.kind in "iu":
-        size = max(int(values.max()), 0) + 1  # kept as they are, even with wide gaps
-    return values, None if size is None else Vocabulary(None, size)
-
-
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
-    stored = _load_npz(path)
+    stored = load_npz(path)
     frame = pd.DataFrame({"trajectory": np.repeat(np.arange(len(stored["lengths"])), stored["lengths"])})
     own: dict[str, Vocabulary | None] = {}
     for key in [key for key in ("states", "actions", "labels") if key in stored]:
-        frame[key], own[key] = _own(stored, key)
+        frame[key], own[key] = own_vocabulary(stored, key)
     extra = bool(stored.get("unknown_state", False))  # the last state stands for all that a model did not know
     for key, known in (("states", states), ("actions", actions)):
         theirs = own[key]
@@ -497,30 +328,8 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     check_writable(path)
     suffix = Path(path).suffix.lower()
     if suffix == ".parquet":
-        _write(Path(path), lambda file: frame.to_parquet(file, index=False))
+        write_atomically(Path(path), lambda file: frame.to_parquet(file, index=False))
     else:
-        _write(Path(path), lambda file: frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ","))
-
-
-def write_npz(demos: Demonstrations, path: str | Path) -> None:
-    """Write an npz file without pickle that `read` turns back into the same demonstrations."""
-    if Path(path).suffix.lower() != ".npz":
-        raise InputError(f"Cannot write {path}: the name must end in .npz.")
-    arrays: dict[str, Any] = {
-        name: _storable(value) for name, value in vars(demos).items() if value is not None and name != "offsets"
-    }
-    _write(Path(path), lambda file: np.savez_compressed(file, lengths=demos.lengths, **arrays))
-
-
-def _write(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            write(file)
-        os.replace(temporary, path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"Cannot write {path} ({_brief(error)}).") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+        write_atomically(
+            Path(path), lambda file: frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
+        )

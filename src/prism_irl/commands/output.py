@@ -52,7 +52,8 @@ def print_methods(metrics: dict[str, Any]) -> None:
 
 def print_value_differences(metrics: dict[str, Any]) -> None:
     """Expected value differences, closer to zero is better, with the paper's numbers below ours."""
-    columns = [key for key in next(iter(metrics["methods"].values()), {}) if key.startswith("evd_")]
+    entries = metrics["methods"].values()  # a method without policies over states has no such numbers
+    columns = list(dict.fromkeys(key for entry in entries for key in entry if key.startswith("evd_")))
     if not columns:
         return
     table = Table(title="Expected value difference (closer to zero is better)", title_justify="left")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
@@ -21,10 +22,10 @@ from sklearn.base import clone
 
 from prism_irl import __version__, storage
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.threads import limit_threads
 
 Extra = Callable[[IntentionModel, Demonstrations], dict[str, float]]
 
@@ -87,7 +88,7 @@ def cross_validate(
         goes on where it stopped
     """
     splits = demos.fold_indices(folds, by=by, seed=split_seed)
-    data = _data_key(demos, mdp)
+    data = "" if cache is None else _data_key(demos, mdp, extra)
     tasks = []
     for seed in seeds:
         for fold in range(folds) if only_folds is None else only_folds:
@@ -95,7 +96,9 @@ def cross_validate(
                 job = Job(method, fold, seed, splits[fold], keep(fold, seed))
                 path = None if cache is None or job.keep else cache / f"{job.key(data)}.json"
                 if path is not None and path.exists():
-                    yield Fit(method, fold, seed, storage.read_json(path))
+                    # Methods without a seed share one file among all seeds, and equal methods among all names.
+                    own = {"method": method.id, "fold": fold, "seed": seed}
+                    yield Fit(method, fold, seed, storage.read_json(path) | own)
                 else:
                     tasks.append(delayed(run_job)(job, demos, mdp, extra, path, jobs > 1))
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
@@ -126,12 +129,15 @@ class Job:
         return hashlib.sha256("\n".join(described).encode()).hexdigest()[:32]
 
 
-def _data_key(demos: Demonstrations, mdp: MDP | None) -> str:
-    """Checksum of the data as evaluation sees it: with labels and dynamics."""
+def _data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> str:
+    """Checksum of the data as evaluation sees it: with labels, dynamics and what the further numbers depend on."""
     digest = hashlib.sha256(demos.checksum().encode())
     if demos.labels is not None:
         digest.update(demos.labels.tobytes())
+    if extra is not None:
+        digest.update(joblib.hash(extra).encode())
     if mdp is not None:
+        digest.update(repr(mdp.discount).encode())
         for part in (mdp.transitions.data, mdp.transitions.indices, mdp.transitions.indptr, mdp.valid_actions):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
@@ -175,6 +181,7 @@ def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str
             entry[key] = summary(values) if values else None
         if "fit_seconds" in entry:
             entry["fit_seconds"] = entry["fit_seconds"]["mean"]
+        entry.setdefault("label_accuracy", None)
         result[method.id] = entry
     return result
 
@@ -201,8 +208,10 @@ def compare_best_two(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) 
     else:
         n = len(folds)
         variance = difference.var(ddof=1) * (1.0 / n + 1.0 / (n - 1))
-        t = float(difference.mean() / np.sqrt(variance)) if variance > 0 else np.inf
-        p_value = float(2.0 * stats.t.sf(abs(t), n - 1))
+        # Without any spread a difference is certain; no difference at all is none.
+        spread = float(np.sqrt(variance)) or (0.0 if difference.any() else 1.0)
+        with np.errstate(divide="ignore"):
+            p_value = float(2.0 * stats.t.sf(np.abs(difference.mean()) / spread, n - 1))
     return {
         "best": best,
         "second": second,

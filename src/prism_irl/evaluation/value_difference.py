@@ -6,6 +6,7 @@ true dynamics; recovered intentions are matched to the true ones by their labels
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,14 +79,23 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
 
     Without `policies` the expert is the Boltzmann policy (inverse temperature 1) of the optimal action values.
     """
+    if demos.labels is None:
+        raise InputError("Recovered intentions can be matched to true ones only where the data has true labels.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays: dict[str, npt.NDArray[np.generic]] = dict(file)
-    except (OSError, ValueError) as error:
+        with path.open("rb") as opened:  # which numpy leaves open when it fails
+            stored = np.load(opened, allow_pickle=False)
+            arrays: dict[str, npt.NDArray[np.generic]] = dict(stored) if hasattr(stored, "files") else {}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not readable as npz ({error}); give rewards and transitions.") from None
     for name in ("rewards", "transitions"):
         if name not in arrays:
             raise InputError(f"{path} has no array {name!r}; give rewards (Z, S, A) and transitions (S, A, S).")
+    for name in ("rewards", "transitions", "policies", "discount", "start"):
+        found = arrays.get(name, np.zeros(()))
+        if found.dtype.kind not in "biuf" or (name in ("discount", "start") and found.ndim):
+            raise InputError(
+                f"The array {name!r} in {path} has shape {found.shape} and type {found.dtype}; correct it."
+            )
     discount = float(arrays["discount"]) if "discount" in arrays else 0.97
     mdp = MDP.from_dense(arrays["transitions"].astype(np.float64), discount, demos.valid_actions)
     shape = (demos.n_states, demos.n_actions)
@@ -99,5 +109,12 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
     policies = (
         arrays["policies"].astype(np.float64) if "policies" in arrays else boltzmann(mdp.value_iteration(rewards)[0])
     )
+    if policies.shape != rewards.shape:
+        raise InputError(f"The policies in {path} have shape {policies.shape}; they must be {rewards.shape}.")
+    start = int(arrays["start"]) if "start" in arrays else 0
+    if not 0 <= start < mdp.n_states:
+        raise InputError(f"The start in {path} is {start}; give a state from 0 to {mdp.n_states - 1}.")
+    if int(demos.labels.max()) >= len(rewards):
+        raise InputError(f"The data has {demos.labels.max() + 1} true intentions and {path} rewards of {len(rewards)}.")
     names = demos.label_names or tuple(str(k) for k in range(len(rewards)))
-    return Truth(mdp, rewards, policies, names[: len(rewards)], int(arrays["start"]) if "start" in arrays else 0)
+    return Truth(mdp, rewards, policies, names[: len(rewards)], start)

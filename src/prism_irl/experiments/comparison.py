@@ -10,6 +10,7 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.evaluation.cross_validation import Extra, Fit, Method, compare_best_two, cross_validate, table
 from prism_irl.figures import curves, style
 from prism_irl.mdp import MDP
@@ -27,14 +28,20 @@ def compare(
     mdp: MDP | None = None,
     extra: Extra | None = None,
     title: str = "Comparison of methods",
+    fresh: bool = False,
     on_fit: Callable[[Fit, int], None] | None = None,
 ) -> dict[str, Any]:
     """Cross-validate, write metrics.json, folds.csv, table.csv and the figure; return the metrics.
 
-    Finished fits are remembered in ``folder/cache``, so that an interrupted comparison goes on where it stopped.
+    Finished fits are remembered in ``folder/cache``, so that an interrupted comparison goes on where it stopped;
+    ``fresh`` forgets them first.
     """
+    _check(methods, seeds, jobs)
+    demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
+    for remembered in cache.glob("?" * 32 + ".json") if fresh else ():
+        remembered.unlink()
     rows: list[dict[str, Any]] = []
     total = len(methods) * folds * seeds
     for fit in cross_validate(
@@ -62,6 +69,19 @@ def compare(
     ]
     write(folder, result, rows)
     return result
+
+
+def _check(methods: Sequence[Method], seeds: int, jobs: int) -> None:
+    names = [method.id for method in methods]
+    if not names:
+        raise InputError("There is no method to compare; name at least one.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"The method {twice!r} appears twice; name each once.")
+    if seeds < 1:
+        raise InputError(f"The number of seeds is {seeds}; give at least 1.")
+    if jobs == 0:
+        raise InputError("The number of jobs is 0; give at least 1, or -1 for every core.")
 
 
 def best_two_note(result: dict[str, Any]) -> list[str]:

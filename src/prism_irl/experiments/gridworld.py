@@ -213,7 +213,8 @@ def run(
     }
     storage.write_json(folder / "metrics.json", result)
     storage.write_text(folder / "folds.csv", pd.DataFrame(rows).to_csv(index=False))
-    models = {fit.method.id: fit.model for fit in fits if fit.model is not None}
+    kept = {fit.method.id: fit.model for fit in fits if fit.model is not None}
+    models = {method.id: kept[method.id] for method in compared}  # fits finish in any order
     test = demos.subset(demos.fold_indices(settings.folds)[folds[0]][1])
     counters = _subset_steps(simulation.counters, demos, demos.fold_indices(settings.folds)[folds[0]][1])
     gridworld_figures.write_all(folder / "figures", settings.world, result, models, test, counters)

@@ -37,7 +37,9 @@ def write_all(
     """Write every figure as SVG and PNG, with captions for the report."""
     folder.mkdir(parents=True, exist_ok=True)
     names = {name: entry["name"] for name, entry in result["methods"].items()}
-    main = "prism-recurrent" if "prism-recurrent" in models else next(iter(set(models) - {"oracle"}), None)
+    main = (
+        "prism-recurrent" if "prism-recurrent" in models else next((name for name in models if name != "oracle"), None)
+    )
     captions: dict[str, str] = {}
     with style.paper_style():
         captions["method_bars"] = likelihood_figure(folder / "method_bars", result)
@@ -90,7 +92,7 @@ def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: De
     figure, axes = style.new_figure(1, 2, width=4.2, height=1.9)
     for ax, k, intention in zip(axes, order, INTENTIONS, strict=True):
         per_state = (model.policies_[k, : world.n_states] * model.rewards_[k]).sum(-1)
-        unvisited = None if model.unvisited_ is None else model.unvisited_[k]
+        masks = getattr(model, "unvisited_", None)  # methods with a single intention keep none
         maps.grid_heatmap(
             ax,
             per_state,
@@ -98,7 +100,7 @@ def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: De
             height=world.size,
             greedy=model.q_[k].argmax(-1),
             barriers=world.barriers,
-            unvisited=unvisited,
+            unvisited=None if masks is None else masks[k],
             title=f"{intention}",
         )
         maps.add_colorbar(ax, [ax], label="reward")

@@ -41,7 +41,7 @@ BUILDERS: dict[str, tuple[str, Builder, bool]] = {
     "hiql": ("HIQL (Markov chain)", HIQL, True),
     "swirl-1": ("SWIRL S-1", lambda **o: SWIRL(order=1, **o), True),
     "swirl-2": ("SWIRL S-2", lambda **o: SWIRL(order=2, **o), True),
-    "dirl": ("DIRL", DIRL, False),
+    "dirl": ("DIRL", DIRL, True),
     "prism-paper": ("PRISM, paper gate", _paper, True),
     "prism": ("PRISM, past gate", lambda **o: PRISM(switching="independent", **o), True),
     "prism-recurrent": ("Recurrent switching", PRISM, True),
@@ -73,6 +73,8 @@ def method(identifier: str, n_intentions: int, **options: Any) -> Method:
             variants["network"] = suffix
             notes.append(suffix.upper())
     name, build, takes_k = BUILDERS[base]
+    if not takes_k and any(note.startswith("K=") for note in notes):
+        raise InputError(f"{identifier!r} is no variant that {base} has.")
     arguments: dict[str, Any] = {"n_intentions": n_intentions} if takes_k else {}
     try:
         model = build(**arguments, **variants)

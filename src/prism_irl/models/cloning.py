@@ -20,10 +20,10 @@ from prism_irl import storage
 from prism_irl.batching import Batch, Prepared, scatter
 from prism_irl.contexts import Contexts
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.devices import available_device, resolve_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel
-from prism_irl.models.pair import resolve_device
 from prism_irl.models.references import check_fraction, validation_split, with_valid_actions_of
 from prism_irl.switching.networks import HistoryNetwork
 
@@ -257,7 +257,7 @@ class BehaviourCloning(IntentionModel):
         self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
         self.n_observations_ = int(info["n_observations"])
         self.best_epoch_, self.history_ = int(info["best_epoch"]), info["history"]
-        self.device_ = resolve_device(self.device)
+        self.device_ = available_device(self.device)
         with torch.random.fork_rng([]):  # the first values are overwritten, so drawing them must leave no trace
             self.network_ = self._build(None)
         self.network_.load_state_dict(storage.part("network", tensors))

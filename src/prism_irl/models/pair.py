@@ -23,6 +23,7 @@ from prism_irl import em, storage
 from prism_irl.batching import Batch, Prepared
 from prism_irl.contexts import Contexts
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.devices import available_device, resolve_device
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.mdp import MDP
@@ -284,6 +285,7 @@ class PairModel(IntentionModel):
     @property
     def leaks(self) -> bool:
         """True for a gate that reads the current action."""
+        self._check_fitted()
         return not self.switching_.normalised
 
     def log_likelihood(self, demos: Demonstrations) -> FloatArray:
@@ -365,16 +367,12 @@ class PairModel(IntentionModel):
 
     def state(self) -> dict[str, Any]:
         """Both halves, contexts, dynamics and start states."""
-        parents = {f"parents_{i}": p for i, p in enumerate(self.contexts_.parents)}
-        oldest = {f"oldest_{i}": o for i, o in enumerate(self.contexts_.oldest)}
-        P = self.mdp_.transitions
-        dynamics = {"data": P.data, "indices": P.indices, "indptr": P.indptr, "valid": self.mdp_.valid_actions}
         valid = {} if self.valid_actions_ is None else {"valid_actions": self.valid_actions_}
         return {
             **storage.prefixed("switching", self.switching_.state_dict()),
             **storage.prefixed("rewards", self.rewards_model_.state()),
-            **storage.prefixed("contexts", {**parents, **oldest}),
-            **storage.prefixed("mdp", dynamics),
+            **storage.prefixed("contexts", self.contexts_.state()),
+            **storage.prefixed("mdp", self.mdp_.state()),
             **storage.prefixed("data", {"start_states": self.start_states_, **valid}),
         }
 
@@ -383,7 +381,6 @@ class PairModel(IntentionModel):
         return {
             **super().info(),
             "n_observations": self.n_observations_,
-            "history": self.contexts_.length,
             "discount": self.mdp_.discount,
             "agreement": self.agreement_,
             "n_equal_starts": self.n_equal_starts_,
@@ -395,25 +392,15 @@ class PairModel(IntentionModel):
 
     def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Rebuild the halves, then fill them."""
-        from scipy import sparse
-
         self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
         self.n_observations_ = int(info["n_observations"])
-        self.device_ = resolve_device(self.device)
+        self.device_ = available_device(self.device)
         contexts, dynamics, data = (
             {name: value.numpy() for name, value in storage.part(prefix, tensors).items()}
             for prefix in ("contexts", "mdp", "data")
         )
-        levels = range(int(info["history"]) - 1)
-        self.contexts_ = Contexts(
-            self.n_states_,
-            tuple(contexts[f"parents_{i}"] for i in levels),
-            tuple(contexts[f"oldest_{i}"] for i in levels),
-        )
-        shape = (self.n_states_ * self.n_actions_, self.n_states_)
-        matrix = sparse.csr_array((dynamics["data"], dynamics["indices"], dynamics["indptr"]), shape=shape)
-        self.mdp_ = MDP(matrix, float(info["discount"]), dynamics["valid"].astype(bool))
-        self.mdp_.transitions = matrix  # exactly as saved: rescaling rows once more would move the last digit
+        self.contexts_ = Contexts.from_state(self.n_states_, contexts)
+        self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)
         self.valid_actions_ = data.get("valid_actions")
         self.start_states_ = data["start_states"]
         self.agreement_, self.n_equal_starts_ = info["agreement"], int(info["n_equal_starts"])
@@ -441,14 +428,3 @@ class PairModel(IntentionModel):
 def _floor(policies: FloatArray, mdp: MDP) -> float:
     """The authors' 1e-6 where a valid action has probability zero, else nothing."""
     return 1e-6 if (policies[:, mdp.valid_actions] <= 0).any() else 0.0
-
-
-def resolve_device(name: str) -> torch.device:
-    """Turn "auto" into a CUDA device where there is one, else the CPU."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda") and not str(name).startswith("cuda:"):
-        raise InputError(f"Unknown device {name!r}; choose auto, cpu or cuda.")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError("There is no CUDA device on this machine; use --device cpu or auto.")
-    return torch.device(name)

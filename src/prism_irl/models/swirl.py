@@ -26,10 +26,11 @@ from prism_irl import em
 from prism_irl.batching import Prepared
 from prism_irl.contexts import Contexts
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray
-from prism_irl.models.pair import PairModel, resolve_device
+from prism_irl.models.pair import PairModel
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 from prism_irl.rewards.soft import Places, SoftRewards, log_sum_exp

@@ -1,0 +1,159 @@
+"""Expected value difference on the frustration gridworld, where the truth is known."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation.value_difference import Truth, read_truth, recovered_order
+from prism_irl.experiments.gridworld import BayesOracle, truth
+from prism_irl.mdp import MDP, boltzmann
+from prism_irl.models.references import Empirical, NGram
+from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
+
+WORLD = FrustrationWorld(horizon=12)
+DEMOS = WORLD.simulate(30, seed=2).demonstrations
+KEYS = ["evd_goal", "evd_s0_goal", "evd_abandon", "evd_s0_abandon"]
+
+
+def stand_in(policies, predicted):
+    """A fitted model with these policies (K, S, A) and labels (n,)."""
+    return SimpleNamespace(policies_=policies, n_intentions=len(policies), predict=lambda demos: predicted)
+
+
+def test_the_expert_loses_nothing():
+    found = truth(WORLD)(BayesOracle(WORLD).fit(DEMOS), DEMOS)
+    assert list(found) == KEYS
+    assert found == pytest.approx(dict.fromkeys(KEYS, 0.0), abs=1e-9)
+
+
+def test_the_order_of_recovered_intentions_does_not_matter():
+    noisy = np.where(np.random.default_rng(0).random(DEMOS.n_steps) < 0.1, 1 - DEMOS.labels, DEMOS.labels)
+    policies = 0.7 * WORLD.policies + 0.3 / WORLD.n_actions
+    straight = truth(WORLD)(stand_in(policies, noisy), DEMOS)
+    turned = truth(WORLD)(stand_in(policies[::-1], 1 - noisy), DEMOS)
+    assert turned == straight
+    assert min(straight["evd_goal"], straight["evd_abandon"]) > 0.1
+    crossed = truth(WORLD)(stand_in(policies[::-1], noisy), DEMOS)
+    assert crossed["evd_goal"] > straight["evd_goal"]
+
+
+def test_numbers_are_differences_of_values():
+    uniform = np.full((2, WORLD.n_states, WORLD.n_actions), 1 / WORLD.n_actions)
+    start = 7
+    mdp = MDP.from_dense(WORLD.transitions, discount=WORLD.discount)
+    found = Truth(mdp, WORLD.rewards, WORLD.policies, INTENTIONS, start)(stand_in(uniform, DEMOS.labels), DEMOS)
+    for k, name in enumerate(INTENTIONS):
+        values = []
+        for policy in (uniform[k], WORLD.policies[k]):
+            step = np.einsum("sa,sat->st", policy, WORLD.transitions)
+            reward = (policy * WORLD.rewards[k]).sum(axis=1)
+            values.append(np.linalg.solve(np.eye(WORLD.n_states) - WORLD.discount * step, reward))
+        assert found[f"evd_{name}"] == pytest.approx(np.abs(values[0] - values[1]).mean())
+        assert found[f"evd_s0_{name}"] == pytest.approx(values[0][start] - values[1][start])
+
+
+def test_a_single_intention_stands_for_all():
+    model = Empirical().fit(DEMOS)
+    assert recovered_order(model, DEMOS, 2) == [0, 0]
+    both = np.repeat(model.policies_, 2, axis=0)
+    assert truth(WORLD)(model, DEMOS) == truth(WORLD)(stand_in(both, DEMOS.labels), DEMOS)
+
+
+def test_policies_over_histories_count_by_their_state():
+    model = NGram(length=2, backoff=4.0).fit(DEMOS)
+    assert model.policies_.shape[1] > WORLD.n_states
+    states_only = stand_in(model.policies_[:, : WORLD.n_states], None)
+    assert truth(WORLD)(model, DEMOS) == truth(WORLD)(states_only, DEMOS)
+
+
+def test_methods_without_policies_have_no_value_difference():
+    assert truth(WORLD)(SimpleNamespace(n_intentions=2), DEMOS) == {}
+
+
+def test_more_and_fewer_intentions_than_true_ones():
+    predicted = np.where(DEMOS.labels == 0, 2, 0)
+    three = stand_in(np.repeat(WORLD.policies[:1], 3, axis=0), predicted)
+    assert recovered_order(three, DEMOS, 2) == [2, 0]
+    unused = stand_in(WORLD.policies, np.zeros_like(DEMOS.labels))
+    assert recovered_order(unused, DEMOS, 3)[0] == 0
+
+
+def test_matching_needs_labels():
+    unlabelled = Demonstrations.from_arrays([[0, 1]], [[0, 1]], n_states=25, n_actions=5)
+    with pytest.raises(InputError, match="true labels"):
+        recovered_order(stand_in(WORLD.policies, np.zeros(2)), unlabelled, 2)
+
+
+class TestReadTruth:
+    def write(self, folder, **arrays):
+        arrays = {"rewards": WORLD.rewards, "transitions": WORLD.transitions} | arrays
+        np.savez(folder / "truth.npz", **{key: value for key, value in arrays.items() if value is not None})
+        return folder / "truth.npz"
+
+    def test_everything_given(self, tmp_path):
+        path = self.write(tmp_path, policies=WORLD.policies, discount=WORLD.discount, start=3)
+        found = read_truth(path, DEMOS)
+        np.testing.assert_array_equal(found.rewards, WORLD.rewards)
+        np.testing.assert_array_equal(found.policies, WORLD.policies)
+        assert (found.names, found.start, found.mdp.discount) == (("0", "1"), 3, WORLD.discount)
+        ours = Truth(truth(WORLD).mdp, WORLD.rewards, WORLD.policies, ("0", "1"), 3)
+        model = Empirical().fit(DEMOS)
+        assert found(model, DEMOS) == pytest.approx(ours(model, DEMOS))
+
+    def test_defaults(self, tmp_path):
+        found = read_truth(self.write(tmp_path, rewards=WORLD.rewards[:, :, 0]), DEMOS)
+        np.testing.assert_array_equal(found.rewards, WORLD.rewards)
+        assert (found.start, found.mdp.discount) == (0, 0.97)
+        q = found.mdp.value_iteration(WORLD.rewards)[0]
+        np.testing.assert_allclose(found.policies, boltzmann(q))
+        expert = found(stand_in(found.policies, DEMOS.labels), DEMOS)
+        assert expert == pytest.approx(dict.fromkeys(expert, 0.0), abs=1e-9)
+
+    def test_intentions_go_by_their_names(self, tmp_path):
+        frame = DEMOS.to_pandas()
+        frame["intention"] = np.array(INTENTIONS)[frame["intention"]]
+        named = Demonstrations.from_table(frame)
+        assert read_truth(self.write(tmp_path), named).names == tuple(sorted(INTENTIONS))
+
+    @pytest.mark.parametrize(
+        ("arrays", "words"),
+        [
+            ({"rewards": None}, "no array 'rewards'"),
+            ({"transitions": None}, "no array 'transitions'"),
+            ({"transitions": WORLD.transitions[:24, :, :24]}, r"P has|sum|describes 24 states"),
+            ({"transitions": np.eye(24)[:, None].repeat(5, axis=1)}, "describes 24 states and 5 actions"),
+            ({"transitions": WORLD.transitions.astype(str)}, "'transitions'"),
+            ({"rewards": WORLD.rewards[:, :, :4]}, r"shape \(2, 25, 4\)"),
+            ({"rewards": WORLD.rewards[0, :, 0]}, r"shape \(25,\)"),
+            ({"rewards": WORLD.rewards[:1]}, "2 true intentions"),
+            ({"policies": WORLD.policies[0]}, r"policies .* shape \(25, 5\)"),
+            ({"discount": 1.0}, "discount"),
+            ({"discount": [0.9, 0.9]}, "'discount'"),
+            ({"start": 25}, "state from 0 to 24"),
+            ({"rewards": np.array([{}], dtype=object)}, "not readable"),
+        ],
+    )
+    def test_wrong_arrays(self, arrays, words, tmp_path):
+        with pytest.raises(InputError, match=words):
+            read_truth(self.write(tmp_path, **arrays), DEMOS)
+
+    @pytest.mark.parametrize("content", [b"", b"plain text", b"PK\x03\x04 nonsense"])
+    def test_damaged_files(self, content, tmp_path):
+        (tmp_path / "truth.npz").write_bytes(content)
+        with pytest.raises(InputError, match="not readable as npz"):
+            read_truth(tmp_path / "truth.npz", DEMOS)
+
+    def test_files_of_another_kind(self, tmp_path):
+        with pytest.raises(InputError, match="not readable as npz"):
+            read_truth(tmp_path / "none.npz", DEMOS)
+        np.save(tmp_path / "array.npy", np.zeros(3))
+        with pytest.raises(InputError, match="no array 'rewards'"):
+            read_truth(tmp_path / "array.npy", DEMOS)
+
+    def test_data_without_labels_are_refused_before_any_fit(self, tmp_path):
+        unlabelled = Demonstrations.from_table(DEMOS.to_pandas().drop(columns="intention"))
+        with pytest.raises(InputError, match="true labels"):
+            read_truth(self.write(tmp_path), unlabelled)

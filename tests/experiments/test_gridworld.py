@@ -1,0 +1,124 @@
+"""The gridworld experiment on a tiny simulation: everything is written, and the numbers are those of the fits."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_irl.experiments import gridworld
+from prism_irl.experiments.gridworld import DEMO_METHODS, EVD_COLUMNS, PAPER_EVD, BayesOracle, Gridworld
+from prism_irl.models.cloning import BehaviourCloning
+from prism_irl.worlds.frustration import FrustrationWorld
+
+IDS = ["oracle", "prism-recurrent", "prism", "prism-paper", "hiql", "swirl-1", "iavi", "maxcausalent", "maxent", "bc"]
+TINY = Gridworld(
+    n_trajectories=30,
+    only_folds=(0,),
+    starts=1,
+    max_iterations=2,
+    paper_iterations=2,
+    world=FrustrationWorld(horizon=10),
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The folder, what was returned, and what the progress bar was told."""
+    folder, told = tmp_path_factory.mktemp("gridworld"), []
+    with pytest.MonkeyPatch.context() as patch:  # the experiment trains this one to the end, whatever the settings
+        patch.setattr(gridworld, "BehaviourCloning", partial(BehaviourCloning, hidden=8, max_epochs=2))
+        result = gridworld.run(
+            TINY, folder, on_fit=lambda fit, total: told.append((fit.method.id, total)), title="Tiny"
+        )
+    return folder, result, told
+
+
+def test_metrics_have_every_method(done):
+    folder, result, told = done
+    written = json.loads((folder / "metrics.json").read_text())
+    assert list(written["methods"]) == list(result["methods"]) == IDS
+    assert sorted(told) == sorted((name, len(IDS)) for name in IDS)
+    assert (written["title"], written["quick"], written["folds"], written["seeds"]) == ("Tiny", False, 1, 1)
+    assert (written["n_trajectories"], written["n_steps"]) == (30, 300)
+    for entry in written["methods"].values():
+        assert set(entry["predictive_ll"]) == set(entry["paper_score"]) == {"mean", "std"}
+        assert entry["predictive_ll"]["mean"] < 0
+        assert 0 <= entry["label_accuracy"]["mean"] <= 1
+        assert entry["fit_seconds"] >= 0
+
+
+def test_only_the_gate_of_the_paper_leaks(done):
+    entries = done[1]["methods"]
+    assert [name for name, entry in entries.items() if entry["leaks"]] == ["prism-paper"]
+    for name, entry in entries.items():
+        same = entry["paper_score"]["mean"] == pytest.approx(entry["predictive_ll"]["mean"], abs=1e-6)
+        assert same == (name != "prism-paper"), name
+
+
+def test_the_oracle_is_the_bayes_filter_of_the_world(done):
+    oracle = done[1]["methods"]["oracle"]
+    demos = TINY.world.simulate(30, seed=TINY.simulation_seed).demonstrations
+    test = demos.subset(demos.fold_indices(5)[0][1])
+    exact = TINY.world.oracle(test)
+    assert oracle["predictive_ll"]["mean"] == pytest.approx(exact.log_likelihood.mean())
+    assert oracle["label_accuracy"]["mean"] == pytest.approx((exact.smoothed.argmax(axis=1) == test.labels).mean())
+    for column in EVD_COLUMNS:
+        assert oracle[column]["mean"] == pytest.approx(0.0, abs=1e-9)
+    known = np.log(TINY.world.policies[demos.labels, demos.states, demos.actions]).mean()
+    assert done[1]["ll_with_true_intentions_known"] == pytest.approx(known)
+
+
+def test_value_differences_stand_beside_those_of_the_paper(done):
+    entries = done[1]["methods"]
+    for name, reported in PAPER_EVD.items():
+        assert tuple(entries[name]["paper_evd"][column] for column in EVD_COLUMNS) == reported
+        assert entries[name]["evd_goal"]["mean"] > 0
+    assert "paper_evd" not in entries["swirl-1"]
+    assert "evd_goal" not in entries["bc"]
+
+
+def test_one_row_per_fit(done):
+    folder, result, _ = done
+    rows = pd.read_csv(folder / "folds.csv")
+    assert sorted(rows["method"]) == sorted(IDS)
+    assert set(rows["fold"]) == {0}
+    scores = rows.set_index("method")["predictive_ll"]
+    for name, entry in result["methods"].items():
+        assert scores[name] == pytest.approx(entry["predictive_ll"]["mean"])
+
+
+def test_figures_have_captions(done):
+    figures = done[0] / "figures"
+    captions = json.loads((figures / "captions.json").read_text())
+    assert set(captions) == {"method_bars", "c_posterior", "b_values", "b_rewards", "values_all"}
+    for stem, caption in captions.items():
+        assert caption.endswith(".")
+        assert (figures / f"{stem}.svg").stat().st_size > 1000
+        assert (figures / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+    assert "hatched" in captions["method_bars"]
+    assert "Bayes filter" in captions["method_bars"]
+
+
+def test_settings_of_the_shorter_runs_are_labelled():
+    for settings in (Gridworld.small(), Gridworld.demo()):
+        assert settings.quick
+        assert settings.n_trajectories < Gridworld().n_trajectories
+        assert "quick run" in gridworld._notes(settings, -0.5)[0]
+    assert not Gridworld().quick
+    assert set(DEMO_METHODS) <= {method.id for method in gridworld.methods(Gridworld())}
+
+
+def test_chosen_methods_only(tmp_path):
+    settings = Gridworld(**vars(TINY) | {"chosen": ("iavi", "oracle"), "only_folds": (1, 3), "folds": 4})
+    result = gridworld.run(settings, tmp_path)
+    assert list(result["methods"]) == ["oracle", "iavi"]
+    assert result["folds"] == 2
+    assert sorted(pd.read_csv(tmp_path / "folds.csv")["fold"]) == [1, 1, 3, 3]
+
+
+def test_the_oracle_can_be_cloned_with_its_world():
+    from sklearn.base import clone
+
+    assert clone(BayesOracle(TINY.world)).world == TINY.world
