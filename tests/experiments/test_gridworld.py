@@ -1,13 +1,14 @@
 """The gridworld experiment on a tiny simulation: everything is written, and the numbers are those of the fits."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.experiments import gridworld
+from prism_irl.experiments import gridworld, gridworld_figures
 from prism_irl.experiments.gridworld import DEMO_METHODS, EVD_COLUMNS, PAPER_EVD, BayesOracle, Gridworld
 from prism_irl.models.cloning import BehaviourCloning
 from prism_irl.worlds.frustration import FrustrationWorld
@@ -25,18 +26,20 @@ TINY = Gridworld(
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """The folder, what was returned, and what the progress bar was told."""
-    folder, told = tmp_path_factory.mktemp("gridworld"), []
-    with pytest.MonkeyPatch.context() as patch:  # the experiment trains this one to the end, whatever the settings
+    """The folder, what was returned, what the progress bar was told, and what the figures would show."""
+    folder, told, shown = tmp_path_factory.mktemp("gridworld"), [], []
+    with pytest.MonkeyPatch.context() as patch:
+        # The experiment trains this one to the end, whatever the settings.
         patch.setattr(gridworld, "BehaviourCloning", partial(BehaviourCloning, hidden=8, max_epochs=2))
+        patch.setattr(gridworld_figures, "write_all", lambda *arguments: shown.append(arguments))
         result = gridworld.run(
             TINY, folder, on_fit=lambda fit, total: told.append((fit.method.id, total)), title="Tiny"
         )
-    return folder, result, told
+    return folder, result, told, shown
 
 
 def test_metrics_have_every_method(done):
-    folder, result, told = done
+    folder, result, told, _ = done
     written = json.loads((folder / "metrics.json").read_text())
     assert list(written["methods"]) == list(result["methods"]) == IDS
     assert sorted(told) == sorted((name, len(IDS)) for name in IDS)
@@ -80,7 +83,7 @@ def test_value_differences_stand_beside_those_of_the_paper(done):
 
 
 def test_one_row_per_fit(done):
-    folder, result, _ = done
+    folder, result, _, _ = done
     rows = pd.read_csv(folder / "folds.csv")
     assert sorted(rows["method"]) == sorted(IDS)
     assert set(rows["fold"]) == {0}
@@ -89,8 +92,19 @@ def test_one_row_per_fit(done):
         assert scores[name] == pytest.approx(entry["predictive_ll"]["mean"])
 
 
-def test_figures_have_captions(done):
-    figures = done[0] / "figures"
+def test_figures_show_the_models_and_the_test_fold(done):
+    folder, result, _, [(figures, world, metrics, models, test, counters)] = done
+    assert (figures, world, metrics) == (folder / "figures", TINY.world, result)
+    assert list(models) == IDS
+    simulation = TINY.world.simulate(30, seed=TINY.simulation_seed)
+    chosen = simulation.demonstrations.fold_indices(5)[0][1]
+    np.testing.assert_array_equal(test.states.reshape(-1, 10), simulation.demonstrations.states.reshape(-1, 10)[chosen])
+    np.testing.assert_array_equal(counters.reshape(-1, 10), simulation.counters.reshape(-1, 10)[chosen])
+
+
+def test_figures_have_captions(tmp_path):
+    gridworld.run(replace(TINY, chosen=("prism-paper", "prism-recurrent", "oracle")), tmp_path)
+    figures = tmp_path / "figures"
     captions = json.loads((figures / "captions.json").read_text())
     assert set(captions) == {"method_bars", "c_posterior", "b_values", "b_rewards", "values_all"}
     for stem, caption in captions.items():
@@ -99,6 +113,13 @@ def test_figures_have_captions(done):
         assert (figures / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
     assert "hatched" in captions["method_bars"]
     assert "Bayes filter" in captions["method_bars"]
+
+
+def test_rewards_of_a_single_intention_can_be_drawn(done, tmp_path):
+    _, _, _, [(_, world, _, models, test, _)] = done
+    caption = gridworld_figures.rewards(tmp_path / "rewards", world, models["iavi"], "IAVI", test)
+    assert "iavi" in caption
+    assert (tmp_path / "rewards.svg").exists()
 
 
 def test_settings_of_the_shorter_runs_are_labelled():
@@ -110,9 +131,9 @@ def test_settings_of_the_shorter_runs_are_labelled():
     assert set(DEMO_METHODS) <= {method.id for method in gridworld.methods(Gridworld())}
 
 
-def test_chosen_methods_only(tmp_path):
-    settings = Gridworld(**vars(TINY) | {"chosen": ("iavi", "oracle"), "only_folds": (1, 3), "folds": 4})
-    result = gridworld.run(settings, tmp_path)
+def test_chosen_methods_and_folds_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(gridworld_figures, "write_all", lambda *_: None)
+    result = gridworld.run(replace(TINY, chosen=("iavi", "oracle"), only_folds=(1, 3), folds=4), tmp_path)
     assert list(result["methods"]) == ["oracle", "iavi"]
     assert result["folds"] == 2
     assert sorted(pd.read_csv(tmp_path / "folds.csv")["fold"]) == [1, 1, 3, 3]
