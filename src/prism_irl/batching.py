@@ -66,7 +66,10 @@ def make_batches(
 ) -> list[Batch]:
     """Cut the trajectories into batches of about equal length; shuffled when a generator is given."""
     order = np.arange(len(demos)) if generator is None else generator.permutation(len(demos))
-    order = order[np.argsort(demos.lengths[order], kind="stable")]
+    lengths = demos.lengths[order].astype(np.float64)
+    if generator is not None:  # a little noise, or trajectories of distinct lengths would always meet the same mates
+        lengths *= generator.uniform(0.9, 1.1, len(lengths))
+    order = order[np.argsort(lengths, kind="stable")]
     parts: Sequence[npt.NDArray[np.int64]] = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     if generator is not None:
         parts = [parts[i] for i in generator.permutation(len(parts))]

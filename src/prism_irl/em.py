@@ -107,7 +107,10 @@ class Monitor:
 
 @dataclass
 class Start:
-    """One run of EM: its pair, its history, and the parameters of its best iteration."""
+    """One run of EM: its pair, its history, and the parameters of its best iteration.
+
+    ``fingerprint`` stands for everything that the run depends on; only a checkpoint with the same one is resumed.
+    """
 
     index: int
     switching: Switching
@@ -115,6 +118,7 @@ class Start:
     monitor: Monitor
     snapshot: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
+    fingerprint: str = ""
 
     @property
     def score(self) -> float:
@@ -201,13 +205,20 @@ def save_start(start: Start, path: Path) -> None:
         **storage.prefixed("training", start.switching.training_state()),
         **storage.prefixed("best", start.snapshot),
     }
-    header = {"rows": start.monitor.rows, "best": start.monitor.best, "seconds": start.seconds}
+    header = {
+        "rows": start.monitor.rows,
+        "best": start.monitor.best,
+        "seconds": start.seconds,
+        "fingerprint": start.fingerprint,
+    }
     storage.save_tensors(path, tensors, header)
 
 
 def load_start(start: Start, path: Path, train: Prepared) -> bool:
     """Continue from a checkpoint; the pair must be built as it was. Returns whether the start had finished."""
     tensors, header = storage.load_tensors(path)
+    if header.get("fingerprint") != start.fingerprint:
+        raise InputError(f"The checkpoint {path} was begun with other data or options; begin again without resuming.")
     try:
         start.restore(storage.part("now", tensors))
         start.switching.load_training_state(storage.part("training", tensors))

@@ -28,7 +28,7 @@ def prepare_folder(path: str | Path, *, overwrite: bool = False, resume: bool = 
     if folder.is_dir() and not (overwrite or resume):
         if any((folder / name).exists() for name in MARKERS):
             raise InputError(f"{folder} already holds a run; choose another --out or pass --overwrite.")
-        if (folder / "checkpoint").exists():
+        if (folder / "checkpoint").exists() or (folder / "cache").exists():
             raise InputError(f"{folder} holds an unfinished run; go on with --resume or begin again with --overwrite.")
         if any(folder.iterdir()):
             raise InputError(f"{folder} is not empty; choose another --out or pass --overwrite.")

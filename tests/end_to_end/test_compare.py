@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli import main
+from prism_irl.commands.output import print_value_differences
 from prism_irl.evaluation import cross_validation
 from prism_irl.worlds.frustration import FrustrationWorld
 
@@ -188,3 +189,11 @@ def test_help(command: str, words: tuple[str, ...]) -> None:
     assert done.returncode == 0
     for word in words:
         assert word in done.stdout
+
+
+def test_value_differences_are_shown_even_if_the_first_method_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = {"bc": {"name": "Cloning"}, "iavi": {"name": "Single", "evd_goal": {"mean": 1.25, "std": 0.0}}}
+    print_value_differences({"methods": entries})
+    shown = capsys.readouterr().out
+    assert "1.25" in shown
+    assert "Cloning" not in shown

@@ -114,9 +114,10 @@ def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: De
 def posterior(
     path: Path, models: Models, main: str, name: str, test: Demonstrations, counters: npt.NDArray[np.int64]
 ) -> str:
-    """(c): posterior over time of the trajectory with the most switches, above the hidden counter."""
+    """(c): posterior over time above the hidden counter, for a trajectory with more switches than most (3 of 4)."""
     assert test.labels is not None
-    switches = np.add.reduceat(np.diff(test.labels, prepend=test.labels[0]) != 0, test.offsets[:-1])
+    switched = np.diff(test.labels, prepend=test.labels[0]) != 0
+    switches = np.add.reduceat((switched & ~test.first_steps).astype(np.int64), test.offsets[:-1])
     chosen = int(np.argsort(switches, kind="stable")[len(switches) * 3 // 4])
     steps = slice(int(test.offsets[chosen]), int(test.offsets[chosen + 1]))
     model = models[main]

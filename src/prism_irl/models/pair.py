@@ -190,6 +190,8 @@ class PairModel(IntentionModel):
         on_iteration: em.OnIteration | None,
     ) -> em.Start:
         start = self._new_start(index, train.demos)
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "device"}
+        start.fingerprint = f"{zlib.crc32(repr(sorted(options.items())).encode()):08x} {train.demos.checksum()}"
         if resume and path is not None and path.exists():
             if em.load_start(start, path, train):
                 return start
