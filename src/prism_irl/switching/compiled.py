@@ -45,11 +45,18 @@ def forward_backward(
     wants_pairs = pairwise.shape[0] > 0
     failed = np.zeros(B, dtype=np.bool_)
     for b in numba.prange(B):
+        # Small arrays of this thread stay in registers and cache; the big ones are written once.
+        step = np.empty((K, K))
+        before = np.empty(K)
         weight = np.empty(K)
-        message = np.empty(K)
-        incoming = np.empty(K)
+        message = np.ones(K)
+        counts = np.zeros((K, K))
         n = lengths[b]
+        if constant:
+            step[:] = kernel[0, 0]
         for t in range(n):
+            if not constant:
+                step[:] = kernel[b, t]
             top = log_emission[b, t, 0]
             for k in range(1, K):
                 top = max(top, log_emission[b, t, k])
@@ -60,8 +67,7 @@ def forward_backward(
                 else:
                     p = 0.0
                     for j in range(K):
-                        step = kernel[0, 0, j, k] if constant else kernel[b, t, j, k]
-                        p += filtered[b, t - 1, j] * step
+                        p += before[j] * step[j, k]
                 predicted[b, t, k] = p
                 weight[k] = p * np.exp(log_emission[b, t, k] - top)
                 total += weight[k]
@@ -69,30 +75,36 @@ def forward_backward(
                 failed[b] = True
                 break
             for k in range(K):
-                filtered[b, t, k] = weight[k] / total
+                before[k] = weight[k] / total
+                filtered[b, t, k] = before[k]
             likelihood[b, t] = np.log(total) + top
         if failed[b]:
             continue
         for k in range(K):
-            message[k] = 1.0
             smoothed[b, n - 1, k] = filtered[b, n - 1, k]
         for t in range(n - 1, 0, -1):
-            # emission / likelihood, times what the future says: O(1) by construction
+            if not constant:
+                step[:] = kernel[b, t]
             for k in range(K):
-                incoming[k] = np.exp(log_emission[b, t, k] - likelihood[b, t]) * message[k]
+                # emission / likelihood, times what the future says: O(1) by construction. Filtered over predicted is
+                # the same ratio without an exponential, where the intention was possible at all.
+                p = predicted[b, t, k]
+                ratio = filtered[b, t, k] / p if p > TINY else np.exp(log_emission[b, t, k] - likelihood[b, t])
+                weight[k] = ratio * message[k]
+                before[k] = filtered[b, t - 1, k]
             total = 0.0
             for j in range(K):
                 m = 0.0
                 for k in range(K):
-                    step = kernel[0, 0, j, k] if constant else kernel[b, t, j, k]
-                    pair = step * incoming[k]
+                    pair = step[j, k] * weight[k]
                     m += pair
-                    pair *= filtered[b, t - 1, j]
-                    transitions[b, j, k] += pair
+                    pair *= before[j]
+                    counts[j, k] += pair
                     if wants_pairs:
                         pairwise[b, t, j, k] = pair
                 message[j] = m
-                total += m * filtered[b, t - 1, j]
+                total += m * before[j]
             for j in range(K):
-                smoothed[b, t - 1, j] = filtered[b, t - 1, j] * message[j] / total
+                smoothed[b, t - 1, j] = before[j] * message[j] / total
+        transitions[b] = counts
     return not failed.any()
