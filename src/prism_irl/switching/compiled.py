@@ -49,14 +49,23 @@ def forward_backward(
         step = np.empty((K, K))
         before = np.empty(K)
         weight = np.empty(K)
-        message = np.ones(K)
-        counts = np.zeros((K, K))
+        message = np.empty(K)
+        counts = np.empty((K, K))
         n = lengths[b]
+        # Loops instead of whole-array assignments, which the compiler would make parallel once more.
+        for j in range(K):
+            message[j] = 1.0
+            for k in range(K):
+                counts[j, k] = 0.0
         if constant:
-            step[:] = kernel[0, 0]
+            for j in range(K):
+                for k in range(K):
+                    step[j, k] = kernel[0, 0, j, k]
         for t in range(n):
             if not constant:
-                step[:] = kernel[b, t]
+                for j in range(K):
+                    for k in range(K):
+                        step[j, k] = kernel[b, t, j, k]
             top = log_emission[b, t, 0]
             for k in range(1, K):
                 top = max(top, log_emission[b, t, k])
@@ -84,7 +93,9 @@ def forward_backward(
             smoothed[b, n - 1, k] = filtered[b, n - 1, k]
         for t in range(n - 1, 0, -1):
             if not constant:
-                step[:] = kernel[b, t]
+                for j in range(K):
+                    for k in range(K):
+                        step[j, k] = kernel[b, t, j, k]
             for k in range(K):
                 # emission / likelihood, times what the future says: O(1) by construction. Filtered over predicted is
                 # the same ratio without an exponential, where the intention was possible at all.
@@ -106,5 +117,7 @@ def forward_backward(
                 total += m * before[j]
             for j in range(K):
                 smoothed[b, t - 1, j] = before[j] * message[j] / total
-        transitions[b] = counts
+        for j in range(K):
+            for k in range(K):
+                transitions[b, j, k] = counts[j, k]
     return not failed.any()
