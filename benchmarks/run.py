@@ -100,7 +100,7 @@ def main() -> None:
         table.add_column(column, justify="right" if column.endswith(("s", "ratio")) else "left")
 
     def row(work: str, reference: str, slow: float, fast: float) -> None:
-        table.add_row(work, reference, f"{slow:.4g}", f"{fast:.4g}", f"{slow / fast:,.0f}×")
+        table.add_row(work, reference, f"{slow:.4g}", f"{fast:.4g}", f"{slow / fast:,.1f}×")
 
     mdp = maze()
     policy = np.where(mdp.valid_actions, rng.dirichlet(np.ones(3), mdp.n_states) + 0.05, 0.0)
