@@ -1,4 +1,4 @@
-from itertools import pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -63,9 +63,10 @@ def test_batches_cover_every_step_once(lengths: list[int], size: int, shuffle: b
     for batch in batches:
         check_batch(batch, demos)
         assert (batch.observations is not None) == observations
-    # Sorted by length: what one batch holds is never between two lengths of another.
-    spans = sorted((int(b.mask.sum(dim=1).min()), int(b.mask.sum(dim=1).max())) for b in batches)
-    assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    # Sorted by length: what one batch holds is never between two lengths of another, up to the noise of shuffling.
+    slack = 1.1 / 0.9 if shuffle else 1.0
+    spans = [(int(b.mask.sum(dim=1).min()), int(b.mask.sum(dim=1).max())) for b in batches]
+    assert all(one[1] <= slack * two[0] or two[1] <= slack * one[0] for one, two in combinations(spans, 2))
 
 
 @given(lengths_of_trajectories, st.integers(1, 12))
