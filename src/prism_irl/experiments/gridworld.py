@@ -2,8 +2,8 @@
 
 Simulates the world, cross-validates the methods, and compares them with the exact Bayes filter that knows the
 generating process: the real ceiling. The paper score of a gate that reads the action can exceed that ceiling; no
-likelihood can. The settings of the learned methods were chosen by validation likelihood on another simulation
-(seed 0) than the one reported here.
+likelihood can. Network and starts were chosen by likelihood on other simulations, which share no trajectory with the
+one reported here; label accuracy on those was seen during development.
 """
 
 from __future__ import annotations
