@@ -6,7 +6,7 @@ trajectory. Padding is on the right and always comes with its mask; `scatter` br
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,8 +19,11 @@ from torch import Tensor
 from prism_irl.contexts import Contexts
 from prism_irl.demonstrations import Demonstrations
 
+FloatArray = npt.NDArray[np.float64]
 EVALUATION_STEPS = 2**17
 """Padded steps of one evaluation batch: large enough for full speed, small enough for any laptop."""
+KEPT_STEPS = 2**20
+"""Data of more steps are padded anew whenever they are read: forty bytes per step are too many to keep."""
 
 
 class Batch(NamedTuple):
@@ -57,14 +60,10 @@ def scatter(batch: Batch, values: Tensor, flat: Tensor) -> None:
     flat.index_copy_(0, steps.to(flat.device), real.to(flat))
 
 
-def make_batches(
-    demos: Demonstrations,
-    batch_size: int,
-    *,
-    generator: np.random.Generator | None = None,
-    device: torch.device | str = "cpu",
-) -> list[Batch]:
-    """Cut the trajectories into batches of about equal length; shuffled when a generator is given."""
+def minibatches(
+    demos: Demonstrations, batch_size: int, generator: np.random.Generator | None = None
+) -> list[npt.NDArray[np.int64]]:
+    """Trajectories of each batch, of about equal length; shuffled when a generator is given."""
     order = np.arange(len(demos)) if generator is None else generator.permutation(len(demos))
     lengths = demos.lengths[order].astype(np.float64)
     if generator is not None:  # a little noise, or trajectories of distinct lengths would always meet the same mates
@@ -73,7 +72,18 @@ def make_batches(
     parts: Sequence[npt.NDArray[np.int64]] = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     if generator is not None:
         parts = [parts[i] for i in generator.permutation(len(parts))]
-    return [_pad(demos, part, device) for part in parts]
+    return list(parts)
+
+
+def make_batches(
+    demos: Demonstrations,
+    batch_size: int,
+    *,
+    generator: np.random.Generator | None = None,
+    device: torch.device | str = "cpu",
+) -> list[Batch]:
+    """Cut the trajectories into padded batches; see `minibatches`."""
+    return [_pad(demos, part, device) for part in minibatches(demos, batch_size, generator)]
 
 
 def _pad(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str) -> Batch:
@@ -98,6 +108,11 @@ def _pad(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: tor
     )
 
 
+def _compact(index: npt.NDArray[np.int64], largest: int) -> npt.NDArray[np.integer]:
+    """Half the memory, where the numbers allow it."""
+    return index.astype(np.int32) if largest < 2**31 else index
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """Demonstrations as the two halves of EM read them: context rows for policies, batches for networks.
@@ -105,40 +120,77 @@ class Prepared:
     Parameters
     ----------
     demos : Demonstrations
-    rows : (n,) int64
+    rows : (n,) int32 or int64
         Context of every step; one past the last row for a state that the fit never named.
     device : torch device of the batches
     """
 
     demos: Demonstrations
-    rows: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.integer]
     device: torch.device | str = "cpu"
 
     @classmethod
     def of(cls, demos: Demonstrations, contexts: Contexts, device: torch.device | str = "cpu") -> Prepared:
         """Encode the contexts once."""
-        return cls(demos, contexts.encode(demos), device)
+        return cls(demos, _compact(contexts.encode(demos), contexts.n_contexts), device)
 
     @cached_property
-    def pairs(self) -> npt.NDArray[np.int64]:
+    def pairs(self) -> npt.NDArray[np.integer]:
         """Context and action of every step as one index, row * A + action, (n,)."""
-        return self.rows * self.demos.n_actions + self.demos.actions
+        A = self.demos.n_actions
+        return _compact(self.rows.astype(np.int64) * A + self.demos.actions, (int(self.rows.max(initial=0)) + 1) * A)
+
+    @property
+    def batches(self) -> Iterable[Batch]:
+        """Batches for evaluation, in a fixed order, longest trajectories first; kept unless the data are large."""
+        return self._kept if self.demos.n_steps <= KEPT_STEPS else self._evaluation()
 
     @cached_property
-    def batches(self) -> list[Batch]:
-        """Batches for evaluation, in a fixed order, longest trajectories first."""
+    def _kept(self) -> list[Batch]:
+        return list(self._evaluation())
+
+    def _evaluation(self) -> Iterator[Batch]:
         order = np.argsort(-self.demos.lengths, kind="stable")
-        batches = []
         while len(order):  # as many as fit, so that one long trajectory does not leave the short ones alone
             size = max(EVALUATION_STEPS // int(self.demos.lengths[order[0]]), 1)
-            batches.append(_pad(self.demos, order[:size], self.device))
+            yield _pad(self.demos, order[:size], self.device)
             order = order[size:]
-        return batches
 
-    def shuffled(self, batch_size: int, generator: np.random.Generator) -> list[Batch]:
-        """Batches for training, in a random order."""
-        return make_batches(self.demos, batch_size, generator=generator, device=self.device)
+    def shuffled(self, batch_size: int, generator: np.random.Generator) -> Iterable[Batch | None]:
+        """Batches for training, in a random order, padded one by one; None for one without any of this shard."""
+        return (_pad(self.demos, part, self.device) for part in minibatches(self.demos, batch_size, generator))
 
     def gather(self, batch: Batch, flat: Tensor) -> Tensor:
         """Values of a flat tensor at the steps of a batch, on the batch's device."""
         return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)
+
+    # -- sums over all data, of which a shard (`scale.distributed.Shard`) holds a part --------------------------------
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of all data."""
+        return self.demos.n_steps
+
+    @property
+    def whole(self) -> Demonstrations:
+        """All data."""
+        return self.demos
+
+    def share(self, flat: FloatArray) -> FloatArray:
+        """Rows that belong here of an array with one row per step of all data."""
+        return flat
+
+    def collect(self, flat: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Undo `share`: values of the steps of all data, from those of the steps here."""
+        return flat
+
+    def total(self, values: FloatArray) -> FloatArray:
+        """Sum over all data, from the sum over the steps here."""
+        return values
+
+    def mean(self, values: FloatArray) -> float:
+        """Mean over all data of values per step."""
+        return float(values.mean())
+
+    def combine(self, parameters: Iterable[Tensor], size: int) -> None:
+        """Turn gradients of a mean over ``size`` items here into those of the mean over all items."""

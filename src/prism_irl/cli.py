@@ -13,6 +13,7 @@ from typing import Any, Literal
 from cyclopts import App, CycloptsError
 
 from prism_irl import __version__
+from prism_irl.commands.data import app as data_app
 from prism_irl.commands.options import ColumnOptions, CommonOptions, ModelOptions, build_model
 from prism_irl.errors import InputError
 
@@ -22,22 +23,27 @@ app = App(
     version=__version__,
     help="Recover what an agent wants, and when it changes its mind, from states and actions alone.",
 )
+app.command(data_app)
 
 
 @app.command
 def demo(
     *,
+    world: Literal["gridworld", "labyrinth"] = "gridworld",
     out: Path = Path("runs/demo"),
     jobs: int = 2,
     overwrite: bool = True,
     common: CommonOptions | None = None,
 ) -> None:
-    """Simulate an agent with two hidden intentions and recover them, in about a minute.
+    """Simulate an agent with hidden intentions and recover them, in a minute or three.
 
     Example: prism demo
 
     Parameters
     ----------
+    world
+        gridworld: an expert with two goals that gives up in front of barriers; labyrinth: a mouse in a maze that wants
+        water, home or to explore.
     out
         Folder of the results.
     jobs
@@ -45,6 +51,11 @@ def demo(
     overwrite
         Replace the results of an earlier demo.
     """
+    if world == "labyrinth":
+        from prism_irl.commands.demonstrating import labyrinth
+
+        labyrinth(out, jobs, overwrite=overwrite, json=common is not None and common.json)
+        return
     from prism_irl.experiments.gridworld import Gridworld
 
     _gridworld(Gridworld.demo(), out, jobs, overwrite, common, "Frustration gridworld: a demonstration")
@@ -52,12 +63,16 @@ def demo(
 
 @app.command
 def reproduce(
-    experiment: Literal["gridworld"],
+    experiment: Literal["gridworld", "labyrinth", "bridge"],
+    dataset: Path | None = None,
+    /,
     *,
     quick: bool = False,
     out: Path | None = None,
     jobs: int = 2,
     overwrite: bool = False,
+    resume: bool = False,
+    parts: str | None = None,
     common: CommonOptions | None = None,
 ) -> None:
     """Run an experiment of the paper and put its numbers beside ours.
@@ -68,6 +83,8 @@ def reproduce(
     ----------
     experiment
         Section of the paper.
+    dataset
+        Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick
         A smaller honest run: fewer trajectories, folds, starts and iterations, labelled as such.
     out
@@ -76,7 +93,40 @@ def reproduce(
         Fits that run at the same time.
     overwrite
         Replace results that are already there.
+    resume
+        Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again.
+    parts
+        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment [default: all].
     """
+    if dataset is not None and experiment != "bridge":
+        raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
+    if experiment == "labyrinth":
+        from prism_irl.commands.reproducing import reproduce_labyrinth
+
+        reproduce_labyrinth(
+            out or Path("runs") / experiment,
+            quick=quick,
+            parts=parts,
+            jobs=jobs,
+            overwrite=overwrite,
+            resume=resume,
+            json=common is not None and common.json,
+        )
+        return
+    if experiment == "bridge" and parts is None:
+        from prism_irl.commands.manipulating import reproduce_bridge
+
+        reproduce_bridge(
+            dataset,
+            out or Path("runs") / experiment,
+            quick=quick,
+            overwrite=overwrite,
+            resume=resume,
+            json=common is not None and common.json,
+        )
+        return
+    if parts is not None or resume:
+        raise InputError(f"--parts and --resume belong to the labyrinth; {experiment} runs in one piece.")
     from prism_irl.experiments.gridworld import Gridworld
 
     settings = Gridworld.small() if quick else Gridworld()
@@ -140,6 +190,8 @@ def fit(
     estimator = build_model(model, preset)
     chosen = {} if columns is None else columns.given()
     metrics = fit_table(table, estimator, chosen, out, overwrite=overwrite, resume=resume)
+    if metrics is None:  # another rank writes and prints
+        return
     if common is not None and common.json:
         output.print_json(metrics)
         return
@@ -159,6 +211,7 @@ def segment(
     table: Path,
     *,
     out: Path,
+    write_back: Path | None = None,
     unknown_state: bool = False,
     overwrite: bool = False,
     common: CommonOptions | None = None,
@@ -166,6 +219,8 @@ def segment(
     """Give every step of a table its intention.
 
     Example: prism segment runs/mouse new.csv --out labels.parquet
+
+    Example: prism segment runs/arm tokens/demonstrations.npz --write-back LEROBOT_DATASET --out COPY
 
     Parameters
     ----------
@@ -175,6 +230,9 @@ def segment(
         A .csv, .parquet or .npz file with the columns that the model was fitted on.
     out
         A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}.
+    write_back
+        The LeRobot dataset that the data was tokenized from: --out becomes a copy of it with a column intention (-1
+        where a step was not segmented), and the dataset itself is only read.
     unknown_state
         Accept states that the fit never saw; there all intentions act uniformly.
     overwrite
@@ -183,6 +241,12 @@ def segment(
     from prism_irl import tables
     from prism_irl.commands.scoring import open_run
 
+    if write_back is not None:
+        from prism_irl.commands.tokenizing import write_back_run
+
+        steps = write_back_run(run, table, write_back, out, unknown_state=unknown_state)
+        print(f"{steps} steps segmented: {out}")
+        return
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
     tables.check_writable(out)
@@ -237,6 +301,7 @@ def compare(
     by: Literal["trajectory", "group"] = "trajectory",
     truth: Path | None = None,
     jobs: int = 2,
+    scheduler: str | None = None,
     columns: ColumnOptions | None = None,
     overwrite: bool = False,
     resume: bool = False,
@@ -268,6 +333,8 @@ def compare(
         true labels.
     jobs
         Fits that run at the same time.
+    scheduler
+        Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine.
     overwrite
         Replace a comparison that is already there.
     resume
@@ -302,12 +369,16 @@ def compare(
             seeds=seeds,
             by=by,
             jobs=jobs,
+            scheduler=scheduler,
             extra=None if truth is None else read_truth(truth, demos),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
             fresh=overwrite,
         )
-    storage.write_json(folder / "config.json", {"command": runs.command_line(), "versions": runs.versions()})
+    config = comparison.config(demos, chosen, folds=folds, seeds=seeds, by=by)
+    data = {"file": table.name, "columns": {} if columns is None else columns.given(), **config.pop("data")}
+    versions = {"command": runs.command_line(), "versions": runs.versions()}
+    storage.write_json(folder / "config.json", {**versions, "data": data, **config})
     page = write_report(folder)
     if common is not None and common.json:
         output.print_json(metrics)
@@ -317,6 +388,170 @@ def compare(
     for note in comparison.best_two_note(metrics):
         print(note)
     print(f"Report: {page}")
+
+
+@app.command
+def select(
+    table: Path,
+    *,
+    out: Path,
+    intentions: str = "1..6",
+    switching: Literal["markov", "recurrent", "independent"] = "markov",
+    history: int = 1,
+    folds: int = 5,
+    by: Literal["trajectory", "group"] = "trajectory",
+    sets: int = 3,
+    starts: int | None = None,
+    max_iterations: int | None = None,
+    jobs: int = 2,
+    seed: int = 0,
+    columns: ColumnOptions | None = None,
+    overwrite: bool = False,
+    common: CommonOptions | None = None,
+) -> None:
+    """Say how many intentions the data identifies: what predicts, and what independent fits agree on.
+
+    Example: prism select mouse.csv --intentions 1..6 --out runs/select
+
+    Parameters
+    ----------
+    table
+        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
+    out
+        Folder of the results.
+    intentions
+        Numbers of intentions to try, such as 1..6 or 2,3,4.
+    switching
+        How intentions switch; markov takes seconds per fit, a network minutes.
+    history
+        Policies depend on the last so many states.
+    folds
+        Parts of the cross-validation.
+    by
+        What a fold keeps together.
+    sets
+        Independent sets of random starts on all data, whose winners are compared.
+    starts
+        Random starts per set [default: 16 for markov, 4 for a network].
+    max_iterations
+        EM iterations at most [default: the model's].
+    jobs
+        Fits that run at the same time.
+    seed
+        The one source of randomness.
+    overwrite
+        Replace a selection that is already there.
+    """
+    from prism_irl.commands import selecting
+
+    settings = selecting.Select(
+        intentions=selecting.parse_intentions(intentions),
+        switching=switching,
+        history=history,
+        folds=folds,
+        by=by,
+        sets=sets,
+        starts=starts,
+        max_iterations=max_iterations,
+        seed=seed,
+    )
+    chosen = {} if columns is None else columns.given()
+    selecting.select_table(
+        table, settings, chosen, out, jobs=jobs, overwrite=overwrite, json=common is not None and common.json
+    )
+
+
+@app.command
+def tokenize(
+    dataset: Path,
+    *,
+    out: Path,
+    encoder: str = "pixels",
+    camera: str | None = None,
+    states: int = 2048,
+    actions: int = 32,
+    method: Literal["kmeans", "vq"] = "kmeans",
+    action_scaling: Literal["standardised", "none"] = "standardised",
+    gripper: str = "auto",
+    keep_still_start: bool = False,
+    observations: Literal["none", "proprio"] = "none",
+    strict: bool = False,
+    batch_size: int = 64,
+    device: str = "auto",
+    seed: int = 0,
+    like: Path | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    common: CommonOptions | None = None,
+) -> None:
+    """Turn robot demonstrations into tokens that can be fitted: frames to states, commands to actions.
+
+    Example: prism tokenize bridge_lerobot --encoder dinov2-small --states 2048 --actions 32 --out tokens
+
+    Parameters
+    ----------
+    dataset
+        Folder of a LeRobot dataset (v2.x, v3.0), of TFRecord shards (RLDS), or of raw BridgeData V2.
+    out
+        Folder of the results: demonstrations.npz for prism fit, mdp.safetensors, tokenizer, metrics.json.
+    encoder
+        pixels or proprio (no weights needed), dinov2-small, dinov2-base, dinov2-large, siglip2-base, a local folder or
+        a hub id.
+    camera
+        Which camera to read [default: the first].
+    states
+        Number of state tokens.
+    actions
+        Number of action tokens.
+    method
+        How codebooks are learned: k-means, or vector quantisation.
+    action_scaling
+        standardised: every dimension of the action counts alike; none: raw, as in the paper.
+    gripper
+        Dimension of the action that is open or closed, such as -1; auto finds it, none has none.
+    keep_still_start
+        Keep a first step that commands no motion, as BridgeData's episodes begin.
+    observations
+        proprio keeps the recorded states beside the tokens.
+    strict
+        Stop at a damaged episode instead of leaving it out with a warning.
+    batch_size
+        Frames per pass of the encoder.
+    device
+        auto, cpu or cuda.
+    seed
+        Of the clustering.
+    like
+        Results of an earlier tokenize: use its encoder and codebooks, so that a model fitted there can segment this
+        dataset; the options of the codebooks do not apply then.
+    overwrite
+        Replace results that are already there.
+    resume
+        Go on with an interrupted run; frames that are encoded are not encoded again.
+    """
+    from prism_irl.commands import output, tokenizing
+
+    options = tokenizing.TokenizeOptions(
+        encoder=encoder,
+        camera=camera,
+        states=states,
+        actions=actions,
+        method=method,
+        action_scaling=action_scaling,
+        gripper=gripper,
+        keep_still_start=keep_still_start,
+        observations=observations,
+        strict=strict,
+        batch_size=batch_size,
+        device=device,
+        seed=seed,
+        like=like,
+    )
+    metrics = tokenizing.tokenize(dataset, options, out, overwrite=overwrite, resume=resume)
+    if common is not None and common.json:
+        output.print_json(metrics)
+    else:
+        tokenizing.print_metrics(metrics, out)
 
 
 @app.command

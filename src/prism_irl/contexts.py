@@ -75,6 +75,8 @@ class Contexts:
         if length < 1:
             raise InputError(f"The history length must be at least 1 (the current state alone), not {length}.")
         contexts = cls(demos.n_states)
+        if length == 1:
+            return contexts
         windows = _windows(demos, length)
         for level in range(2, length + 1):
             rows = contexts.lookup(windows)
@@ -101,6 +103,10 @@ class Contexts:
 
     def encode(self, demos: Demonstrations) -> npt.NDArray[np.int64]:
         """Row of the longest known context at every step, (n,); `unknown` for states outside 0..S-1."""
+        if self.length == 1:  # large data is read once, without windows
+            rows = demos.states.astype(np.int64)
+            rows[rows >= self.n_states] = self.unknown
+            return rows
         return self.lookup(_windows(demos, self.length))
 
     def lookup(self, windows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

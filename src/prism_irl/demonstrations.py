@@ -103,9 +103,11 @@ class Demonstrations:
             observations = np.asarray(self.observations, dtype=np.float32)
             if observations.ndim != 2:
                 raise InputError(f"Observations have shape {observations.shape}; give one vector per step: (n, m).")
-            if not np.isfinite(observations).all():
-                step = int(np.argmax(~np.isfinite(observations).all(axis=1)))
-                raise InputError(f"The observation at {self.where(step)} is not finite; remove or repair that step.")
+            for chunk in _chunks(n):
+                finite = np.isfinite(observations[chunk]).all(axis=1)
+                if not finite.all():
+                    step = chunk.start + int(np.argmin(finite))
+                    raise InputError(f"The observation at {self.where(step)} is not finite; remove or repair the step.")
             object.__setattr__(self, "observations", observations)
         if self.valid_actions is not None:
             self._check_valid_actions()
@@ -115,15 +117,15 @@ class Demonstrations:
             raise InputError(f"The {what}s have shape {ids.shape} for {n} steps; give one per step.")
         if ids.dtype.kind not in "iu":
             raise InputError(f"The {what}s are of type {ids.dtype}; give integer ids, or labels through a table.")
-        bad = (ids < 0) | (ids >= limit)
-        if bad.any():
-            step = int(np.argmax(bad))
-            raise InputError(
-                f"The {what} {ids[step]} at {self.where(step)} is out of range; {what} ids run from 0 to {limit - 1}."
-            )
-        if what == "label":
-            return ids.astype(np.int32)
-        return ids.astype(np.min_scalar_type(max(limit - 1, 0)))
+        for chunk in _chunks(n):
+            bad = (ids[chunk] < 0) | (ids[chunk] >= limit)
+            if bad.any():
+                step = chunk.start + int(np.argmax(bad))
+                at = f"The {what} {ids[step]} at {self.where(step)}"
+                raise InputError(f"{at} is out of range; {what} ids run from 0 to {limit - 1}.")
+        smallest = np.dtype(np.int32) if what == "label" else np.min_scalar_type(max(limit - 1, 0))
+        # Nobody can change a mapped file or another read-only array under our feet, so that it needs no copy.
+        return ids.astype(smallest, copy=ids.flags.writeable)
 
     def _check_valid_actions(self) -> None:
         valid = np.asarray(self.valid_actions, dtype=bool)
@@ -134,13 +136,14 @@ class Demonstrations:
             )
         if not valid.any(axis=1).all():
             raise InputError(f"State {int(np.argmin(valid.any(axis=1)))} has no valid action; allow at least one.")
-        allowed = valid[self.states, self.actions]
-        if not allowed.all():
-            step = int(np.argmin(allowed))
-            raise InputError(
-                f"Action {self.actions[step]} in state {self.states[step]} at {self.where(step)} is marked as "
-                "invalid; correct the data or the valid-action mask."
-            )
+        for chunk in _chunks(self.n_steps):
+            allowed = valid[self.states[chunk], self.actions[chunk]]
+            if not allowed.all():
+                step = chunk.start + int(np.argmin(allowed))
+                raise InputError(
+                    f"Action {self.actions[step]} in state {self.states[step]} at {self.where(step)} is marked as "
+                    "invalid; correct the data or the valid-action mask."
+                )
         object.__setattr__(self, "valid_actions", valid)
 
     def _name(self, trajectory: int) -> str:
@@ -265,10 +268,20 @@ class Demonstrations:
         return tables.to_pandas(self)
 
     def save(self, path: str | Path) -> None:
-        """Write an npz file (no pickle) that `from_table` reads."""
-        from prism_irl import tables
+        """Write an npz file, or a folder of npy files for `open` if the name has no ending; no pickle in either."""
+        from prism_irl import archive, tables
 
-        tables.write_npz(self, Path(path))
+        if Path(path).suffix:
+            tables.write_npz(self, Path(path))
+        else:
+            archive.write(path, [self])
+
+    @classmethod
+    def open(cls, folder: str | Path, *, verify: bool = True) -> Demonstrations:
+        """Map a folder that `save` or `prism_irl.archive.write` made, for data larger than memory."""
+        from prism_irl import archive
+
+        return archive.open_folder(folder, verify=verify)
 
     def resized(self, n_states: int | None = None, n_actions: int | None = None) -> Demonstrations:
         """Return the same steps over larger sets of states or actions."""
@@ -370,10 +383,19 @@ class Demonstrations:
     def checksum(self) -> str:
         """Return the sha256 of everything a fit reads (not of labels, times or names)."""
         digest = hashlib.sha256(f"{self.n_states} {self.n_actions}".encode())
-        parts = (self.states.astype(np.int64), self.actions.astype(np.int64), self.offsets)
-        for part in (*parts, self.observations, self.valid_actions):
-            digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
+        for part in (self.states, self.actions, self.offsets, self.observations, self.valid_actions):
+            if part is None:
+                digest.update(b"-")
+                continue
+            for chunk in _chunks(len(part)):
+                piece = np.ascontiguousarray(part[chunk])
+                digest.update((piece.astype(np.int64) if piece.dtype.kind in "iu" else piece).tobytes())
         return digest.hexdigest()
+
+
+def _chunks(n: int, size: int = 2**20) -> Iterator[slice]:
+    """Slices of 0..n-1, so that a pass over a mapped file holds a piece of it at a time."""
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def _flatten(ragged: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:

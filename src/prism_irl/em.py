@@ -5,6 +5,10 @@
              rewards   ← weighted counts          Eq. (reward_opt), without IAVI: softmax(Q) = π
     until    the validation likelihood stops rising
 
+A network gives its responsibilities from the very pass that trains it (incremental EM, Neal & Hinton's sense: every
+minibatch is an E-step on itself followed by a gradient step), which saves the forward pass over all data that a
+separate E-step costs; closed-form switching has its E-step and M-step apart.
+
 Several starts, the best of them kept by its likelihood on validation trajectories taken from the training data.
 Randomness of iteration i of start j is derived from (seed, j, i), so that a resumed fit equals an uninterrupted one.
 """
@@ -26,7 +30,7 @@ from prism_irl import storage
 from prism_irl.batching import Prepared
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel
-from prism_irl.switching.base import Posterior, Switching
+from prism_irl.switching.base import Posterior, Seen, Switching
 
 CHECKPOINT_SECONDS = 2.0
 
@@ -67,8 +71,11 @@ OnIteration = Callable[[Progress], None]
 class Monitor:
     """Keeps the history of one start, knows its best iteration, and warns when an exact EM falls.
 
-    ``rows`` holds per iteration: iteration, objective (log-likelihood plus log prior, per step), train and
-    validation log-likelihood per step, seconds since the start began.
+    ``rows`` holds per iteration: iteration, objective (train plus log prior, per step), train and validation
+    log-likelihood per step, seconds since the start began. Validation is always that of the parameters as the iteration
+    leaves them. So is train for closed-form switching, and in row 0; for incremental EM it is what the pass of the
+    iteration met, each minibatch before its own gradient step and with the policies of the iteration before, so that it
+    trails by up to one iteration.
     """
 
     stopping: Stopping
@@ -151,14 +158,21 @@ def fit_start(
     """Run EM on one start until it is finished, and leave it at its best iteration."""
     clock = saved = time.perf_counter()
     before = start.seconds
-    emission, posterior = expectation(start, train)
+    incremental = start.switching.incremental
+    if not (incremental and start.monitor.rows):
+        emission, posterior = expectation(start, train)
     if not start.monitor.rows:  # a resumed start has recorded its present parameters already
         _record(start, train, validation, posterior)
     while not start.monitor.finished:
-        maximise(start, train, emission, posterior, (seed, start.index, len(start.monitor.rows)))
-        emission, posterior = expectation(start, train)
+        randomness = (seed, start.index, len(start.monitor.rows))
+        if incremental:
+            seen = improve(start, train, randomness)
+        else:
+            maximise(start, train, emission, posterior, randomness)
+            emission, posterior = expectation(start, train)
+            seen = Seen(posterior.responsibilities, posterior.log_likelihood)
         start.seconds = before + time.perf_counter() - clock
-        _record(start, train, validation, posterior)
+        _record(start, train, validation, seen)
         if on_iteration is not None:
             row, limit = start.monitor.rows[-1], start.monitor.stopping.max_iterations
             on_iteration(
@@ -182,13 +196,21 @@ def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posteri
     start.rewards.maximise(train, posterior.responsibilities)
 
 
-def _record(start: Start, train: Prepared, validation: Prepared | None, posterior: Posterior) -> None:
-    """Tell the monitor about the present parameters, and keep a copy of them when they are the best so far."""
-    likelihood = float(posterior.log_likelihood.mean())
-    objective = likelihood + start.rewards.log_prior() / train.demos.n_steps
+def improve(start: Start, train: Prepared, seed: Any) -> Seen:
+    """One iteration of incremental EM: a pass of the switching model, then policies from what it saw."""
+    emission = torch.from_numpy(start.rewards.log_likelihood(train))
+    seen = start.switching.improve(train, emission, seed)
+    start.rewards.maximise(train, seen.responsibilities)
+    return seen
+
+
+def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | Seen) -> None:
+    """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
+    likelihood = train.mean(seen.log_likelihood)
+    objective = likelihood + start.rewards.log_prior() / train.n_steps
     row = {"iteration": float(len(start.monitor.rows)), "objective": objective, "train": likelihood}
     if validation is not None:
-        row["validation"] = float(expectation(start, validation)[1].log_likelihood.mean())
+        row["validation"] = validation.mean(expectation(start, validation)[1].log_likelihood)
     row["monitored"] = row.get("validation", objective)
     row["seconds"] = start.seconds
     if start.monitor.record(**row):

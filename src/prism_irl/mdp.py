@@ -125,7 +125,7 @@ class MDP:
 
     def mean_transitions(self) -> Any:
         """P̄(s'|s): average of P(s'|s, a) over the valid actions of s, a sparse (S, S) array."""
-        return self._mix(self.valid_actions / self.valid_actions.sum(axis=1, keepdims=True))
+        return self.policy_transitions(self.valid_actions / self.valid_actions.sum(axis=1, keepdims=True))
 
     def expected_values(self, values: npt.ArrayLike) -> Array:
         """Σ_s' P(s'|s, a) V(s') for values (…, S): array (…, S, A), zero for invalid actions."""
@@ -193,7 +193,7 @@ class MDP:
         policies = np.broadcast_to(allowed, (*r_pi.shape, self.n_actions)).reshape(-1, *shape)
         identity, values = sparse.eye_array(self.n_states), np.empty((len(policies), self.n_states))
         for v, pi, r in zip(values, policies, r_pi.reshape(values.shape), strict=True):
-            v[:] = factorize(identity - self.discount * self._mix(pi))(r)
+            v[:] = factorize(identity - self.discount * self.policy_transitions(pi))(r)
         return values.reshape(r_pi.shape)
 
     def __repr__(self) -> str:
@@ -251,11 +251,11 @@ class MDP:
             raise InputError(f"The reward of action {wrong[0, -1]} in state {wrong[0, -2]} is not finite; replace it.")
         return r
 
-    def _mix(self, weights: npt.NDArray[Any]) -> Any:
-        """Σ_a w(s, a) P(s'|s, a) for weights (S, A): a sparse (S, S) array."""
+    def policy_transitions(self, policy: npt.NDArray[Any]) -> Any:
+        """P_π(s'|s) = Σ_a π(a|s) P(s'|s, a) for a policy (S, A): a sparse (S, S) array."""
         size = self.n_states * self.n_actions
         pointers = np.arange(0, size + 1, self.n_actions)
-        mix = sparse.csr_array((weights.ravel(), np.arange(size), pointers), shape=(self.n_states, size))
+        mix = sparse.csr_array((policy.ravel(), np.arange(size), pointers), shape=(self.n_states, size))
         return mix @ self.transitions
 
     def _iterate(

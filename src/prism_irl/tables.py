@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from prism_irl import archive
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.npz import brief, load_npz, own_vocabulary, storable, write_atomically, write_npz
@@ -100,7 +101,7 @@ def read(
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
 ) -> Table:
-    """Read a .csv, .tsv, .parquet or .npz file or a pandas table.
+    """Read a .csv, .tsv, .parquet or .npz file, a folder of `prism_irl.archive` or a pandas table.
 
     Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
     of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
@@ -121,6 +122,8 @@ def read(
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, columns, states, actions, None, unknown_state)
     path = Path(source)
+    if path.is_dir():
+        return _from_folder(path, states, actions, unknown_state)
     suffix = path.suffix.lower()
     if suffix not in READABLE:
         raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE)}.")
@@ -267,6 +270,43 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
         unknown_state=unknown_state or (extra and states is None),
     )
     return table._replace(demonstrations=demos, frame=None, states=learned)
+
+
+def _from_folder(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
+    """Demonstrations that stay on disk; ids are translated only where a model has others."""
+    demos = archive.open_folder(path)
+    own_states = Vocabulary(demos.state_names, demos.n_states)
+    own_actions = Vocabulary(demos.action_names, demos.n_actions)
+    labels = None
+    if demos.labels is not None:
+        size = max(int(demos.labels.max()) + 1, len(demos.label_names or ()))
+        labels = Vocabulary(demos.label_names, size)
+    order = np.arange(demos.n_steps)
+    if states in (None, own_states) and actions in (None, own_actions) and not unknown_state:
+        return Table(demos, None, order, own_states, own_actions, labels)
+    new = states or own_states, actions or own_actions
+    unknown = (UNKNOWN_NAME,) if unknown_state else ()
+    demos = replace(
+        demos,
+        states=_translated(demos, "state", own_states, new[0], "new" if unknown_state else "error"),
+        actions=_translated(demos, "action", own_actions, new[1], "error"),
+        n_states=new[0].size + len(unknown),
+        n_actions=new[1].size,
+        valid_actions=None,  # in the file's ids; the model has its own
+        state_names=None if new[0].names is None else new[0].names + unknown,
+        action_names=new[1].names,
+        unknown_state=unknown_state,
+    )
+    return Table(demos, None, order, *new, labels)
+
+
+def _translated(demos: Demonstrations, what: str, own: Vocabulary, new: Vocabulary, unknown: str) -> Array:
+    ids = getattr(demos, f"{what}s")
+    there, first = np.unique(ids, return_index=True)
+    values = there if own.names is None else np.array(own.names, dtype=object)[there]
+    table = np.zeros(own.size, dtype=np.min_scalar_type(new.size))
+    table[there] = new.encode(values, what, lambda i: demos.where(int(first[i])), unknown)
+    return np.asarray(table[ids])
 
 
 def to_pandas(demos: Demonstrations) -> pd.DataFrame:

@@ -250,3 +250,34 @@ def test_best_two_where_there_is_little_to_compare():
     assert (same["difference"], same["p_value"]) == (0.0, 1.0)
     always = compare_best_two(named("a", "b"), made_up(a=[(-1.0,), (-2.0,)], b=[(-1.5,), (-2.5,)]))
     assert (always["difference"], always["p_value"]) == (0.5, 0.0)
+
+
+def test_folds_that_were_not_run_still_count_for_the_correction():
+    """Two of five folds: training parts overlap as in five folds, and only two differences were seen."""
+    scores = {"a": [(-1.0,), (-1.3,)], "b": [(-1.3,), (-1.4,)]}
+    found = compare_best_two(named(*scores), made_up(**scores), 5)
+    difference = np.array([0.3, 0.1])
+    t = difference.mean() / np.sqrt((1 / 2 + 1 / 4) * difference.var(ddof=1))
+    assert found["p_value"] == pytest.approx(2 * stats.t.sf(t, 1))
+    assert found["folds"] == 2
+
+
+def test_methods_are_ranked_on_the_folds_that_all_of_them_have():
+    """Method b looks best only because it ran the easy fold alone."""
+    found = compare_best_two(named("a", "b"), made_up(a=[(-1.0,), (-5.0,)], b=[(-1.5,)]), 2)
+    assert (found["best"], found["folds"], found["p_value"]) == ("a", 1, None)
+    rows = made_up(a=[(-1.0,)]) + [{**row, "fold": 1} for row in made_up(b=[(-2.0,)])]
+    assert compare_best_two(named("a", "b"), rows, 2) is None
+
+
+def test_an_impossible_action_leaves_nothing_to_test():
+    rows = made_up(a=[(-1.0,), (-1.0,)], b=[(-np.inf,), (-1.0,)])
+    assert compare_best_two(named("a", "b"), rows) is None
+
+
+def test_a_remembered_row_keeps_a_likelihood_of_zero(tmp_path):
+    row = {"method": "nan", "fold": 1, "predictive_ll": -np.inf, "evd": np.float64("nan"), "agreement": None, "n": 3}
+    cross_validation.write_row(tmp_path / "row.json", row)
+    back = cross_validation.read_row(tmp_path / "row.json")
+    assert np.isnan(back.pop("evd"))
+    assert back == {key: value for key, value in row.items() if key != "evd"}

@@ -24,6 +24,7 @@ SUITE: dict[str, IntentionModel] = {
     "prism": prism.PRISM(2, switching="independent", **TINY, **NETWORK),
     "prism-paper": prism.PRISM.paper("gridworld", max_iterations=2, hidden=4, embedding=8, device="cpu"),
     "markov": prism.PRISM(2, switching="markov", **TINY),
+    "prism-goals": prism.GoalPRISM(2, history=2, backoff=4.0, **TINY),
     "hiql": prism.HIQL(2, **TINY),
     "hiql-iql": prism.HIQL(2, rewards="iql", **TINY),
     "mixture": prism.TrajectoryMixture(2, **TINY),

@@ -17,22 +17,34 @@ from prism_irl.evaluation.likelihood import LABEL_METRICS, evaluate
 from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import PRISM
 from prism_irl.models.saving import save
+from prism_irl.scale import distributed, memory
 
 
 def fit_table(
     source: Path, model: PRISM, columns: dict[str, Any], out: Path, *, overwrite: bool, resume: bool
-) -> dict[str, Any]:
-    """Fit a model to a table and leave model, metrics, segments, figures and report in ``out``."""
+) -> dict[str, Any] | None:
+    """Fit a model to a table and leave model, metrics, segments, figures and report in ``out``.
+
+    Under torchrun the ranks fit together; one of them writes, and the others return None.
+    """
     if overwrite and resume:
         raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
-    table = tables.read(source, **columns)
-    model._check_parameters(table.demonstrations)
-    folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
-    checkpoint = folder / "checkpoint"
-    request = {"parameters": model.get_params(deep=False), "data": table.demonstrations.checksum()}
-    _open_checkpoint(checkpoint, request, resume=resume)
-    with em_progress() as on_iteration:
-        model.fit(table.demonstrations, checkpoint=checkpoint, resume=resume, on_iteration=on_iteration)
+    checkpoint = out / "checkpoint"
+    if distributed.restarted() and (checkpoint / "request.json").exists():
+        overwrite, resume = False, True  # after a lost rank torchrun repeats the command as it was
+    with distributed.join() as world:
+        table = tables.read(source, **columns)
+        demos = table.demonstrations
+        model._check_parameters(demos)
+        if not world.writes:
+            model.fit(demos, resume=resume)
+            return None
+        folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
+        request = {"parameters": model.get_params(deep=False), "data": demos.checksum()}
+        _open_checkpoint(checkpoint, request, resume=resume)
+        memory.announce(demos, model, world.size)
+        with em_progress() as on_iteration:
+            model.fit(demos, checkpoint=checkpoint, resume=resume, on_iteration=on_iteration)
     result = write_run(folder, model, table, columns=columns, source=source)
     shutil.rmtree(checkpoint)
     return result
@@ -88,6 +100,10 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
     starts = metrics.segments(labels, demos.offsets)
     parts = {"train": train.demos, "validation": None if validation is None else validation.demos}
     scores = {part: None if data is None else evaluate(model, data) for part, data in parts.items()}
+    if model.recount and validation is not None:
+        # The policies have counted the validation trajectories since; this is what they scored before.
+        held_out = next(start["score"] for start in model.starts_ if start["best"])
+        scores["validation"] = {"predictive_ll": None if model.leaks else held_out, "paper_score": held_out}
     result = {
         "method": type(model).__name__,
         "n_intentions": model.n_intentions,
@@ -96,6 +112,8 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
         "predictive_ll": {part: None if s is None else s["predictive_ll"] for part, s in scores.items()},
         "paper_score": {part: None if s is None else s["paper_score"] for part, s in scores.items()},
         "leaks": model.leaks,
+        "history_length": model.history_length_,
+        "backoff": model.backoff_,
         "mean_dwell": metrics.mean_dwell(labels, demos.offsets),
         "agreement": model.agreement_,
         "n_equal_starts": model.n_equal_starts_,

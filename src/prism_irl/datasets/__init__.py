@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+from prism_irl.datasets.labyrinth import DATA as LABYRINTH
 from prism_irl.datasets.labyrinth import labyrinth_mdp, load_labyrinth
+from prism_irl.datasets.store import DataSet
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 
@@ -10,3 +12,6 @@ NAMED: dict[str, tuple[Callable[[], Demonstrations], Callable[[], MDP]]] = {
     "labyrinth": (load_labyrinth, labyrinth_mdp),
 }
 """Data sets that commands know by name: demonstrations and their dynamics."""
+
+PUBLIC: dict[str, DataSet] = {LABYRINTH.name: LABYRINTH}
+"""Data sets that `prism data fetch` can get."""

@@ -1,32 +1,69 @@
 """Mice in a 127-node maze (Rosenberg, Zhang, Perona & Meister 2021), as 238 windows of 500 steps.
 
-The file that the paper and SWIRL evaluate on. Node n has parent (n - 1) // 2, node 0 leads out, 116 is the water
-port. Actions are step types: 0 in-left, 1 in-right, 2 out-left, 3 out-right; (0, 3) leaves the maze and comes back.
+The file that the paper and SWIRL evaluate on; the maze itself is described in `prism_irl.worlds.maze`. Annotations
+(animals, water deliveries, rule-based modes) are an optional third file, made for judging results and never read by
+a fit.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.datasets.store import data_folder, verified
+from prism_irl.datasets.store import DataSet, verified
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
+from prism_irl.worlds.maze import (
+    ACTION_NAMES as ACTION_NAMES,
+)
+from prism_irl.worlds.maze import (
+    EXIT,
+    HOME,
+    N_ACTIONS,
+    N_NODES,
+    WATER,
+)
 
-N_NODES, N_ACTIONS = 127, 4
-HOME, WATER = 0, 116
-EXIT = (0, 3)
-ACTION_NAMES = ("in-left", "in-right", "out-left", "out-right")
+__all__ = [
+    "ACTION_NAMES",
+    "DATA",
+    "EXIT",
+    "FILES",
+    "HOME",
+    "MODES",
+    "N_ACTIONS",
+    "N_NODES",
+    "WATER",
+    "Annotations",
+    "every_fifth",
+    "labyrinth_mdp",
+    "load_annotations",
+    "load_labyrinth",
+    "valid_actions",
+]
+
 FILES = {
     "emissions500new.npy": "99cccb73f444fd1bec47590610157014f0662c52a3d391e06abfe6416dcc2321",
     "trans_probs.npy": "e680ffd2ccb7ea768e3c7a7fced084811b29c4cb90c245caa8ceb57264f5e86b",
 }
-ADVICE = "put the two published files there (SWIRL's labyrinth/data) or point PRISM_DATA at a folder that holds them"
+COMMIT = "9a5c441278a5351976705df9047a37ec7c3f6dbd"
+DATA = DataSet(
+    name="labyrinth",
+    about="Mice in a maze of 127 nodes, 238 windows of 500 steps (Rosenberg et al. 2021, as published with SWIRL).",
+    address=f"https://raw.githubusercontent.com/BRAINML-GT/SWIRL/{COMMIT}/labyrinth/data/",
+    files=FILES,
+    licence="MIT: recordings © 2021 Markus Meister, windows © 2024 Jingyang Ke",
+)
+ANNOTATIONS = ("annotations.npz", "bf2886a15f2b4d06629e2be9fd314714e5117da034d9d55d030ca25c5da41c84")
+MODES = ("leave", "drink", "explore")
 
 
 def _array(name: str) -> npt.NDArray[np.generic]:
-    path = verified(data_folder() / "labyrinth" / name, FILES[name], ADVICE)
-    array: npt.NDArray[np.generic] = np.load(path, allow_pickle=False)
+    array: npt.NDArray[np.generic] = np.load(DATA.path(name), allow_pickle=False)
     return array
 
 
@@ -38,16 +75,27 @@ def valid_actions(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]
     return valid
 
 
-def load_labyrinth() -> Demonstrations:
-    """Return the 238 windows, with the valid actions of every node."""
+def load_labyrinth(*, animals: bool = False) -> Demonstrations:
+    """Return the 238 windows, with the valid actions of every node.
+
+    Parameters
+    ----------
+    animals : bool
+        Name the animal of every window as its group, and leave out the windows that splice two animals; needs the
+        annotations.
+    """
     steps = _array("emissions500new.npy").astype(np.int64)
-    return Demonstrations.from_arrays(
+    demos = Demonstrations.from_arrays(
         steps[:, :, 0],
         steps[:, :, 1],
         n_states=N_NODES,
         n_actions=N_ACTIONS,
         valid_actions=valid_actions(_array("trans_probs.npy").astype(np.float64)),
     )
+    if not animals:
+        return demos
+    notes = load_annotations()
+    return replace(demos, groups=notes.mouse_names[notes.mouse]).subset(~notes.mixed)
 
 
 def labyrinth_mdp(discount: float = 0.97) -> MDP:
@@ -60,3 +108,66 @@ def every_fifth(n: int = 238) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int
     """Train and test indices of SWIRL's split: every 5th window is test data."""
     index = np.arange(n)
     return index[index % 5 != 0], index[index % 5 == 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """What is known about the windows from outside; for judging results only.
+
+    Parameters
+    ----------
+    mouse_names : (10,) str
+    mouse : (N,) int
+        Animal of each window's last step, an index into `mouse_names`.
+    mixed : (N,) bool
+        Windows that splice two animals: leave them out when splitting by animal.
+    bout_start : (N, T) bool
+        First step after coming in.
+    water_delivered : (N, T) int
+        Deliveries at that visit; nonzero only at node 116.
+    water_conf : (N, T) int
+        4 exact, 3 step-level, 2 visit cluster, 1 best guess, 0 no visit; use 3 and above for claims about steps.
+    mode : (N, T) int
+        Rule-based mode, an index into `MODES`, computed from the states: a reference labelling, not the truth.
+    """
+
+    mouse_names: npt.NDArray[np.str_]
+    mouse: npt.NDArray[np.int64]
+    mixed: npt.NDArray[np.bool_]
+    bout_start: npt.NDArray[np.bool_]
+    water_delivered: npt.NDArray[np.int64]
+    water_conf: npt.NDArray[np.int64]
+    mode: npt.NDArray[np.int64]
+
+    def subset(self, windows: npt.ArrayLike) -> Annotations:
+        """Windows by index or mask, in the order of `Demonstrations.subset`."""
+        index: Any = np.asarray(windows)
+        fields = {name: value[index] for name, value in vars(self).items() if name != "mouse_names"}
+        return replace(self, **fields)
+
+    def flat(self, name: str) -> npt.NDArray[Any]:
+        """One array of steps, flat, aligned with the demonstrations of the same windows."""
+        values: npt.NDArray[Any] = getattr(self, name)
+        if values.ndim != 2:
+            raise InputError(f"{name} has one value per window, not per step; index it by trajectory instead.")
+        return values.ravel()
+
+
+def load_annotations() -> Annotations:
+    """Return the annotations of the 238 windows; they are no part of the public download."""
+    name, sha256 = ANNOTATIONS
+    path = verified(
+        DATA.folder / name,
+        sha256,
+        "it is no part of the public data and serves only to judge results: put it there, or go without alignment",
+    )
+    with np.load(path, allow_pickle=False) as stored:
+        return Annotations(
+            mouse_names=stored["mouse_names"],
+            mouse=stored["mouse"].astype(np.int64),
+            mixed=stored["mixed_mouse"].astype(bool),
+            bout_start=stored["bout_start"].astype(bool),
+            water_delivered=stored["water_delivered"].astype(np.int64),
+            water_conf=stored["water_conf"].astype(np.int64),
+            mode=stored["mode_rosenberg"].astype(np.int64),
+        )

@@ -1,15 +1,63 @@
-"""Where data sets live on disk: the folder named by PRISM_DATA, or the user's cache folder.
+"""Where data sets live on disk, and how public ones get there.
 
-Every file is known by its sha256; a file with another checksum is an error, never a wrong answer.
+The folder is the one named by PRISM_DATA, or a folder in the user's cache. Every file is known by its sha256; a file
+with another checksum is an error, never a wrong answer. Downloads come from a public address at a fixed commit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from prism_irl.errors import InputError
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A public data set.
+
+    Parameters
+    ----------
+    name : str
+        Its name on the command line, and of its folder.
+    about : str
+        One sentence.
+    address : str
+        Address that the file names are appended to.
+    files : mapping of file name to sha256
+    licence : str
+        Licence and source, in a few words.
+    """
+
+    name: str
+    about: str
+    address: str
+    files: Mapping[str, str]
+    licence: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where its files belong."""
+        return data_folder() / self.name
+
+    @property
+    def advice(self) -> str:
+        """The one command that gets the data."""
+        return (
+            f"get it with `prism data fetch {self.name}`, or point PRISM_DATA at a folder that holds {self.name}/ with "
+            "the published files"
+        )
+
+    def path(self, file: str) -> Path:
+        """Return the path of one of its files after checking that it is there and is the right one."""
+        return verified(self.folder / file, self.files[file], self.advice)
+
+
+FileState = Literal["ready", "missing", "wrong"]
 
 
 def data_folder() -> Path:
@@ -21,12 +69,81 @@ def data_folder() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "prism-irl"
 
 
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def verified(path: Path, sha256: str, advice: str) -> Path:
     """Return the path of a file after checking that it is there and is the right one."""
     if not path.is_file():
         raise InputError(f"{path} is missing; {advice}.")
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = sha256_of(path)
     if found != sha256:
         raise InputError(f"{path} is not the published file (sha256 {found[:12]}…); delete it, then {advice}.")
     return path
+
+
+def states(data: DataSet) -> dict[str, FileState]:
+    """Return whether each file is there and is the right one."""
+    found: dict[str, FileState] = {}
+    for name, sha256 in data.files.items():
+        path = data.folder / name
+        found[name] = "missing" if not path.is_file() else "ready" if sha256_of(path) == sha256 else "wrong"
+    return found
+
+
+def fetch(data: DataSet, address: str | None = None) -> dict[str, Literal["downloaded", "already there"]]:
+    """Download what is missing and check it; a file that is there with the right checksum is not downloaded.
+
+    Parameters
+    ----------
+    address : str, optional
+        A mirror in place of the public address; the checksums stay the same.
+    """
+    done: dict[str, Literal["downloaded", "already there"]] = {}
+    for name, state in states(data).items():
+        path = data.folder / name
+        if state == "wrong":
+            raise InputError(
+                f"{path} is there but is not the published file (sha256 {sha256_of(path)[:12]}…); move it away, then "
+                "fetch again."
+            )
+        if state == "missing":
+            _download(f"{(address or data.address).rstrip('/')}/{name}", path, data.files[name])
+        done[name] = "already there" if state == "ready" else "downloaded"
+    return done
+
+
+def _download(url: str, path: Path, sha256: str) -> None:
+    try:
+        import pooch
+        from requests import RequestException
+    except ImportError:
+        raise InputError('Downloading needs pooch; install it with pip install "prism-irl[data]".') from None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Cannot write into {path.parent} ({error.strerror}); set PRISM_DATA to a folder of yours."
+        ) from None
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        # pooch downloads beside the target and moves the file only when its checksum is right.
+        pooch.retrieve(url, known_hash=f"sha256:{sha256}", fname=path.name, path=path.parent)
+    except ValueError as error:
+        if "hash" not in str(error):
+            raise InputError(f"{url} cannot be downloaded ({error}); give an http or https address.") from None
+        raise InputError(
+            f"What {url} sent is not the published file (its sha256 differs); nothing was kept, try again or use "
+            "another address."
+        ) from None
+    except (RequestException, OSError) as error:
+        # The messages of the network layer are pages long; their kind says it: ConnectionError, HTTPError, Timeout.
+        response = getattr(error, "response", None)
+        reason = type(error).__name__ if response is None else f"the server answered {response.status_code}"
+        raise InputError(
+            f"{url} could not be downloaded ({reason}); check the network and try again, or put the file into "
+            f"{path.parent} yourself."
+        ) from None

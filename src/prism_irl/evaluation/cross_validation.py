@@ -1,4 +1,4 @@
-"""Cross-validation over methods × folds × seeds, in parallel processes.
+"""Cross-validation over methods × folds × seeds, in parallel processes here or on a cluster.
 
 Every fit sees its training fold only; choices inside a method (starts, stopping) use validation data taken from that
 fold. Results come back as plain rows, one per fit, and as a table with mean and spread per method.
@@ -16,7 +16,6 @@ from typing import Any
 import joblib
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
 from scipy import stats
 from sklearn.base import clone
 
@@ -26,6 +25,7 @@ from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
+from prism_irl.scale import fanout
 
 Extra = Callable[[IntentionModel, Demonstrations], dict[str, float]]
 
@@ -73,6 +73,7 @@ def cross_validate(
     only_folds: Sequence[int] | None = None,
     mdp: MDP | None = None,
     jobs: int = 1,
+    scheduler: str | None = None,
     extra: Extra | None = None,
     keep: Callable[[int, int], bool] = lambda fold, seed: False,
     cache: Path | None = None,
@@ -82,6 +83,8 @@ def cross_validate(
     Parameters
     ----------
     only_folds : run these folds only (an honest smaller run)
+    jobs : fits at the same time on this machine
+    scheduler : address of a Dask scheduler, tcp://host:port, whose workers make the fits instead
     extra : further numbers of a fitted model on its test fold, picklable
     keep : whether to return the fitted model of (fold, seed)
     cache : folder that remembers the rows of finished fits, by configuration and data; an interrupted comparison
@@ -89,7 +92,8 @@ def cross_validate(
     """
     splits = demos.fold_indices(folds, by=by, seed=split_seed)
     data = "" if cache is None else _data_key(demos, mdp, extra)
-    tasks = []
+    left: list[Job] = []
+    paths: list[Path | None] = []
     for seed in seeds:
         for fold in range(folds) if only_folds is None else only_folds:
             for method in methods:
@@ -98,10 +102,16 @@ def cross_validate(
                 if path is not None and path.exists():
                     # Methods without a seed share one file among all seeds, and equal methods among all names.
                     own = {"method": method.id, "fold": fold, "seed": seed}
-                    yield Fit(method, fold, seed, storage.read_json(path) | own)
+                    yield Fit(method, fold, seed, read_row(path) | own)
                 else:
-                    tasks.append(delayed(run_job)(job, demos, mdp, extra, path, jobs > 1))
-    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+                    left.append(job)
+                    paths.append(path)
+    shared = (demos, mdp, extra, jobs != 1 or scheduler is not None)
+    for index, fit in fanout.spread(run_job, left, shared, jobs=jobs, scheduler=scheduler):
+        path = paths[index]
+        if path is not None:  # written here, because a worker of a cluster need not see this disk
+            write_row(path, fit.row)
+        yield fit
 
 
 @dataclass(frozen=True)
@@ -143,10 +153,8 @@ def _data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> st
     return digest.hexdigest()
 
 
-def run_job(
-    job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | None, path: Path | None, parallel: bool
-) -> Fit:
-    """Fit, evaluate on the test fold, remember the row."""
+def run_job(job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | None, parallel: bool) -> Fit:
+    """Fit, and evaluate on the test fold."""
     if parallel:
         limit_threads(1)  # one process per core: threads inside would only fight each other
     train, test = demos.subset(job.split[0]), demos.subset(job.split[1])
@@ -161,9 +169,20 @@ def run_job(
     row["agreement"] = getattr(model, "agreement_", None)
     if extra is not None:
         row |= extra(model, test)
-    if path is not None:
-        storage.write_json(path, row)
     return Fit(job.method, job.fold, job.seed, row, model if job.keep else None)
+
+
+def write_row(path: Path, row: dict[str, Any]) -> None:
+    """Remember a row as JSON, where a likelihood of −inf (an impossible action) is written as text."""
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
+    odd = {key: repr(v) for key, v in plain.items() if isinstance(v, float) and not np.isfinite(v)}
+    storage.write_json(path, plain | odd)
+
+
+def read_row(path: Path) -> dict[str, Any]:
+    """Undo `write_row`."""
+    row = storage.read_json(path)
+    return {key: float(v) if key != "method" and v in ("-inf", "inf", "nan") else v for key, v in row.items()}
 
 
 def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -186,28 +205,35 @@ def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str
     return result
 
 
-def compare_best_two(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def compare_best_two(
+    methods: Sequence[Method], rows: Sequence[dict[str, Any]], n_folds: int | None = None
+) -> dict[str, Any] | None:
     """Paired t-test across folds between the two methods with the highest predictive LL.
 
     Seeds are averaged within a fold first. The variance is corrected for the overlap of training folds (Nadeau &
-    Bengio 2003), without which the test is far too sure of itself.
+    Bengio 2003), without which the test is far too sure of itself. ``n_folds`` is the number of parts that the data
+    was cut into, where not all of them were run; only folds that every method has are compared.
     """
     scores: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         scores.setdefault(row["method"], {}).setdefault(row["fold"], []).append(row["predictive_ll"])
-    means = {name: {fold: float(np.mean(values)) for fold, values in by.items()} for name, by in scores.items()}
-    ranked = sorted(means, key=lambda name: -float(np.mean(list(means[name].values()))))
-    ranked = [name for name in ranked if name in {method.id for method in methods} and name != "oracle"]
-    if len(ranked) < 2:
+    compared = [method.id for method in methods if method.id in scores and method.id != "oracle"]
+    if len(compared) < 2:
         return None
-    best, second = ranked[:2]
-    folds = sorted(set(means[best]) & set(means[second]))
-    difference = np.array([means[best][fold] - means[second][fold] for fold in folds])
+    folds = sorted(set.intersection(*(set(scores[name]) for name in compared)))
+    if not folds:
+        return None
+    means = {name: np.array([np.mean(scores[name][fold]) for fold in folds]) for name in compared}
+    best, second = sorted(compared, key=lambda name: -float(means[name].mean()))[:2]
+    if not np.isfinite(means[second]).all():  # against a method that met an impossible action there is no test
+        return None
+    difference = means[best] - means[second]
     if len(folds) < 2:
         p_value = None
     else:
         n = len(folds)
-        variance = difference.var(ddof=1) * (1.0 / n + 1.0 / (n - 1))
+        # n_test / n_train is one over the number of other parts, whether or not all of them were run.
+        variance = difference.var(ddof=1) * (1.0 / n + 1.0 / (max(n_folds or 0, n) - 1))
         # Without any spread a difference is certain; no difference at all is none.
         spread = float(np.sqrt(variance)) or (0.0 if difference.any() else 1.0)
         with np.errstate(divide="ignore"):

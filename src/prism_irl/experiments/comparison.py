@@ -15,6 +15,8 @@ from prism_irl.evaluation.cross_validation import Extra, Fit, Method, compare_be
 from prism_irl.figures import curves, style
 from prism_irl.mdp import MDP
 
+SPLIT_SEED = 0
+
 
 def compare(
     demos: Demonstrations,
@@ -25,6 +27,7 @@ def compare(
     seeds: int = 1,
     by: str = "trajectory",
     jobs: int = 1,
+    scheduler: str | None = None,
     mdp: MDP | None = None,
     extra: Extra | None = None,
     title: str = "Comparison of methods",
@@ -45,7 +48,17 @@ def compare(
     rows: list[dict[str, Any]] = []
     total = len(methods) * folds * seeds
     for fit in cross_validate(
-        demos, methods, folds=folds, seeds=range(seeds), by=by, mdp=mdp, jobs=jobs, extra=extra, cache=cache
+        demos,
+        methods,
+        folds=folds,
+        seeds=range(seeds),
+        by=by,
+        split_seed=SPLIT_SEED,
+        mdp=mdp,
+        jobs=jobs,
+        scheduler=scheduler,
+        extra=extra,
+        cache=cache,
     ):
         rows.append(fit.row)
         if on_fit is not None:
@@ -60,7 +73,7 @@ def compare(
         "n_steps": demos.n_steps,
         "notes": [],
         "methods": table(methods, rows),
-        "best_two": compare_best_two(methods, rows),
+        "best_two": compare_best_two(methods, rows, folds),
     }
     result["notes"] = [
         f"{folds} folds by {by}, {seeds} seed(s); mean and standard deviation over fits. Choices inside a method were "
@@ -69,6 +82,18 @@ def compare(
     ]
     write(folder, result, rows)
     return result
+
+
+def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:
+    """What the numbers of a comparison depend on, for config.json."""
+    return {
+        "data": {"sha256": demos.checksum()},
+        "folds": folds,
+        "by": by,
+        "split_seed": SPLIT_SEED,
+        "seeds": list(range(seeds)),  # added to the seed of each method
+        "methods": {m.id: {"class": type(m.model).__name__, **m.model.get_params(deep=False)} for m in methods},
+    }
 
 
 def _check(methods: Sequence[Method], seeds: int, jobs: int) -> None:

@@ -1,7 +1,7 @@
 """Every method by its identifier: what `prism compare --methods` takes and metrics.json uses.
 
-A variant is appended to an identifier: `prism-recurrent-h2` (history 2), `prism-paper-k4` (K = 4), `prism-paper-lstm`
-(network), in any combination.
+A variant is appended to an identifier: `prism-recurrent-h2` (history 2), `hiql-hauto` (history and back-off chosen on
+validation data), `prism-paper-k4` (K = 4), `prism-paper-lstm` (network), in any combination.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from prism_irl.evaluation.cross_validation import Method
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.cloning import BehaviourCloning
 from prism_irl.models.dirl import DIRL
+from prism_irl.models.goals import GoalPRISM
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.prism import PRISM
@@ -45,10 +46,11 @@ BUILDERS: dict[str, tuple[str, Builder, bool]] = {
     "prism-paper": ("PRISM, paper gate", _paper, True),
     "prism": ("PRISM, past gate", lambda **o: PRISM(switching="independent", **o), True),
     "prism-recurrent": ("Recurrent switching", PRISM, True),
+    "prism-goals": ("Goals on a shared habit", GoalPRISM, True),
 }
 """Identifier → name, builder, and whether it takes the number of intentions."""
 
-VARIANT = re.compile(r"-(h\d+|k\d+|rnn|lstm|gru|transformer)$")
+VARIANT = re.compile(r"-(h\d+|hauto|k\d+|rnn|lstm|gru|transformer)$")
 
 
 def method(identifier: str, n_intentions: int, **options: Any) -> Method:
@@ -63,7 +65,10 @@ def method(identifier: str, n_intentions: int, **options: Any) -> Method:
         if found is None:
             raise InputError(f"There is no method {identifier!r}; choose among {', '.join(BUILDERS)}.")
         base, suffix = base[: found.start()], found.group(1)
-        if suffix[0] == "h":
+        if suffix == "hauto":
+            variants |= {"history": "auto", "backoff": "auto", "recount": True}
+            notes.append("history chosen")
+        elif suffix[0] == "h":
             variants["history"] = int(suffix[1:])
             notes.append(f"history {suffix[1:]}")
         elif suffix[0] == "k":

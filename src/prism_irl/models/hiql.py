@@ -35,18 +35,21 @@ class CountPair(PairModel):
     ----------
     n_intentions : int
         Number of intentions K.
-    history : int
-        Policies depend on the last ``history`` states.
+    history : int or "auto"
+        Policies depend on the last ``history`` states; "auto" chooses 1 to 6 on the validation trajectories.
     smoothing : float
         Pseudo-count of every valid action in every state.
-    backoff : float
-        Strength of the shrinkage of longer histories towards shorter ones.
+    backoff : float or "auto"
+        Strength of the shrinkage of longer histories towards shorter ones; "auto" chooses it with the history.
     max_iterations : int
         EM iterations at most, per start.
     n_starts : int
         Independent starts; the best by validation likelihood is kept, by training likelihood without validation data.
     validation_fraction : float
         Share of the training trajectories that decides when to stop and which start to keep.
+    recount : bool
+        In the end count the policies on all trajectories, those of validation included, which long histories need;
+        scores on the validation trajectories are then no longer held out.
     patience : int or None
         Iterations without a rise of the monitored likelihood before a start stops; None runs all.
     discount : float
@@ -63,12 +66,13 @@ class CountPair(PairModel):
         self,
         n_intentions: int = 2,
         *,
-        history: int = 1,
+        history: int | Literal["auto"] = 1,
         smoothing: float = 0.01,
-        backoff: float = 5.0,
+        backoff: float | Literal["auto"] = 5.0,
         max_iterations: int = 300,
         n_starts: int = 10,
         validation_fraction: float = 0.1,
+        recount: bool = False,
         patience: int | None = 10,
         discount: float = 0.97,
         starts: Starts = "mixed",
@@ -82,6 +86,7 @@ class CountPair(PairModel):
         self.max_iterations = max_iterations
         self.n_starts = n_starts
         self.validation_fraction = validation_fraction
+        self.recount = recount
         self.patience = patience
         self.discount = discount
         self.starts = starts
@@ -93,7 +98,7 @@ class CountPair(PairModel):
         """Return the untrained switching model."""
 
     def _build(self, demos: Demonstrations) -> tuple[Switching, RewardModel]:
-        settings = {"smoothing": self.smoothing, "backoff": self.backoff}
+        settings = {"smoothing": self.smoothing, "backoff": self.backoff_}
         valid = demos.valid_actions
         policies = TabularPolicies(self.n_intentions, demos.n_actions, self.contexts_, valid, **settings)
         return self._switching(), policies
@@ -103,7 +108,7 @@ class CountPair(PairModel):
 
     def _check_parameters(self, demos: Demonstrations) -> None:
         super()._check_parameters(demos)
-        self._check_numbers({"smoothing": 0, "backoff": 0})
+        self._check_numbers({"smoothing": 0} if self.backoff == "auto" else {"smoothing": 0, "backoff": 0})
         if self.starts not in ("mixed", "windows", "random"):
             raise InputError(f"starts is {self.starts!r}; choose mixed, windows or random.")
 
@@ -118,7 +123,7 @@ class HIQL(CountPair):
     rewards : {"iavi", "iql"}
         How rewards follow from the policies: exactly, on the given or counted dynamics, or model-free from the
         transitions weighted by the smoothed responsibilities. Likelihood and labels are the same.
-    history, smoothing, backoff, max_iterations, n_starts, validation_fraction, patience : see `CountPair`
+    history, smoothing, backoff, max_iterations, n_starts, validation_fraction, recount, patience : see `CountPair`
     discount, starts, device, seed : see `CountPair`
 
     Attributes
@@ -132,12 +137,13 @@ class HIQL(CountPair):
         n_intentions: int = 2,
         *,
         rewards: Literal["iavi", "iql"] = "iavi",
-        history: int = 1,
+        history: int | Literal["auto"] = 1,
         smoothing: float = 0.01,
-        backoff: float = 5.0,
+        backoff: float | Literal["auto"] = 5.0,
         max_iterations: int = 300,
         n_starts: int = 10,
         validation_fraction: float = 0.1,
+        recount: bool = False,
         patience: int | None = 10,
         discount: float = 0.97,
         starts: Starts = "mixed",
@@ -152,6 +158,7 @@ class HIQL(CountPair):
             max_iterations=max_iterations,
             n_starts=n_starts,
             validation_fraction=validation_fraction,
+            recount=recount,
             patience=patience,
             discount=discount,
             starts=starts,

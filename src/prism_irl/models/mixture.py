@@ -40,6 +40,7 @@ class TrajectoryMixture(CountPair):
         """Random starts differ between trajectories: what differs within them alone, a mixture cannot keep."""
         if kind != "random":
             return super()._begin(start, train, kind, generator)
-        per_trajectory = generator.dirichlet(np.full(self.n_intentions, 0.5), len(train.demos))
-        start.rewards.maximise(train, per_trajectory[train.demos.trajectory_index])
+        demos = train.whole
+        per_trajectory = generator.dirichlet(np.full(self.n_intentions, 0.5), len(demos))
+        start.rewards.maximise(train, train.share(per_trajectory[demos.trajectory_index]))
         return None

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +28,18 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.histories import BACKOFFS, LENGTHS, choose_history
+from prism_irl.models.references import validation_split
 from prism_irl.models.streaming import IntentionFilter, simulate
+from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
+from prism_irl.scale import distributed
 from prism_irl.starts import StartKind, first_responsibilities
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import MarkovChain
 
+DEFAULT_BACKOFF = 5.0  # where there is nothing to choose it for
 AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best count as equally good
 
 
@@ -45,6 +50,8 @@ class PairModel(IntentionModel):
     ----------
     switching_, rewards_model_ : the two halves of the best start
     contexts_ : Contexts, what a row of the policies stands for
+    history_length_, backoff_ : length of the histories and strength of their back-off, as given or as chosen ("auto")
+    history_choice_ : list of dict, what "auto" tried on validation data; empty where there was nothing to choose
     mdp_ : MDP that rewards are solved on
     history_ : list of dict, what the monitor saw, all starts, with a column ``start``
     starts_ : list of dict per start: score, iterations, converged, seconds
@@ -53,10 +60,11 @@ class PairModel(IntentionModel):
 
     # constructor arguments that every subclass stores
     n_intentions: int
-    history: int
+    history: int | Literal["auto"]
     max_iterations: int
     n_starts: int
     validation_fraction: float
+    recount: bool = False
     patience: int | None
     discount: float
     device: str
@@ -72,7 +80,11 @@ class PairModel(IntentionModel):
 
     def _begin(self, start: em.Start, train: Prepared, kind: StartKind, generator: np.random.Generator) -> None:
         """Give a start its first policies; a subclass may look for better ones before EM proper."""
-        start.rewards.maximise(train, first_responsibilities(kind, train.demos, self.n_intentions, generator))
+        start.rewards.maximise(train, self._first(train, kind, generator))
+
+    def _first(self, train: Prepared, kind: StartKind, generator: np.random.Generator) -> FloatArray:
+        """First responsibilities (n, K), found on all data even where this process holds a part of it."""
+        return train.share(first_responsibilities(kind, train.whole, self.n_intentions, generator))
 
     def _begin_with_chain(
         self,
@@ -87,13 +99,13 @@ class PairModel(IntentionModel):
         """Short Baum–Welch runs from several first points; leave the policies of the likeliest and return its chain."""
         best: tuple[float, MarkovChain, dict[str, FloatArray]] | None = None
         for _ in range(candidates):
-            start.rewards.maximise(train, first_responsibilities(kind, train.demos, self.n_intentions, generator))
+            start.rewards.maximise(train, self._first(train, kind, generator))
             chain = MarkovChain(self.n_intentions).to(self.device_)
             likelihood = -np.inf
             for _ in range(iterations):
                 emission = torch.from_numpy(start.rewards.log_likelihood(train))
                 posterior = chain.expectation(train, emission)
-                likelihood = float(posterior.log_likelihood.mean())
+                likelihood = train.mean(posterior.log_likelihood)
                 chain.maximise(train, emission, posterior, None)
                 start.rewards.maximise(train, posterior.responsibilities)
             if best is None or likelihood > best[0]:
@@ -127,6 +139,30 @@ class PairModel(IntentionModel):
         on_iteration : callable, optional
             Called with an `em.Progress` after each iteration.
         """
+        demos = self._checked(demos, mdp)
+        self._set_up(demos)
+        world = distributed.current()
+        train, validation = self._validation_split(demos, world)
+        folder = None if checkpoint is None or not world.writes else Path(checkpoint)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not resume:  # what an earlier fit left here is not ours to resume later
+                for old in folder.glob("start_*.safetensors"):
+                    old.unlink()
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "device"}
+        fingerprint = f"{zlib.crc32(repr(sorted(options.items())).encode()):08x} {demos.checksum()}"
+        starts = []
+        for index in range(self.n_starts):
+            path = None if folder is None else folder / f"start_{index:02d}.safetensors"
+            with world.fetched(path if resume else None) as saved:
+                start = self._new_start(index, train.demos)
+                start.fingerprint = fingerprint
+                starts.append(self._run_start(start, train, validation, path, saved, on_iteration))
+        self._finish(starts, train, None if validation is None else world, demos, mdp)
+        return self
+
+    def _checked(self, demos: Demonstrations, mdp: MDP | None) -> Demonstrations:
+        """Demonstrations that fit the parameters and the dynamics, with the valid actions of the latter."""
         self._check_parameters(demos)
         if mdp is not None and (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
             raise InputError(
@@ -135,39 +171,68 @@ class PairModel(IntentionModel):
             )
         if mdp is not None and demos.valid_actions is None and not mdp.valid_actions.all():
             demos = demos.with_valid_actions(mdp.valid_actions)
-        self._set_up(demos)
-        train, validation = self._validation_split(demos)
-        folder = None if checkpoint is None else Path(checkpoint)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not resume:  # what an earlier fit left here is not ours to resume later
-                for old in folder.glob("start_*.safetensors"):
-                    old.unlink()
-        starts = []
-        for index in range(self.n_starts):
-            path = None if folder is None else folder / f"start_{index:02d}.safetensors"
-            starts.append(self._run_start(index, train, validation, path, resume, on_iteration))
+        return demos
+
+    def _first_point(self, start: em.Start, train: Prepared) -> None:
+        """Where a start begins, from its own randomness."""
+        kinds = self._start_kinds()
+        self._begin(start, train, kinds[start.index % len(kinds)], np.random.default_rng([self.seed, start.index]))
+
+    def _finish(
+        self,
+        starts: list[em.Start],
+        train: Prepared,
+        validated: distributed.World | None,
+        demos: Demonstrations,
+        mdp: MDP | None,
+    ) -> None:
+        """Keep the best start; ``validated`` says who holds the data when some of it was held out."""
         self._keep_best(starts, train)
+        if self.recount and validated is not None:
+            self._recount(validated.prepare(demos, None, self.contexts_, self.device_))
         self.mdp_ = MDP.from_demonstrations(demos, self.discount) if mdp is None else mdp
-        return self
 
     def _set_up(self, demos: Demonstrations) -> None:
-        for name in ("mdp_", "solution_"):  # of an earlier fit, should this one be interrupted
+        for name in ("mdp_", "solution_", "context_solution_"):  # of an earlier fit, should this one be interrupted
             if hasattr(self, name):
                 delattr(self, name)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
         self.valid_actions_ = demos.valid_actions
-        self.contexts_ = demos.with_history(self.history)
+        self.history_length_, self.backoff_ = self._chosen_history(demos)
+        self.contexts_ = demos.with_history(self.history_length_)
         self.device_ = resolve_device(self.device)
         self.start_states_ = demos.states[demos.offsets[:-1]].astype(np.int64)
 
-    def _validation_split(self, demos: Demonstrations) -> tuple[Prepared, Prepared | None]:
-        prepare = self._prepare
+    def _chosen_history(self, demos: Demonstrations) -> tuple[int, float]:
+        """Length and back-off strength of the histories; what is "auto" is chosen on the validation trajectories."""
+        length, backoff = self.history, getattr(self, "backoff", 0.0)  # SWIRL and others have no table to shrink
+        self.history_choice_: list[dict[str, float]] = []
+        if length != "auto" and (backoff != "auto" or length == 1):
+            return length, DEFAULT_BACKOFF if backoff == "auto" else float(backoff)
+        train, validation = validation_split(demos, self.validation_fraction, self.seed)
+        if validation is None:  # a single step
+            return 1, DEFAULT_BACKOFF if backoff == "auto" else float(backoff)
+        choice = choose_history(
+            train,
+            validation,
+            self.n_intentions,
+            lengths=LENGTHS if length == "auto" else (length,),
+            backoffs=BACKOFFS if backoff == "auto" else (float(backoff),),
+            smoothing=getattr(self, "smoothing", 0.01),
+            seed=self.seed,
+        )
+        self.history_choice_ = choice.tried
+        return choice.length, choice.backoff
+
+    def _validation_split(
+        self, demos: Demonstrations, world: distributed.World = distributed.SOLO
+    ) -> tuple[Prepared, Prepared | None]:
         if self.validation_fraction <= 0 or len(demos) < 2:
-            return prepare(demos), None
+            return world.prepare(demos, None, self.contexts_, self.device_), None
         held_out, kept = demos.split_indices(self.validation_fraction, seed=self.seed)
-        return prepare(demos.subset(kept)), prepare(demos.subset(held_out))
+        train, validation = (world.prepare(demos, part, self.contexts_, self.device_) for part in (kept, held_out))
+        return train, validation
 
     def _prepare(self, demos: Demonstrations) -> Prepared:
         return Prepared.of(demos, self.contexts_, self.device_)
@@ -182,23 +247,18 @@ class PairModel(IntentionModel):
 
     def _run_start(
         self,
-        index: int,
+        start: em.Start,
         train: Prepared,
         validation: Prepared | None,
         path: Path | None,
-        resume: bool,
+        saved: Path | None,
         on_iteration: em.OnIteration | None,
     ) -> em.Start:
-        start = self._new_start(index, train.demos)
-        options = {name: value for name, value in self.get_params(deep=False).items() if name != "device"}
-        start.fingerprint = f"{zlib.crc32(repr(sorted(options.items())).encode()):08x} {train.demos.checksum()}"
-        if resume and path is not None and path.exists():
-            if em.load_start(start, path, train):
+        if saved is not None:
+            if em.load_start(start, saved, train):
                 return start
         else:
-            kinds = self._start_kinds()
-            generator = np.random.default_rng([self.seed, index])
-            self._begin(start, train, kinds[index % len(kinds)], generator)
+            self._first_point(start, train)
         em.fit_start(
             start, train, validation, seed=self.seed, n_starts=self.n_starts, checkpoint=path, on_iteration=on_iteration
         )
@@ -223,14 +283,27 @@ class PairModel(IntentionModel):
             for start in starts
         ]
         equals = [s for s in starts if s is not best and s.score > best.score - AGREEMENT_MARGIN]
-        labels = [self._posterior_of(s.switching, s.rewards, train).responsibilities.argmax(1) for s in (best, *equals)]
+        found = (self._posterior_of(s.switching, s.rewards, train) for s in (best, *equals))
+        labels = [train.collect(posterior.responsibilities.argmax(1)) for posterior in found] if equals else []
         self.agreement_ = metrics.agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
+
+    def _recount(self, everything: Prepared) -> None:
+        """Count the policies once more on all trajectories, now that validation has decided what it had to decide."""
+        posterior = self._posterior_of(self.switching_, self.rewards_model_, everything)
+        self.rewards_model_.maximise(everything, posterior.responsibilities)
 
     def _check_parameters(self, demos: Demonstrations) -> None:
         whole = {"n_intentions": 1, "history": 1, "max_iterations": 0, "n_starts": 1, "seed": 0}
         if self.patience is not None:
             whole["patience"] = 1
+        if self.history == "auto":
+            del whole["history"]
+        if "auto" in (self.history, getattr(self, "backoff", None)) and not self.validation_fraction:
+            raise InputError(
+                'history="auto" and backoff="auto" are chosen on validation trajectories; set validation_fraction '
+                "above 0, or give numbers."
+            )
         self._check_numbers(whole, integer=True)
         self._check_numbers({"validation_fraction": 0, "discount": 0}, below=1)
         pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
@@ -331,33 +404,60 @@ class PairModel(IntentionModel):
         return np.ascontiguousarray(self.rewards_model_.policies_at(rows).transpose(1, 0, 2))
 
     def _solution(self) -> InverseSolution:
-        """IAVI of the state policies, solved on first use: likelihoods never need it."""
+        """IAVI per state, solved on first use: likelihoods never need it. With histories, averaged over contexts."""
         self._check_fitted()
         if not hasattr(self, "solution_"):
-            states = slice(0, self.n_states_)
-            policies = self.policies_[:, states]
-            counts = self.rewards_model_.state().get("counts")
-            self.solution_ = solve_iavi(
-                self.mdp_,
-                policies,
-                visits=None if counts is None else counts[:, states],
-                floor=_floor(policies, self.mdp_),
-            )
+            solution = self._context_solution()
+            if self.contexts_.parents:
+                solution = average_solution(self.contexts_, solution, self._visits())
+            self.solution_ = solution
         return self.solution_
+
+    def _context_solution(self) -> InverseSolution:
+        """IAVI on the MDP of the contexts that occur (`rewards.augmented`); with history 1, on the MDP itself."""
+        self._check_fitted()
+        if not hasattr(self, "context_solution_"):
+            mdp = augmented_mdp(self.mdp_, self.contexts_) if self.contexts_.parents else self.mdp_
+            policies, counts = self.policies_, self.rewards_model_.state().get("counts")
+            self.context_solution_ = solve_iavi(mdp, policies, visits=counts, floor=_floor(policies, mdp))
+        return self.context_solution_
+
+    def _visits(self) -> FloatArray:
+        """Weighted visits of every context, (K, C); of every state alone where the reward model does not count."""
+        counts = self.rewards_model_.state().get("counts")
+        if counts is not None:
+            return own_visits(self.contexts_, counts)
+        states = np.arange(self.contexts_.n_contexts) < self.n_states_
+        return np.tile(states.astype(np.float64), (self.n_intentions, 1))
+
+    @property
+    def context_rewards_(self) -> FloatArray:
+        """r_k(c, a) of every context, (K, C, A): what the policies, which may remember, are optimal for."""
+        return self._context_solution().rewards
+
+    @property
+    def context_q_(self) -> FloatArray:
+        """Q_k(c, a), (K, C, A); softmax(Q_k(c, ·)) is the policy π_k(·|c) exactly."""
+        return self._context_solution().q
+
+    @property
+    def context_values_(self) -> FloatArray:
+        """V_k(c), (K, C)."""
+        return self._context_solution().values
 
     @property
     def rewards_(self) -> FloatArray:
-        """r_k(s, a), (K, S, A). With longer histories: of the policy that each state sees on average."""
+        """r_k(s, a), (K, S, A). With longer histories: mean of `context_rewards_` over the visits of each state."""
         return self._solution().rewards
 
     @property
     def q_(self) -> FloatArray:
-        """Q_k(s, a), (K, S, A)."""
+        """Q_k(s, a), (K, S, A). With longer histories: mean of `context_q_` over the visits of each state."""
         return self._solution().q
 
     @property
     def values_(self) -> FloatArray:
-        """V_k(s), (K, S)."""
+        """V_k(s), (K, S). With longer histories: mean of `context_values_` over the visits of each state."""
         return self._solution().values
 
     @property
@@ -383,6 +483,8 @@ class PairModel(IntentionModel):
         return {
             **super().info(),
             "n_observations": self.n_observations_,
+            "backoff": self.backoff_,
+            "history_choice": self.history_choice_,
             "discount": self.mdp_.discount,
             "agreement": self.agreement_,
             "n_equal_starts": self.n_equal_starts_,
@@ -402,6 +504,8 @@ class PairModel(IntentionModel):
             for prefix in ("contexts", "mdp", "data")
         )
         self.contexts_ = Contexts.from_state(self.n_states_, contexts)
+        self.history_length_, self.backoff_ = self.contexts_.length, float(info["backoff"])
+        self.history_choice_ = info["history_choice"]
         self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)
         self.valid_actions_ = data.get("valid_actions")
         self.start_states_ = data["start_states"]

@@ -48,8 +48,9 @@ class PRISM(PairModel):
         What reads the history. The paper's RNN suffices on small data; a GRU learns faster.
     observe : {"past", "current"}
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
-    history : int
-        Policies depend on the last ``history`` states. More predicts better and means less.
+    history : int or "auto"
+        Policies depend on the last ``history`` states. More predicts better and means less. "auto" chooses 1 to 6 by
+        likelihood on the validation trajectories (`models.histories`).
     l1, kl : float
         Penalties of Eq. (loss), for the independent gate. Zero as in the paper except on the labyrinth.
     switch_penalty : float
@@ -57,8 +58,9 @@ class PRISM(PairModel):
         intentions into actions; more gives longer segments.
     smoothing : float
         Pseudo-count per action and state. A hundredth of a visit: enough to keep rare actions possible.
-    backoff : float
-        Strength of the shrinkage of longer histories towards shorter ones; 3 to 8 work.
+    backoff : float or "auto"
+        Strength of the shrinkage of longer histories towards shorter ones, in steps: 3 to 8 work for 2 nodes, 16 to 64
+        for 4 and more. "auto" chooses it on the validation trajectories.
     embedding, hidden : int
         Sizes of the network, 128 as in the paper.
     learning_rate, batch_size, epochs_per_m_step : Adam on minibatches of trajectories, as in the paper
@@ -74,6 +76,9 @@ class PRISM(PairModel):
         First points per start that are warmed up; the likeliest (on training data) goes on.
     validation_fraction : float
         Share of the training trajectories that decides when to stop and which start to keep.
+    recount : bool
+        In the end count the policies on all trajectories, those of validation included, which long histories need;
+        scores on the validation trajectories are then no longer held out.
     patience : int or None
         Iterations without a rise in validation likelihood before stopping; None runs all.
     discount : float
@@ -92,12 +97,12 @@ class PRISM(PairModel):
         switching: SwitchingName = "recurrent",
         network: NetworkName = "rnn",
         observe: Literal["past", "current"] = "past",
-        history: int = 1,
+        history: int | Literal["auto"] = 1,
         l1: float = 0.0,
         kl: float = 0.0,
         switch_penalty: float = 0.05,
         smoothing: float = 0.01,
-        backoff: float = 5.0,
+        backoff: float | Literal["auto"] = 5.0,
         embedding: int = 128,
         hidden: int = 128,
         learning_rate: float = 1e-3,
@@ -108,6 +113,7 @@ class PRISM(PairModel):
         warm_up: int = 25,
         n_candidates: int = 3,
         validation_fraction: float = 0.1,
+        recount: bool = False,
         patience: int | None = 10,
         discount: float = 0.97,
         starts: Literal["mixed", "windows", "random"] = "mixed",
@@ -134,6 +140,7 @@ class PRISM(PairModel):
         self.warm_up = warm_up
         self.n_candidates = n_candidates
         self.validation_fraction = validation_fraction
+        self.recount = recount
         self.patience = patience
         self.discount = discount
         self.starts = starts
@@ -177,7 +184,9 @@ class PRISM(PairModel):
             raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
         sizes = ("n_candidates", "embedding", "hidden", "batch_size", "epochs_per_m_step")
         self._check_numbers({"warm_up": 0, **dict.fromkeys(sizes, 1)}, integer=True)
-        self._check_numbers(dict.fromkeys(("l1", "kl", "switch_penalty", "smoothing", "backoff", "learning_rate"), 0))
+        self._check_numbers(dict.fromkeys(("l1", "kl", "switch_penalty", "smoothing", "learning_rate"), 0))
+        if self.backoff != "auto":
+            self._check_numbers({"backoff": 0})
         if self.learning_rate == 0:
             raise InputError("learning_rate must be above 0; with 0 the network would never learn.")
 
@@ -191,7 +200,7 @@ class PRISM(PairModel):
             self.contexts_,
             demos.valid_actions,
             smoothing=self.smoothing,
-            backoff=self.backoff,
+            backoff=self.backoff_,
         )
         if self.switching == "markov":
             return MarkovChain(self.n_intentions), rewards

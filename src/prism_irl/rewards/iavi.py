@@ -18,6 +18,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, Array, factorize
 
 Variant = Literal["hard", "soft"]
+SMALL = 256  # states up to which a product with the inverse beats any solver's overhead
 
 
 class InverseSolution(NamedTuple):
@@ -54,6 +55,9 @@ class IAVI:
         self.mdp = mdp
         self.variant = variant
         self._solve = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * mdp.mean_transitions(), method)
+        # Inside, actions come first: sums and maxima over a short last axis are slow.
+        self._valid = np.ascontiguousarray(mdp.valid_actions.T)
+        self._inverse = np.ascontiguousarray(self._solve(np.eye(mdp.n_states)).T) if mdp.n_states <= SMALL else None
 
     def solve(self, log_policy: npt.ArrayLike, floor: float = 0.0) -> InverseSolution:
         """Solve for all policies together, in float64.
@@ -67,21 +71,39 @@ class IAVI:
             probability 0 is an error, because its reward would be −inf; the floor then sets the scale of rewards, so
             smoothed policies are better.
         """
-        valid = self.mdp.valid_actions
-        log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)
-        top = log_p.max(axis=-1) if self.variant == "hard" else np.zeros(log_p.shape[:-1])
-        b = top - np.where(valid, log_p, 0.0).sum(axis=-1) / valid.sum(axis=-1)
-        values = self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)
-        q = log_p + (values - top)[..., None]
-        rewards = np.where(valid, q - self.mdp.discount * self.mdp.expected_values(values), 0.0)
+        log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)  # (A, …, S)
+        valid = self._like(log_p)
+        top = log_p.max(axis=0) if self.variant == "hard" else np.zeros(log_p.shape[1:])
+        b = top - np.where(valid, log_p, 0.0).sum(axis=0) / self._valid.sum(axis=0)
+        values = self._values(b)
+        q = np.moveaxis(log_p + (values - top), 0, -1)
+        future = self.mdp.discount * self.mdp.expected_values(values)
+        rewards = np.where(self.mdp.valid_actions, q - future, 0.0)
         return InverseSolution(rewards, q, values)
 
+    def _like(self, log_p: Array) -> npt.NDArray[np.bool_]:
+        """Valid actions (A, S) in the shape of (A, …, S)."""
+        return self._valid.reshape(len(self._valid), *([1] * (log_p.ndim - 2)), -1)
+
+    def _values(self, b: Array) -> Array:
+        """V = (I − γP̄)⁻¹ b, (…, S)."""
+        if self._inverse is not None:
+            return np.asarray(b @ self._inverse)
+        return self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)
+
     def _normalised(self, log_p: Array, floor: float) -> Array:
+        """Log-probabilities of the valid actions, which sum to one, (A, …, S); −inf for invalid actions."""
         valid = self.mdp.valid_actions
         if log_p.shape[-2:] != valid.shape:
             raise InputError(f"The log-policy has shape {log_p.shape}; it must end in (S, A) = {valid.shape}.")
         if not 0 <= floor < 1:
             raise InputError(f"The floor is {floor}; give a probability of at least 0 and below 1, such as 1e-6.")
+        first = np.moveaxis(log_p, -1, 0)
+        here = self._like(first)
+        masked = np.where(here, first, 0.0)
+        if not floor and masked.max() <= 1e-5 and masked.min() > -700:  # nothing to complain about or to underflow
+            total = np.where(here, np.exp(masked), 0.0).sum(axis=0)
+            return np.where(here, masked - np.log(total), -np.inf)
         log_p = np.where(valid, log_p, -np.inf)
         # Rounding, or a floor that the caller has added already, may lift log 1 a little above 0.
         wrong = np.argwhere(np.isnan(log_p) | (log_p > 1e-5))
@@ -102,7 +124,7 @@ class IAVI:
             )
         top = log_p.max(axis=-1, keepdims=True)
         normalised: Array = log_p - top - np.log(np.exp(log_p - top).sum(axis=-1, keepdims=True))
-        return normalised
+        return np.moveaxis(normalised, -1, 0)
 
 
 def solve_iavi(

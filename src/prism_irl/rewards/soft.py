@@ -161,6 +161,7 @@ class SoftRewards:
         self.counts = np.empty((self.n_intentions, S, A))
         for k, weights in enumerate(responsibilities.T):
             self.counts[k] = np.bincount(data.pairs, weights=weights, minlength=(S + 1) * A)[: S * A].reshape(S, A)
+        self.counts = data.total(self.counts)
         values = self.places.centred(self.values)
         for k, counts in enumerate(self.counts):
             values[k] = fit_values(values[k], self.places, counts, self.ridge)

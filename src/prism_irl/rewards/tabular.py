@@ -71,6 +71,7 @@ class TabularPolicies:
         counts: FloatArray = np.empty((self.n_intentions, C, A))
         for k, weights in enumerate(responsibilities.T):
             counts[k] = np.bincount(data.pairs, weights=weights, minlength=(C + 1) * A)[: C * A].reshape(C, A)
+        counts = data.total(counts)
         starts, parents = self.contexts.starts, self.contexts.parents
         for level in range(len(parents), 0, -1):  # a step counts for every suffix of its context
             rows = slice(starts[level], starts[level + 1])

@@ -40,6 +40,17 @@ class Posterior(NamedTuple):
     transitions: npt.NDArray[np.float64] | None = None
 
 
+class Seen(NamedTuple):
+    """What one training pass saw, flat and aligned with the demonstrations, float64.
+
+    Every minibatch is judged by the parameters that it meets, before its own gradient step: ``responsibilities``
+    (n, K) and ``log_likelihood`` (n,) belong to parameters between those before the pass and those after it.
+    """
+
+    responsibilities: npt.NDArray[np.float64]
+    log_likelihood: npt.NDArray[np.float64]
+
+
 class BatchPosterior(NamedTuple):
     """`Posterior` of one padded batch: (B, T, K), (B, T) and (K, K) tensors."""
 
@@ -58,12 +69,16 @@ class Switching(nn.Module, ABC):
     n_intentions : int
     exact : bool
         The M-step is closed-form, so that the likelihood can never fall.
+    incremental : bool
+        `improve` takes responsibilities and gradient from one and the same pass (incremental EM); else an E-step
+        over all data comes first.
     normalised : bool
         Σ_a of the emitted scores is one; false only for a gate that reads the current action.
     """
 
     n_intentions: int
     exact: bool = False
+    incremental: bool = False
     normalised: bool = True
 
     @abstractmethod
@@ -73,6 +88,12 @@ class Switching(nn.Module, ABC):
     @abstractmethod
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Improve the parameters given the posterior of the E-step; ``seed`` fixes the order of minibatches."""
+
+    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
+        """One training pass: improve the parameters and return the responsibilities met on the way."""
+        posterior = self.expectation(data, log_emission)
+        self.maximise(data, log_emission, posterior, seed)
+        return Seen(posterior.responsibilities, posterior.log_likelihood)
 
     @abstractmethod
     def stream(self, n_trajectories: int = 1) -> Stream:

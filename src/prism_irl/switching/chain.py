@@ -10,15 +10,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prism_irl.batching import Batch, Prepared
+from prism_irl.batching import Batch, Prepared, scatter
 from prism_irl.errors import InputError
-from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
+from prism_irl.switching.base import BatchPosterior, Posterior, Seen, Stream, Switching
 from prism_irl.switching.forward_backward import viterbi
-from prism_irl.switching.inference import infer
+from prism_irl.switching.inference import ChainBeliefs, infer, infer_flat
 from prism_irl.switching.networks import Carry, HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
@@ -135,6 +134,19 @@ class MarkovChain(Chain):
         """The same kernel at every step, as a view."""
         return self.kernel.log().expand(*batch.states.shape, -1, -1)
 
+    def expectation(self, data: Prepared, log_emission: Tensor) -> Posterior:
+        """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
+        beliefs = infer_flat(self.log_initial().cpu(), self.kernel.log().cpu(), log_emission, data.demos.offsets)
+        if beliefs is None or self.kernel.device.type != "cpu":
+            return super().expectation(data, log_emission)
+        return Posterior(
+            beliefs.smoothed.numpy(),
+            beliefs.predicted.numpy(),
+            beliefs.filtered.numpy(),
+            beliefs.log_likelihood.numpy(),
+            beliefs.transitions.numpy(),
+        )
+
     def stream_kernel(
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
     ) -> tuple[Tensor, Carry]:
@@ -145,8 +157,8 @@ class MarkovChain(Chain):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Expected transition counts of the E-step, normalised."""
         assert posterior.transitions is not None
-        first = torch.from_numpy(posterior.responsibilities[data.demos.offsets[:-1]].sum(0)) + FLOOR
-        pairs = torch.from_numpy(posterior.transitions) + FLOOR
+        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+        pairs = torch.from_numpy(data.total(posterior.transitions)) + FLOOR
         self.initial.copy_(first / first.sum())
         self.kernel.copy_(pairs / pairs.sum(-1, keepdim=True))
 
@@ -159,6 +171,8 @@ class RecurrentChain(Chain):
     network : HistoryNetwork with K² outputs that observes the past
     switch_penalty : λ on the mean mass off the diagonal of the kernels; keeps intentions from becoming actions
     """
+
+    incremental = True
 
     def __init__(
         self, network: HistoryNetwork, n_intentions: int, *, switch_penalty: float, optimiser: Optimiser
@@ -210,6 +224,10 @@ class RecurrentChain(Chain):
         By the gradient identity, Σ posterior · log-probability with the posterior held fixed has exactly the
         gradient of the log marginal, so that autograd never walks through the recursion.
         """
+        return self.loss_and_beliefs(batch, log_emission)[0]
+
+    def loss_and_beliefs(self, batch: Batch, log_emission: Tensor) -> tuple[Tensor, ChainBeliefs]:
+        """`loss`, and the posterior that it holds fixed."""
         initial, kernel = self.log_initial(), self.log_kernel(batch)
         beliefs = infer(initial, kernel, log_emission, batch.mask, pairwise=True)
         assert beliefs.pairwise is not None
@@ -219,14 +237,23 @@ class RecurrentChain(Chain):
         if self.switch_penalty:
             stay = torch.diagonal(kernel, dim1=-2, dim2=-1).exp().mean(-1)
             loss = loss + self.switch_penalty * ((1.0 - stay) * batch.mask).sum() / n
-        return loss
+        return loss, beliefs
 
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Epochs of Adam on the log marginal with the emissions held fixed."""
-        generator = np.random.default_rng(seed)
-        for _ in range(self.optimiser.epochs):
-            for batch in data.shuffled(self.optimiser.batch_size, generator):
-                self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)))
+        for batch in self.optimiser.minibatches(data, seed):
+            self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)), len(batch.real))
+
+    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
+        """The same epochs; the responsibilities are those that the last epoch's gradients held fixed."""
+        n, K = log_emission.shape
+        smoothed, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+        for batch in self.optimiser.minibatches(data, seed):
+            loss, beliefs = self.loss_and_beliefs(batch, data.gather(batch, log_emission))
+            scatter(batch, beliefs.smoothed, smoothed)
+            scatter(batch, beliefs.log_likelihood, likelihood)
+            self.optimiser.step(loss, len(batch.real))
+        return Seen(smoothed.numpy(), likelihood.numpy())
 
     def training_state(self) -> dict[str, Tensor]:
         """Adam's moments."""

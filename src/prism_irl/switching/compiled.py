@@ -1,5 +1,10 @@
 """Compiled forward–backward: scaled probabilities, one thread per trajectory, no temporary arrays.
 
+Exponentials and logarithms stay outside, where they are vectorised. Trajectories may lie anywhere in flat arrays: step
+t of trajectory b is row ``first[b] + t`` of the emissions and of the results, and row ``kernel_first[b] + t * stride``
+of the kernels, so that one constant kernel (stride 0), padded batches and ragged data are the same code, and results
+land where they are wanted.
+
 Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference` chooses it by itself.
 """
 
@@ -14,110 +19,190 @@ Array = np.ndarray[Any, Any]
 TINY = 1e-280  # below this a scaled probability has lost its digits: the caller falls back to log space
 
 
-@numba.njit(cache=True, parallel=True)
-def forward_backward(
+@numba.njit(cache=True, error_model="numpy")
+def _forward(
+    intentions: tuple[int, ...],
     initial: Array,
     kernel: Array,
-    log_emission: Array,
+    row: int,
+    stride: int,
+    emission: Array,
+    first: int,
+    n: int,
+    predicted: Array,
+    filtered: Array,
+    scale: Array,
+    weight: Array,
+) -> bool:
+    """Forward pass of one trajectory; False where a step underflows."""
+    K = len(intentions)
+    for t in range(n):
+        i, m = first + t, row + t * stride
+        total = 0.0
+        for k in range(K):
+            if t == 0:
+                p = initial[k]
+            else:
+                p = 0.0
+                for j in range(K):
+                    p += filtered[i - 1, j] * kernel[m, j, k]
+            predicted[i, k] = p
+            p *= emission[i, k]
+            weight[k] = p
+            total += p
+        if not total > TINY:
+            return False
+        for k in range(K):
+            filtered[i, k] = weight[k] / total
+        scale[i] = total
+    return True
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _backward(
+    intentions: tuple[int, ...],
+    kernel: Array,
+    row: int,
+    stride: int,
+    emission: Array,
+    first: int,
+    n: int,
+    predicted: Array,
+    filtered: Array,
+    scale: Array,
+    smoothed: Array,
+    counts: Array,
+    pairwise: Array,
+    weight: Array,
+    message: Array,
+) -> None:
+    """Backward pass of one trajectory; adds its pairwise posteriors to counts (K, K)."""
+    K = len(intentions)
+    wants_pairs = pairwise.shape[0] > 0
+    last = first + n - 1
+    for k in range(K):
+        message[k] = 1.0
+        smoothed[last, k] = filtered[last, k]
+    for t in range(n - 1, 0, -1):
+        i, m = first + t, row + t * stride
+        inverse = 1.0 / scale[i]
+        for k in range(K):  # emission / likelihood, times what the future says: O(1) by construction
+            weight[k] = emission[i, k] * inverse * message[k]
+        total = 0.0
+        for j in range(K):
+            before = filtered[i - 1, j]
+            sum_k = 0.0
+            for k in range(K):
+                pair = kernel[m, j, k] * weight[k]
+                sum_k += pair
+                pair *= before
+                counts[j, k] += pair
+                if wants_pairs:
+                    pairwise[m, j, k] = pair
+            message[j] = sum_k
+            smoothed[i - 1, j] = before * sum_k
+            total += before * sum_k
+        for j in range(K):
+            smoothed[i - 1, j] /= total
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _trajectory(
+    intentions: tuple[int, ...],
+    b: Any,
+    initial: Array,
+    kernel: Array,
+    kernel_first: Array,
+    stride: int,
+    emission: Array,
+    first: Array,
     lengths: Array,
     predicted: Array,
     filtered: Array,
     smoothed: Array,
-    likelihood: Array,
+    scale: Array,
     transitions: Array,
     pairwise: Array,
 ) -> bool:
-    """Fill the beliefs of a batch; return False where a step underflows.
+    K = len(intentions)
+    weight, message = np.empty(K), np.empty(K)
+    start = initial[b if initial.shape[0] > 1 else 0]
+    row, n = kernel_first[b], lengths[b]
+    if not _forward(intentions, start, kernel, row, stride, emission, first[b], n, predicted, filtered, scale, weight):
+        return False
+    counts = np.zeros((K, K))
+    _backward(
+        intentions,
+        kernel,
+        row,
+        stride,
+        emission,
+        first[b],
+        n,
+        predicted,
+        filtered,
+        scale,
+        smoothed,
+        counts,
+        pairwise,
+        weight,
+        message,
+    )
+    for j in range(K):
+        for k in range(K):
+            transitions[b, j, k] = counts[j, k]
+    return True
+
+
+@numba.njit(cache=True, error_model="numpy", parallel=True)
+def forward_backward(
+    intentions: tuple[int, ...],
+    initial: Array,
+    kernel: Array,
+    kernel_first: Array,
+    stride: int,
+    emission: Array,
+    first: Array,
+    lengths: Array,
+    predicted: Array,
+    filtered: Array,
+    smoothed: Array,
+    scale: Array,
+    transitions: Array,
+    pairwise: Array,
+) -> bool:
+    """Fill the beliefs of B trajectories; return False where a step underflows.
 
     Parameters
     ----------
-    initial : (B, K) probabilities
-    kernel : (B, T, K, K) probabilities, or (1, 1, K, K) when constant
-    log_emission : (B, T, K)
-    lengths : (B,) real steps
-    predicted, filtered, smoothed : (B, T, K), out
-    likelihood : (B, T), out
+    intentions : (0, …, K - 1), a tuple: its length is known to the compiler, which unrolls all loops over intentions
+    initial : (B, K) or (1, K) probabilities
+    kernel : (P, K, K) probabilities; step t of trajectory b is led into by row kernel_first[b] + t * stride
+    emission : (N, K), probabilities; step t of trajectory b is row first[b] + t
+    lengths : (B,) steps of each trajectory
+    predicted, filtered, smoothed : (N, K), out
+    scale : (N,), out, the likelihood of each step
     transitions : (B, K, K), out, the sum of pairwise posteriors of each trajectory
-    pairwise : (B, T, K, K), out, or empty when not wanted
+    pairwise : (P, K, K), out, or empty when not wanted
     """
-    B, _, K = log_emission.shape
-    constant = kernel.shape[0] == 1 and kernel.shape[1] == 1
-    wants_pairs = pairwise.shape[0] > 0
+    B = len(lengths)
     failed = np.zeros(B, dtype=np.bool_)
     for b in numba.prange(B):
-        # Small arrays of this thread stay in registers and cache; the big ones are written once.
-        step = np.empty((K, K))
-        before = np.empty(K)
-        weight = np.empty(K)
-        message = np.empty(K)
-        counts = np.empty((K, K))
-        n = lengths[b]
-        # Loops instead of whole-array assignments, which the compiler would make parallel once more.
-        for j in range(K):
-            message[j] = 1.0
-            for k in range(K):
-                counts[j, k] = 0.0
-        if constant:
-            for j in range(K):
-                for k in range(K):
-                    step[j, k] = kernel[0, 0, j, k]
-        for t in range(n):
-            if not constant:
-                for j in range(K):
-                    for k in range(K):
-                        step[j, k] = kernel[b, t, j, k]
-            top = log_emission[b, t, 0]
-            for k in range(1, K):
-                top = max(top, log_emission[b, t, k])
-            total = 0.0
-            for k in range(K):
-                if t == 0:
-                    p = initial[b, k]
-                else:
-                    p = 0.0
-                    for j in range(K):
-                        p += before[j] * step[j, k]
-                predicted[b, t, k] = p
-                weight[k] = p * np.exp(log_emission[b, t, k] - top)
-                total += weight[k]
-            if not total > TINY:
-                failed[b] = True
-                break
-            for k in range(K):
-                before[k] = weight[k] / total
-                filtered[b, t, k] = before[k]
-            likelihood[b, t] = np.log(total) + top
-        if failed[b]:
-            continue
-        for k in range(K):
-            smoothed[b, n - 1, k] = filtered[b, n - 1, k]
-        for t in range(n - 1, 0, -1):
-            if not constant:
-                for j in range(K):
-                    for k in range(K):
-                        step[j, k] = kernel[b, t, j, k]
-            for k in range(K):
-                # emission / likelihood, times what the future says: O(1) by construction. Filtered over predicted is
-                # the same ratio without an exponential, where the intention was possible at all.
-                p = predicted[b, t, k]
-                ratio = filtered[b, t, k] / p if p > TINY else np.exp(log_emission[b, t, k] - likelihood[b, t])
-                weight[k] = ratio * message[k]
-                before[k] = filtered[b, t - 1, k]
-            total = 0.0
-            for j in range(K):
-                m = 0.0
-                for k in range(K):
-                    pair = step[j, k] * weight[k]
-                    m += pair
-                    pair *= before[j]
-                    counts[j, k] += pair
-                    if wants_pairs:
-                        pairwise[b, t, j, k] = pair
-                message[j] = m
-                total += m * before[j]
-            for j in range(K):
-                smoothed[b, t - 1, j] = before[j] * message[j] / total
-        for j in range(K):
-            for k in range(K):
-                transitions[b, j, k] = counts[j, k]
+        failed[b] = not _trajectory(
+            intentions,
+            np.int64(b),  # prange counts in unsigned numbers, which do not mix with signed ones
+            initial,
+            kernel,
+            kernel_first,
+            stride,
+            emission,
+            first,
+            lengths,
+            predicted,
+            filtered,
+            smoothed,
+            scale,
+            transitions,
+            pairwise,
+        )
     return not failed.any()

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from prism_irl.batching import Batch, Prepared
-from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
+from prism_irl.batching import Batch, Prepared, scatter
+from prism_irl.switching.base import BatchPosterior, Posterior, Seen, Stream, Switching
 from prism_irl.switching.forward_backward import possible
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
@@ -51,6 +50,8 @@ class Gate(Switching):
     optimiser : learning rate, minibatch size and epochs of the M-step
     """
 
+    incremental = True
+
     def __init__(self, network: HistoryNetwork, n_intentions: int, *, l1: float, kl: float, optimiser: Optimiser):
         super().__init__()
         self.n_intentions, self.l1, self.kl = n_intentions, l1, kl
@@ -64,7 +65,11 @@ class Gate(Switching):
 
     def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
         """Eq. (posterior)."""
-        prior = torch.log_softmax(self.network(batch).double(), dim=-1)
+        return self._posterior(self.network(batch), log_emission)
+
+    @staticmethod
+    def _posterior(logits: Tensor, log_emission: Tensor) -> BatchPosterior:
+        prior = torch.log_softmax(logits.double(), dim=-1)
         evidence, impossible = possible(log_emission)
         joint = prior + evidence
         likelihood = torch.logsumexp(joint, dim=-1)
@@ -74,11 +79,31 @@ class Gate(Switching):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Epochs of Adam on Eq. (loss), with the responsibilities of the E-step held fixed."""
         weights = torch.from_numpy(posterior.responsibilities).float()
-        generator = np.random.default_rng(seed)
-        for _ in range(self.optimiser.epochs):
-            for batch in data.shuffled(self.optimiser.batch_size, generator):
-                w = data.gather(batch, weights)
-                self.optimiser.step(gate_loss(self.log_gate(batch), w, batch.mask, self.l1, self.kl))
+        for batch in self.optimiser.minibatches(data, seed):
+            w = data.gather(batch, weights)
+            self.optimiser.step(gate_loss(self.log_gate(batch), w, batch.mask, self.l1, self.kl), len(batch.mask))
+
+    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
+        """Eq. (posterior) and Eq. (loss) from one forward pass per minibatch.
+
+        Further epochs keep the responsibilities of the first, as Algorithm 1 does.
+        """
+        n, K = log_emission.shape
+        weights, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+        n_seen = 0
+        for batch in self.optimiser.minibatches(data, seed):
+            logits = self.network(batch)
+            if n_seen < n:
+                posterior = self._posterior(logits.detach(), data.gather(batch, log_emission))
+                scatter(batch, posterior.responsibilities, weights)
+                scatter(batch, posterior.log_likelihood, likelihood)
+                n_seen += len(batch.real)
+                w = posterior.responsibilities.float()
+            else:
+                w = data.gather(batch, weights).float()
+            log_gate = torch.log_softmax(logits, dim=-1)
+            self.optimiser.step(gate_loss(log_gate, w, batch.mask, self.l1, self.kl), len(batch.mask))
+        return Seen(weights.numpy(), likelihood.numpy())
 
     def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:
         """Mix the policies; a gate that reads the action is evaluated for every candidate and normalised."""

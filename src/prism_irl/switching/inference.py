@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,6 +21,8 @@ try:
     from prism_irl.switching import compiled
 except ImportError:  # numba is an extra
     compiled = None  # type: ignore[assignment]
+
+IntArray = npt.NDArray[np.int64]
 
 
 class ChainBeliefs(NamedTuple):
@@ -64,27 +68,78 @@ def infer(
 def _compiled(
     log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
 ) -> ChainBeliefs | None:
-    """Compiled passes; None where a step's probability underflows."""
+    """Compiled passes over a padded batch; None where a step's probability underflows."""
     B, T, K = log_emission.shape
-    if log_kernel.stride(0) == 0 and log_kernel.stride(1) == 0:  # a constant kernel comes as an expanded view
-        log_kernel = log_kernel[:1, :1]
-    kernel = log_kernel.double().exp().contiguous().numpy()
-    initial = log_initial.double().expand(B, K).exp().contiguous().numpy()
-    emission = log_emission.double().contiguous().numpy()
+    rows = np.arange(B) * T
+    constant = log_kernel.stride(0) == 0 and log_kernel.stride(1) == 0 and not pairwise  # comes as an expanded view
+    kernel = (log_kernel[:1, :1] if constant else log_kernel).double().exp().reshape(-1, K, K)
     out = [torch.zeros(B, T, K, dtype=torch.float64) for _ in range(3)]
-    likelihood = torch.zeros(B, T, dtype=torch.float64)
-    transitions = torch.zeros(B, K, K, dtype=torch.float64)
-    pairs = torch.zeros((B, T, K, K) if pairwise else (0, 0, 0, 0), dtype=torch.float64)
-    ok = compiled.forward_backward(  # type: ignore[call-arg]
-        initial,
+    likelihood = torch.ones(B, T, dtype=torch.float64)
+    pairs = torch.zeros((B, T, K, K) if pairwise else (0, 0, K, K), dtype=torch.float64)
+    transitions = _passes(
+        log_initial,
         kernel,
-        emission,
-        mask.sum(1).numpy(),
-        *(o.numpy() for o in out),
-        likelihood.numpy(),
-        transitions.numpy(),
-        pairs.numpy(),
+        (np.zeros_like(rows), 0) if constant else (rows, 1),
+        log_emission.reshape(-1, K),
+        (rows, mask.sum(1).numpy()),
+        [*(o.view(-1, K) for o in out), likelihood.view(-1), pairs.view(-1, K, K)],
     )
-    if not ok:
+    if transitions is None:
         return None
-    return ChainBeliefs(out[0], out[1], out[2], likelihood, transitions.sum(0), pairs if pairwise else None)
+    likelihood.masked_fill_(~mask, 0.0)
+    return ChainBeliefs(out[0], out[1], out[2], likelihood, transitions, pairs if pairwise else None)
+
+
+def _passes(
+    log_initial: Tensor,
+    kernel: Tensor,
+    kernel_rows: tuple[IntArray, int],
+    log_emission: Tensor,
+    rows: tuple[IntArray, IntArray],
+    out: list[Tensor],
+) -> Tensor | None:
+    """Run the compiled passes into ``out``; Σ pairwise posteriors (K, K), or None where a step underflows."""
+    K, B = log_emission.shape[-1], len(rows[0])
+    predicted, filtered, smoothed, likelihood, pairwise = (o.numpy() for o in out)
+    transitions = np.zeros((B, K, K))
+    log_emission = log_emission.double().contiguous()
+    read = (
+        tuple(range(K)),
+        log_initial.double().reshape(-1, K).exp().contiguous().numpy(),
+        kernel.contiguous().numpy(),
+        *kernel_rows,
+    )
+    write = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
+    emission = log_emission.exp()
+    if compiled.forward_backward(*read, emission.numpy(), *rows, *write):
+        out[3].log_()
+        return torch.from_numpy(transitions.sum(0))
+    impossible = torch.isneginf(log_emission).all(-1)  # see `forward_backward.possible`
+    emission[impossible] = 1.0
+    if not (impossible.any() and compiled.forward_backward(*read, emission.numpy(), *rows, *write)):
+        return None
+    out[3].log_().masked_fill_(impossible, -torch.inf)
+    return torch.from_numpy(transitions.sum(0))
+
+
+@torch.no_grad()
+def infer_flat(log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, offsets: IntArray) -> ChainBeliefs | None:
+    """Beliefs of a chain with one constant kernel (K, K), straight from and into the flat layout.
+
+    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1]. Beliefs are (n, K) and (n,). None where
+    there is no compiled path or a step underflows: then `infer` on padded batches gives the answer.
+    """
+    if not use_compiled(log_emission.device):
+        return None
+    n, K = log_emission.shape
+    first = np.asarray(offsets[:-1], dtype=np.int64)
+    out = [torch.empty(n, K, dtype=torch.float64) for _ in range(3)] + [torch.empty(n, dtype=torch.float64)]
+    transitions = _passes(
+        log_initial,
+        log_kernel.double().exp().unsqueeze(0),
+        (np.zeros_like(first), 0),
+        log_emission,
+        (first, np.diff(offsets).astype(np.int64)),
+        [*out, torch.empty(0, K, K, dtype=torch.float64)],
+    )
+    return None if transitions is None else ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None)

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from prism_irl.batching import Batch
 from prism_irl.errors import InputError
+from prism_irl.switching import fused
+from prism_irl.switching.inference import use_compiled
 
 NetworkName = Literal["rnn", "lstm", "gru", "transformer"]
 Carry = tuple[Tensor, ...]
@@ -75,6 +77,7 @@ class Recurrent(nn.Module):
         super().__init__()
         kinds: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
         self.core = kinds[name](width, hidden, batch_first=True)
+        self.name = name
         self.n_carry = 2 if name == "lstm" else 1
         self.hidden = hidden
 
@@ -246,20 +249,54 @@ class HistoryNetwork(nn.Module):
             self.head.weight.mul_(head_scale)
             self.head.bias.zero_()
 
+    def seen(self, batch: Batch) -> Tensor:
+        """The action that the network reads at every step, (B, T)."""
+        return batch.previous if self.observe == "past" else batch.actions
+
+    def before(self, batch: Batch) -> Tensor | None:
+        """The state before every step, (B, T), where the interaction reads it."""
+        if not self.interaction:
+            return None
+        nothing = torch.full_like(batch.states[:, :1], self.n_states)
+        return torch.cat([nothing, batch.states[:, :-1]], dim=1)
+
     def embed(self, batch: Batch) -> Tensor:
         """Inputs x (B, T, d) of a batch."""
-        seen = batch.previous if self.observe == "past" else batch.actions
-        before = None
-        if self.interaction:
-            nothing = torch.full_like(batch.states[:, :1], self.n_states)
-            before = torch.cat([nothing, batch.states[:, :-1]], dim=1)
-        x: Tensor = self.tokens(batch.states, seen, batch.observations, before)
+        x: Tensor = self.tokens(batch.states, self.seen(batch), batch.observations, self.before(batch))
         return x
 
     def forward(self, batch: Batch) -> Tensor:
-        """Outputs (B, T, n_outputs) along the sequences that happened."""
+        """Outputs (B, T, n_outputs) along the sequences that happened; at padding they mean nothing."""
+        if isinstance(self.core, Recurrent) and self._can_fuse(batch):
+            return fused.outputs(self.core.name, self._projected(batch, self.core.core), self.core.core, self.head)
         out: Tensor = self.head(self.core(self.embed(batch), batch.mask))
         return out
+
+    def _can_fuse(self, batch: Batch) -> bool:
+        return fused.AVAILABLE and use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
+
+    def _projected(self, batch: Batch, core: Any) -> fused.Inputs:
+        """Inputs of the fused recurrence: tables times W_ih where they are smaller than the batch, else x W_ih."""
+        tokens, lengths = self.tokens, batch.mask.sum(1)
+        W: Tensor = core.weight_ih_l0
+        # a GRU multiplies its recurrent bias by the reset gate; elsewhere both biases simply add
+        bias: Tensor = core.bias_ih_l0 if self.core.name == "gru" else core.bias_ih_l0 + core.bias_hh_l0
+        n_rows = tokens.states.num_embeddings + tokens.actions.num_embeddings
+        if n_rows > batch.states.numel() or tokens.observations is not None:
+            return fused.Inputs(lengths, (), (), nn.functional.linear(self.embed(batch), W, bias))
+        seen, before = self.seen(batch), self.before(batch)
+        if int(batch.states.max()) > self.n_states or int(batch.states.min()) < 0:
+            raise IndexError("A state is outside the table of the network.")
+        known, unknown = tokens.states.weight[:-1], tokens.states.weight[-1:].detach()  # which no gradient moves
+        index = (batch.states, seen)
+        tables = (torch.cat([known, unknown]) @ W.t(), nn.functional.linear(tokens.actions.weight, W, bias))
+        if before is None or tokens.state_before is None or tokens.action_before is None:
+            return fused.Inputs(lengths, index, tables, None)
+        U, V = tokens.state_before, tokens.action_before
+        if len(U.weight) * len(V.weight) > batch.states.numel():
+            return fused.Inputs(lengths, index, tables, (U(before) * V(seen)) @ W.t())
+        pairs = (U.weight.unsqueeze(1) * V.weight).flatten(0, 1) @ W.t()
+        return fused.Inputs(lengths, (*index, before * len(V.weight) + seen), (*tables, pairs), None)
 
     def for_each_action(self, batch: Batch) -> Tensor:
         """Outputs (B, T, A, n_outputs) had the current action been a, from the same past; for observe="current"."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from prism_irl.batching import Batch, Prepared
 
 
 @dataclass
@@ -29,12 +34,30 @@ class Optimiser:
         """Attach to the parameters of a module; returns self."""
         self.parameters = dict(module.named_parameters())
         self.adam = torch.optim.Adam(self.parameters.values(), lr=self.learning_rate)
+        self.data: Prepared | None = None
         return self
 
-    def step(self, loss: Tensor) -> None:
-        """One update."""
+    def minibatches(self, data: Prepared, seed: Any) -> Iterator[Batch]:
+        """All minibatches of all epochs, in an order that ``seed`` fixes; `step` once for each.
+
+        A shard of the data skips a minibatch in which it has no trajectory, but not its update.
+        """
+        self.data = data
+        generator = np.random.default_rng(seed)
+        for _ in range(self.epochs):
+            for batch in data.shuffled(self.batch_size, generator):
+                if batch is None:
+                    self.step(None, 0)
+                else:
+                    yield batch
+
+    def step(self, loss: Tensor | None, size: int) -> None:
+        """One update; the loss is a mean over ``size`` items, trajectories or steps."""
         self.adam.zero_grad(set_to_none=True)
-        loss.backward()
+        if loss is not None:
+            loss.backward()
+        if self.data is not None:
+            self.data.combine(self.parameters.values(), size)
         self.adam.step()
 
     def state(self) -> dict[str, Tensor]:

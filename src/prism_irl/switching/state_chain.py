@@ -124,7 +124,8 @@ class StateChain(Chain):
             assert beliefs.pairwise is not None
             left = batch.states[:, :-1].reshape(-1).clamp_max(self.n_states)
             counts.index_add_(0, left, beliefs.pairwise[:, 1:].reshape(-1, K * K).to(counts))
-        return counts[: self.n_states].reshape(-1, K, K)
+        whole = torch.from_numpy(data.total(counts.cpu().numpy())).to(counts)
+        return whole[: self.n_states].reshape(-1, K, K)
 
     def loss(self, counts: Tensor) -> Tensor:
         """Negative expected log-likelihood of the transitions (S, K, K), minus the log prior, in nats."""
@@ -133,7 +134,7 @@ class StateChain(Chain):
 
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Initial distribution in closed form, kernel by L-BFGS on counts per state, whatever n is."""
-        first = torch.from_numpy(np.asarray(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
         counts = self.state_transitions(data, log_emission)
         self.initial.copy_(first / first.sum())
         self._climb(counts)

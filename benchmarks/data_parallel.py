@@ -1,0 +1,70 @@
+"""Data-parallel EM on this machine: two gloo ranks against one, each with one thread, in the same run.
+
+    python benchmarks/data_parallel.py [--ranks 2] [--trajectories 256] [--steps 300] [--iterations 6]
+
+Both fit the same simulated table with the paper's gate (RNN, 128 units, batches of 32, one start). The time is that of
+the EM iterations alone, without starting Python; the models are compared before any number is printed. The faster of
+``--repeats`` runs counts on either side, because other work on the machine can only slow a run down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from safetensors.torch import load_file
+
+from prism_irl.worlds.frustration import FrustrationWorld
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+MODEL = "--intentions 2 --switching {switching} --n-starts 1 --starts random --patience 1000 --warm-up 0 --device cpu"
+
+
+def fit(data: Path, out: Path, ranks: int, iterations: int, switching: str) -> float:
+    """Seconds of the EM iterations."""
+    launcher = f"-m torch.distributed.run --standalone --nproc-per-node {ranks}".split() if ranks > 1 else []
+    options = [*MODEL.format(switching=switching).split(), "--max-iterations", str(iterations), "--json"]
+    command = [sys.executable, *launcher, "-m", "prism_irl", "fit", str(data), *options, "--out", str(out)]
+    done = subprocess.run(command, env=ENVIRONMENT, text=True, capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return float(json.loads(done.stdout)["em"]["seconds"])
+
+
+def difference(one: Path, other: Path) -> float:
+    """Largest difference between two saved models, relative to 1 + |value|."""
+    first, second = (load_file(run / "model.safetensors") for run in (one, other))
+    return max(float(np.max(np.abs(first[k] - second[k]).numpy() / (1 + np.abs(first[k].numpy())))) for k in first)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name, default in (("ranks", 2), ("trajectories", 256), ("steps", 300), ("iterations", 6), ("repeats", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--switching", default="independent", choices=("independent", "recurrent", "markov"))
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="prism-bench-") as name:
+        folder = Path(name)
+        FrustrationWorld(horizon=args.steps).simulate(args.trajectories, seed=0).demonstrations.save(folder / "data")
+        best = {1: np.inf, args.ranks: np.inf}
+        for repeat in range(args.repeats):
+            for ranks in best:
+                run = folder / f"run_{ranks}_{repeat}"
+                best[ranks] = min(best[ranks], fit(folder / "data", run, ranks, args.iterations, args.switching))
+        apart = difference(folder / "run_1_0", folder / f"run_{args.ranks}_0")
+    if apart > 1e-5:
+        raise SystemExit(f"The models differ by {apart:.1e}; a time would mean nothing.")
+    steps = args.trajectories * args.steps
+    print(f"{steps} steps, {args.iterations} EM iterations, {args.switching} switching; models equal to {apart:.0e}")
+    print(f"| ranks | seconds | ratio |\n|---|---|---|\n| 1 | {best[1]:.2f} | 1.00 |")
+    print(f"| {args.ranks} | {best[args.ranks]:.2f} | {best[1] / best[args.ranks]:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""An episode as a strip of frames whose borders have the colour of the intention, above the segmentation itself.
+
+The one figure that tells a robot engineer whether phases make sense: look at what happens where the colour changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from prism_irl.errors import InputError
+from prism_irl.figures.style import INK, MUTED, intention_color
+
+
+def filmstrip(
+    ax: Axes,
+    frames: npt.NDArray[np.uint8] | None,
+    labels: npt.ArrayLike,
+    *,
+    true: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    n_frames: int = 12,
+    title: str | None = None,
+) -> Axes:
+    """Draw one episode.
+
+    Parameters
+    ----------
+    ax : Axes
+    frames : (T, height, width, 3) uint8 or None
+        One picture per step; without pictures only the strips are drawn.
+    labels : (T,) int
+        Intention of every step.
+    true : (T,) int, optional
+        True phase of every step, under the same numbers, as a second strip.
+    names : sequence of str, optional
+        Names of the intentions, written where each first appears.
+    n_frames : int
+        Frames shown, evenly spaced.
+    title : str, optional
+    """
+    found = np.asarray(labels, dtype=np.int64)
+    if found.ndim != 1 or not len(found):
+        raise InputError(f"The labels have shape {found.shape}; give one intention per step.")
+    if frames is not None and len(frames) != len(found):
+        raise InputError(f"There are {len(frames)} frames for {len(found)} steps; give one per step.")
+    if n_frames < 1:
+        raise InputError(f"A filmstrip shows at least one frame, not {n_frames}.")
+    T = len(found)
+    top = 0.0
+    if frames is not None:
+        shown = np.unique(np.linspace(0, T - 1, min(n_frames, T)).round().astype(np.int64))
+        width = T / len(shown)
+        height = 0.9 * width * frames.shape[1] / frames.shape[2]
+        for slot, step in enumerate(shown):
+            left, right = (slot + 0.06) * width, (slot + 0.94) * width
+            colour = intention_color(int(found[step]))
+            ax.imshow(frames[step], extent=(left, right, 0.0, height), aspect="auto", interpolation="nearest", zorder=1)
+            ax.add_patch(
+                Rectangle((left, 0.0), right - left, height, fill=False, edgecolor=colour, linewidth=2.5, zorder=2)
+            )
+        top = height
+    unit = T / 30
+    strips = [("found", found, -1.5 * unit)]
+    if true is not None:
+        truth = np.asarray(true, dtype=np.int64)
+        if truth.shape != found.shape:
+            raise InputError(f"The true phases have shape {truth.shape} for {T} steps; give one per step.")
+        strips.append(("true", truth, -3.0 * unit))
+    for name, values, low in strips:
+        for start, end in _runs(values):
+            ax.add_patch(Rectangle((start, low), end - start, unit, color=intention_color(int(values[start])), lw=0))
+            if names is not None and int(values[start]) < len(names) and end - start > T / 14:
+                text = names[int(values[start])]
+                ax.text((start + end) / 2, low + unit / 2, text, ha="center", va="center", fontsize=6, color="white")
+        ax.text(-0.01 * T, low + unit / 2, name, ha="right", va="center", fontsize=6, color=INK)
+    ax.set_xlim(0, T)
+    ax.set_ylim(strips[-1][2] - 0.2 * unit, top + 0.2 * unit)
+    ax.set_yticks([])
+    ax.set_xlabel("step")
+    for side in ("left", "top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="x", colors=MUTED)
+    if title is not None:
+        ax.set_title(title)
+    return ax
+
+
+def _runs(labels: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    """First step and end of every stretch of one label."""
+    borders = np.flatnonzero(np.diff(labels)) + 1
+    starts = np.concatenate([[0], borders])
+    return list(zip(starts.tolist(), [*borders.tolist(), len(labels)], strict=True))

@@ -1,0 +1,162 @@
+"""How much a policy should remember: history length and back-off strength, chosen on validation trajectories.
+
+Longer histories predict better until their contexts become rare, and stronger back-off postpones that, so the two are
+chosen together. First a screen: with a single intention every (length, strength) is one table of counts, hence all of
+them are tried. Then short Markov chains with the K intentions wanted, which divide the same data among K policies,
+decide between the lengths and strengths that the screen leaves. The chains stand in for every switching family:
+they cost seconds where a recurrent network costs minutes, and the policies are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from prism_irl.batching import Prepared
+from prism_irl.contexts import Contexts
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.starts import StartKind, first_responsibilities
+from prism_irl.switching.chain import MarkovChain
+
+LENGTHS = (1, 2, 3, 4, 5, 6)
+"""Histories that "auto" tries."""
+BACKOFFS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+"""Strengths that "auto" tries; the likelihood is flat around the best one, so that a coarse grid is enough."""
+SCREEN_MARGIN = 0.02
+"""Nats per step that a length may lie behind the best one in the screen and still be tried with K intentions."""
+SCREEN_GAIN = 5e-4
+"""Nats per step that a longer history must gain in the screen, whose counts are exact."""
+CHAIN_GAIN = 1e-3
+"""The same for chains, which end a little higher or lower from different starts; short memories explain more.
+
+It is also what another strength must gain over that of the screen, whose choice does not depend on starts."""
+CHAIN_STARTS: tuple[StartKind, ...] = ("windows", "random", "windows", "random")
+CHAIN_ITERATIONS = 32
+
+
+@dataclass(frozen=True)
+class HistoryChoice:
+    """What was chosen, and everything that was tried."""
+
+    length: int
+    backoff: float
+    tried: list[dict[str, float]] = field(default_factory=list)
+    """Rows of intentions, length, backoff and log_likelihood per validation step."""
+
+
+def choose_history(
+    train: Demonstrations,
+    validation: Demonstrations,
+    n_intentions: int,
+    *,
+    lengths: Sequence[int] = LENGTHS,
+    backoffs: Sequence[float] = BACKOFFS,
+    smoothing: float = 0.01,
+    seed: int = 0,
+) -> HistoryChoice:
+    """Choose the history length and the back-off strength by likelihood on validation trajectories.
+
+    Parameters
+    ----------
+    train, validation : Demonstrations
+        Both parts of the training data; nothing else is looked at.
+    n_intentions : int
+        K of the model that will be fitted.
+    lengths, backoffs : sequences
+        What to choose among, in increasing order; a single entry is a decision already made.
+    smoothing : float
+        Pseudo-count of every valid action in every state.
+    seed : int
+        Of the starts, the same for every candidate, so that candidates differ in what is compared alone.
+    """
+    search = _Search(train, validation, smoothing, seed)
+    length, backoff = search.screen(lengths, backoffs)
+    if n_intentions == 1:
+        return HistoryChoice(length, backoff, search.tried)
+    # One axis after the other: the best strength hardly depends on the length once there is memory at all.
+    best, score = length, -np.inf
+    for candidate in search.near(lengths):
+        found = search.chain(n_intentions, candidate, backoff)
+        if found > score + (CHAIN_GAIN if candidate > best else 0.0):
+            best, score = candidate, found
+    strength, reference = backoff, score
+    for candidate_strength in backoffs if best > 1 else ():
+        if candidate_strength == backoff or not backoff / 4 <= candidate_strength <= 2 * backoff:
+            continue
+        found = search.chain(n_intentions, best, candidate_strength)
+        if found > max(score, reference + CHAIN_GAIN):
+            strength, score = candidate_strength, found
+    return HistoryChoice(best, strength, search.tried)
+
+
+class _Search:
+    """Validation likelihoods of tables and of short chains, remembered in ``tried``."""
+
+    def __init__(self, train: Demonstrations, validation: Demonstrations, smoothing: float, seed: int) -> None:
+        self.train, self.validation, self.smoothing, self.seed = train, validation, smoothing, seed
+        self.tried: list[dict[str, float]] = []
+        self._longest = Contexts(train.n_states)
+
+    def screen(self, lengths: Sequence[int], backoffs: Sequence[float]) -> tuple[int, float]:
+        """Try every combination with one intention; return the best."""
+        best, length, backoff = -np.inf, int(lengths[0]), float(backoffs[0])
+        for candidate in lengths:
+            data, held_out, contexts = self._data(candidate)
+            # The strength makes no difference to the state alone, whose policy is the shared one.
+            for strength in backoffs if candidate > 1 else backoffs[-1:]:
+                table = self._table(1, contexts, strength)
+                table.maximise(data, np.ones((data.demos.n_steps, 1)))
+                score = float(table.log_likelihood(held_out).mean())
+                self._remember(1, candidate, strength, score)
+                if score > best + (SCREEN_GAIN if candidate > length else 0.0):
+                    best, length, backoff = score, int(candidate), float(strength)
+        return length, backoff
+
+    def near(self, lengths: Sequence[int]) -> list[int]:
+        """Lengths that the screen leaves: those whose best strength comes near the best of all."""
+        tops = {
+            length: max(row["log_likelihood"] for row in self.tried if row["length"] == length) for length in lengths
+        }
+        return [int(length) for length in lengths if tops[length] >= max(tops.values()) - SCREEN_MARGIN]
+
+    def chain(self, n_intentions: int, length: int, backoff: float) -> float:
+        """Highest validation likelihood on the way of a short Baum–Welch run, averaged over starts.
+
+        The average, since the luckiest of a few starts says more about luck than about the history.
+        """
+        data, held_out, contexts = self._data(length)
+        tops = np.full(len(CHAIN_STARTS), -np.inf)
+        for index, kind in enumerate(CHAIN_STARTS):
+            generator = np.random.default_rng([self.seed, index])
+            policies, chain = self._table(n_intentions, contexts, backoff), MarkovChain(n_intentions)
+            policies.maximise(data, first_responsibilities(kind, self.train, n_intentions, generator))
+            for iteration in range(CHAIN_ITERATIONS):
+                emission = torch.from_numpy(policies.log_likelihood(data))
+                posterior = chain.expectation(data, emission)
+                chain.maximise(data, emission, posterior, None)
+                policies.maximise(data, posterior.responsibilities)
+                if iteration % 4 == 3:  # the curve is smooth: looking at every point would cost and find nothing
+                    likelihood = chain.expectation(held_out, torch.from_numpy(policies.log_likelihood(held_out)))
+                    tops[index] = max(tops[index], float(likelihood.log_likelihood.mean()))
+        self._remember(n_intentions, length, backoff, float(tops.mean()))
+        return float(tops.mean())
+
+    def _data(self, length: int) -> tuple[Prepared, Prepared, Contexts]:
+        if self._longest.length < length:
+            self._longest = self.train.with_history(length)
+        longest, levels = self._longest, length - 1
+        contexts = Contexts(longest.n_states, longest.parents[:levels], longest.oldest[:levels])
+        return Prepared.of(self.train, contexts), Prepared.of(self.validation, contexts), contexts
+
+    def _table(self, n_intentions: int, contexts: Contexts, backoff: float) -> TabularPolicies:
+        settings: dict[str, Any] = {"smoothing": self.smoothing, "backoff": backoff}
+        return TabularPolicies(n_intentions, self.train.n_actions, contexts, self.train.valid_actions, **settings)
+
+    def _remember(self, intentions: int, length: int, backoff: float, score: float) -> None:
+        row = {"intentions": intentions, "length": length, "backoff": backoff, "log_likelihood": score}
+        self.tried.append(row)

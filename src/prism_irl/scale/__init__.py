@@ -1,0 +1,1 @@
+"""More data and more fits than one process holds: data-parallel EM, fits over a cluster, estimates of memory."""

@@ -1,0 +1,279 @@
+"""Data-parallel EM under torchrun: every rank holds some trajectories, sums go over all of them.
+
+EM sees data through sums: weighted counts (K, C, A), transitions (K, K), first steps (K,), log-likelihoods, and the
+gradient of a minibatch. Each is the sum of what the ranks find on their own trajectories (`Shard`), so that one
+all-reduce per sum makes the fit that one process would have made, up to rounding. Minibatches are those of one
+process: the same order over all trajectories, of which each rank computes its own. Use it when a fit is too slow or
+its responsibilities are too large for one machine; many small fits are better spread by `scale.fanout`.
+
+    torchrun --nproc-per-node 2 -m prism_irl fit table.csv --intentions 3 --out runs/mouse
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from prism_irl.batching import Batch, Prepared, _compact, _pad, minibatches
+from prism_irl.contexts import Contexts
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
+from prism_irl.errors import InputError
+
+Array = npt.NDArray[Any]
+
+
+class World:
+    """The processes of one fit; this one is alone."""
+
+    rank = 0
+    size = 1
+
+    @property
+    def writes(self) -> bool:
+        """Whether this rank is the one that writes files and talks to people."""
+        return self.rank == 0
+
+    def total(self, values: Array) -> Array:
+        """Sum over ranks."""
+        return values
+
+    def prepare(
+        self,
+        demos: Demonstrations,
+        trajectories: npt.NDArray[np.int64] | None,
+        contexts: Contexts,
+        device: torch.device | str,
+    ) -> Prepared:
+        """Some trajectories (None for all) as EM reads them; of several ranks each gets its part."""
+        return Prepared.of(demos if trajectories is None else demos.subset(trajectories), contexts, device)
+
+    @contextmanager
+    def fetched(self, path: Path | None) -> Iterator[Path | None]:
+        """A file that the writing rank may have, as a file that every rank can read; None where there is none."""
+        yield path if path is not None and path.exists() else None
+
+
+class Group(World):
+    """All ranks of the default process group of torch.distributed."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    def total_(self, tensor: Tensor) -> None:
+        """Sum over ranks, in place."""
+        with _lost_rank():
+            torch.distributed.all_reduce(tensor)
+
+    def total(self, values: Array) -> Array:
+        """Sum over ranks; gloo sums what is in main memory."""
+        tensor = torch.from_numpy(np.array(values))
+        self.total_(tensor)
+        return np.asarray(tensor.numpy())
+
+    def broadcast(self, values: Array) -> Array:
+        """Values of the writing rank, for all; the others give an array of the same shape and type."""
+        tensor = torch.from_numpy(np.array(values))
+        with _lost_rank():
+            torch.distributed.broadcast(tensor, src=0)
+        return np.asarray(tensor.numpy())
+
+    def prepare(
+        self,
+        demos: Demonstrations,
+        trajectories: npt.NDArray[np.int64] | None,
+        contexts: Contexts,
+        device: torch.device | str,
+    ) -> Prepared:
+        """The trajectories of this rank; all of them where they are fewer than the ranks."""
+        chosen = np.arange(len(demos)) if trajectories is None else trajectories
+        if len(chosen) < self.size:  # the same numbers on every rank need no sum
+            return super().prepare(demos, trajectories, contexts, device)
+        return Shard.of_trajectories(self, demos, chosen, contexts, device)
+
+    @contextmanager
+    def fetched(self, path: Path | None) -> Iterator[Path | None]:
+        """Send the file to the other ranks, which need not share a disk with the writing one."""
+        content = path.read_bytes() if self.writes and path is not None and path.exists() else b""
+        size = int(self.broadcast(np.array([len(content)], dtype=np.int64))[0])
+        if not size:
+            yield None
+            return
+        sent = self.broadcast(np.frombuffer(content or bytes(size), dtype=np.uint8))
+        if self.writes:
+            yield path
+            return
+        with tempfile.TemporaryDirectory(prefix="prism-") as folder:
+            copy = Path(folder) / "checkpoint.safetensors"
+            copy.write_bytes(sent.tobytes())
+            yield copy
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """What `minibatches` reads of demonstrations."""
+
+    lengths: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Shard(Prepared):
+    """The trajectories of one rank, and how to come from sums over them to sums over all.
+
+    Parameters
+    ----------
+    world : Group
+    mine : (N_rank,) int64
+        Which of all trajectories are here, in increasing order.
+    lengths : (N,) int64
+        Steps of all trajectories.
+    gather_all : callable
+        Makes the demonstrations of all ranks; called for a moment when a start is chosen, and not kept.
+    """
+
+    world: Group
+    mine: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    gather_all: Callable[[], Demonstrations]
+
+    @classmethod
+    def of_trajectories(
+        cls,
+        world: Group,
+        demos: Demonstrations,
+        trajectories: npt.NDArray[np.int64],
+        contexts: Contexts,
+        device: torch.device | str = "cpu",
+    ) -> Shard:
+        """Deal the trajectories out by length, so that all ranks get about as many steps."""
+        lengths = demos.lengths[trajectories]
+        mine = np.sort(np.argsort(-lengths, kind="stable")[world.rank :: world.size])
+        here = demos.subset(trajectories[mine])
+        return cls(
+            here,
+            _compact(contexts.encode(here), contexts.n_contexts),
+            device,
+            world=world,
+            mine=mine,
+            lengths=lengths,
+            gather_all=lambda: demos.subset(trajectories),
+        )
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of all ranks together."""
+        return int(self.lengths.sum())
+
+    @property
+    def whole(self) -> Demonstrations:
+        """Demonstrations of all ranks together."""
+        return self.gather_all()
+
+    def _steps(self) -> npt.NDArray[np.int64]:
+        """Position among all steps of every step here."""
+        first = np.cumsum(self.lengths) - self.lengths
+        return np.arange(self.demos.n_steps) + np.repeat(first[self.mine] - self.demos.offsets[:-1], self.demos.lengths)
+
+    def share(self, flat: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Rows of the steps here; all ranks take those that the writing one has computed."""
+        return self.world.broadcast(flat)[self._steps()]
+
+    def collect(self, flat: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Values of all steps."""
+        values = np.zeros((self.n_steps, *flat.shape[1:]), dtype=flat.dtype)
+        values[self._steps()] = flat
+        return self.world.total(values)
+
+    def total(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Sum over ranks."""
+        return self.world.total(values)
+
+    def mean(self, values: npt.NDArray[np.float64]) -> float:
+        """Mean over the steps of all ranks."""
+        return float(self.world.total(np.array([values.sum()]))[0] / self.n_steps)
+
+    def shuffled(self, batch_size: int, generator: np.random.Generator) -> Iterable[Batch | None]:
+        """The part that this rank has of every minibatch that one process would make."""
+        local = np.full(len(self.lengths), -1)
+        local[self.mine] = np.arange(len(self.mine))
+        parts = minibatches(_Lengths(self.lengths), batch_size, generator)  # type: ignore[arg-type]
+        own = (local[part][local[part] >= 0] for part in parts)
+        return (_pad(self.demos, part, self.device) if len(part) else None for part in own)
+
+    def combine(self, parameters: Iterable[Tensor], size: int) -> None:
+        """Gradients weighted by the items they are a mean over, summed over ranks, divided by all items."""
+        owned = [parameter for parameter in parameters if parameter.requires_grad]
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in owned]
+        flat = torch.cat([*(g.reshape(-1) * size for g in gradients), gradients[0].new_tensor([size])])
+        self.world.total_(flat)
+        flat = flat[:-1] / flat[-1]
+        for parameter, gradient in zip(owned, flat.split([p.numel() for p in owned]), strict=True):
+            parameter.grad = gradient.reshape(parameter.shape).to(parameter.dtype)
+
+
+SOLO = World()
+_current: ContextVar[World] = ContextVar("world", default=SOLO)
+
+
+def current() -> World:
+    """The world that fits are to be spread over: this process alone, unless it has joined others."""
+    return _current.get()
+
+
+@contextmanager
+def join() -> Iterator[World]:
+    """Join the other processes that torchrun started; alone where it did not.
+
+    Gradients on GPUs go through NCCL when every rank of a machine has its own GPU, everything else through gloo.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
+        yield SOLO
+        return
+    local_rank, n_local = (int(os.environ.get(name, "0")) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    own_gpu = 0 < n_local <= torch.cuda.device_count()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(local_rank % torch.cuda.device_count())
+    limit_threads(max((os.cpu_count() or 1) // max(n_local, 1), 1))
+    try:
+        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if own_gpu else "gloo")
+    except (RuntimeError, ValueError) as error:
+        raise InputError(
+            f"The ranks did not find each other ({error}); check the addresses given to torchrun."
+        ) from None
+    token = _current.set(Group())
+    try:
+        yield current()
+    finally:
+        _current.reset(token)
+    # Not after an error: the other ranks may be gone, and the process is about to end.
+    torch.distributed.destroy_process_group()
+
+
+def restarted() -> bool:
+    """Whether torchrun has started the ranks again after one was lost (``--max-restarts``)."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+@contextmanager
+def _lost_rank() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"Another rank was lost ({reason}); repeat the command with --resume to go on from the last checkpoint."
+        ) from None

@@ -1,0 +1,136 @@
+"""How much memory a fit will take, said before a large one begins.
+
+What grows with the data: the demonstrations and their copy for training, context rows, padded batches, and emissions
+and beliefs, of which the old and the new exist for a moment together. What does not: policies and counts (K, C, A),
+of every start, and the activations of one batch. An estimate, good to about a factor of one and a half.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prism_irl.batching import EVALUATION_STEPS, KEPT_STEPS
+from prism_irl.demonstrations import Demonstrations
+
+LARGE_BYTES = 2**30
+LARGE_STEPS = 1_000_000
+LIBRARIES = 450 * 2**20
+"""What Python, torch, SciPy, pandas and compiled kernels take before any data is there."""
+BATCHED = 5 * 8 + 1
+"""Bytes per step of a padded batch: states, actions, actions before, positions, real steps, mask."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes by what they are for."""
+
+    parts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All bytes at the peak."""
+        return sum(self.parts.values())
+
+    def __str__(self) -> str:
+        largest = sorted(self.parts, key=lambda name: -self.parts[name])[:3]
+        return f"{readable(self.total)} (" + ", ".join(f"{name} {readable(self.parts[name])}" for name in largest) + ")"
+
+
+def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
+    """Memory of one process of a fit.
+
+    Parameters
+    ----------
+    demos : Demonstrations
+    model : PRISM or another `PairModel`
+    n_ranks : int
+        Processes that share the data (`scale.distributed`).
+    """
+    K, A, n = model.n_intentions, demos.n_actions, demos.n_steps
+    here = -(-n // n_ranks)
+    stored = sum(part.nbytes for part in (demos.states, demos.actions, demos.offsets))
+    vectors = 0 if demos.observations is None else demos.observations.nbytes
+    mapped = not demos.states.flags.writeable  # read from disk as needed
+    table = 8 * K * _n_contexts(demos, model) * A
+    network = hasattr(model, "hidden") and getattr(model, "switching", "") != "markov"
+    longest = int(demos.lengths.max())
+    batch = max(min(EVALUATION_STEPS, n), longest)
+    parts = {
+        "demonstrations": (0 if mapped else stored + vectors) + (stored + vectors) // n_ranks,
+        "context rows": 3 * 8 * here,
+        "batches": min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks,
+        "emissions and beliefs": 2 * 8 * (4 * K + 1) * here,
+        "policies and counts": table * (5 + 4 * model.n_starts),
+        "inference": 8 * batch * 6 * K,
+        "libraries": LIBRARIES,
+    }
+    if getattr(model, "switching", "recurrent") != "independent":
+        parts["inference"] += 8 * batch * 2 * K * K
+    if network:
+        outputs = K * K if getattr(model, "switching", "") == "recurrent" else K
+        gates = {"rnn": 2, "gru": 6, "lstm": 8, "transformer": 16}.get(model.network, 4)
+        training = min(model.batch_size * longest, here) * 2
+        parts["activations"] = 4 * max(batch, training) * (2 * model.embedding + gates * model.hidden + 2 * outputs)
+    return Estimate(parts)
+
+
+def _n_contexts(demos: Demonstrations, model: Any) -> int:
+    """Rows of the policies; with longer histories at most one per step and length."""
+    length = model.history if isinstance(model.history, int) else 4
+    rows, reached = demos.n_states, demos.n_states
+    for _ in range(length - 1):
+        reached = min(reached * demos.n_actions, demos.n_steps)
+        rows += reached
+    return rows
+
+
+def available() -> int | None:
+    """Bytes that this process may still take: of the machine, or of its container where that is less."""
+    found = []
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                found.append(int(line.split()[1]) * 1024)
+    except (OSError, ValueError):
+        pass
+    if not found:
+        try:
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        except (AttributeError, OSError, ValueError):
+            return None
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        if limit.isdigit():
+            found.append(int(limit) - used)
+    except (OSError, ValueError):
+        pass
+    return max(min(found), 0)
+
+
+def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
+    """Say on standard error what a large fit will take, and warn where the machine has less."""
+    needed = estimate(demos, model, n_ranks)
+    there = available()
+    if there is not None and needed.total > there:
+        each = "" if n_ranks == 1 else " for each rank"
+        print(
+            f"prism: warning: this fit needs about {needed}{each}, and {readable(there)} are free; use more ranks "
+            "(torchrun), fewer starts, a shorter history, or a machine with more memory.",
+            file=sys.stderr,
+        )
+    elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:
+        print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
+
+
+def readable(n_bytes: float) -> str:
+    """Bytes in words: 3.2 GB."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} GB"

@@ -1,0 +1,1 @@
+"""From frames and continuous actions to tokens: encoders, cached embeddings, clustering and the tokenizer."""

@@ -1,0 +1,143 @@
+"""k-means in chunks on a GPU or CPU, with torch and NumPy alone.
+
+Lloyd's algorithm on squared distances ‖x − c‖² = ‖x‖² − 2 x·c + ‖c‖², one matrix product per chunk. This file imports
+nothing else of the package, so that it can be carried to a machine that has only torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+CHUNK = 32768
+OnIteration = Callable[[int, float], None]
+Chunks = Callable[[], Iterable[Tensor]]
+
+
+def plus_plus(sample: Tensor, k: int, generator: torch.Generator, trials: int | None = None) -> Tensor:
+    """First centroids by greedy k-means++: (k, m) rows of ``sample`` (n, m), far apart.
+
+    Each new centroid is the best of 2 + log k candidates drawn in proportion to the squared distance from those
+    already chosen.
+    """
+    n, device = len(sample), sample.device
+    trials = 2 + int(math.log(k)) if trials is None else trials
+    norms = (sample * sample).sum(1)
+    # Buffers are made once: thousands of rounds of fresh ones would leave the heap in gigabytes of pieces.
+    picked = torch.empty(k, dtype=torch.int64, device=device)
+    reached = torch.empty(trials, n, dtype=sample.dtype, device=device)
+    nearest = torch.full((n,), float("inf"), dtype=sample.dtype, device=device)
+    mass = torch.empty(n, dtype=torch.float64, device=device)
+    candidates = torch.randint(n, (trials,), generator=generator).to(device)
+    for i in range(k):
+        torch.mm(sample[candidates], sample.T, out=reached)
+        reached.mul_(-2).add_(norms).add_(norms[candidates][:, None]).clamp_(min=0)
+        torch.minimum(reached, nearest, out=reached)
+        best = reached.sum(1).argmin() if i else torch.zeros((), dtype=torch.int64, device=device)
+        picked[i] = candidates[best]
+        nearest.copy_(reached[best])
+        torch.cumsum(nearest, 0, dtype=torch.float64, out=mass)
+        draws = torch.rand(trials, generator=generator, dtype=torch.float64).to(device)
+        candidates = torch.searchsorted(mass, draws * mass[-1]).clamp_(max=n - 1)
+    return sample[picked].clone()
+
+
+def assign(chunk: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    """Nearest centroid of each row and the squared distance to it, (n,) and (n,)."""
+    scores = torch.addmm((centroids * centroids).sum(1)[None], chunk, centroids.T, alpha=-2)
+    best, labels = scores.min(1)
+    return labels, (best + (chunk * chunk).sum(1)).clamp_(min=0)
+
+
+def lloyd_step(chunks: Iterable[Tensor], centroids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One pass over the data: sums (k, m), counts (k,) and within-cluster squares (k,), in float64 where it matters."""
+    k, m = centroids.shape
+    sums = torch.zeros(k, m, dtype=torch.float64, device=centroids.device)
+    counts = torch.zeros(k, dtype=torch.float64, device=centroids.device)
+    squares = torch.zeros(k, dtype=torch.float64, device=centroids.device)
+    for chunk in chunks:
+        chunk = chunk.to(centroids.device, non_blocking=True)
+        labels, distances = assign(chunk, centroids)
+        partial = torch.zeros(k, m, dtype=chunk.dtype, device=chunk.device).index_add_(0, labels, chunk)
+        sums += partial
+        counts += torch.bincount(labels, minlength=k)
+        squares.index_add_(0, labels, distances.double())
+    return sums, counts, squares
+
+
+def update(sums: Tensor, counts: Tensor, squares: Tensor, old: Tensor) -> Tensor:
+    """New centroids, (k, m): means, and for each empty cluster one half of the cluster with most squares left.
+
+    The halves are the mean moved by a small step in a fixed direction and against it, so that nothing is drawn at
+    random and the total can only fall from there.
+    """
+    new = torch.where(counts[:, None] > 0, sums / counts.clamp(min=1)[:, None], old.double())
+    left = torch.where(counts > 1, squares.clone(), torch.zeros_like(squares))
+    for empty in torch.nonzero(counts == 0).ravel().tolist():
+        widest = int(left.argmax())
+        if left[widest] <= 0:
+            break  # fewer different rows than clusters
+        spread = (left[widest] / counts[widest].clamp(min=1) / new.shape[1]).sqrt()
+        direction = torch.ones(new.shape[1], dtype=new.dtype, device=new.device)
+        direction[1::2] = -1
+        new[empty] = new[widest] + 0.1 * spread * direction
+        new[widest] = new[widest] - 0.1 * spread * direction
+        left[widest] /= 2
+        left[empty] = 0
+    return new.to(old.dtype)
+
+
+def lloyd(
+    chunks: Chunks,
+    centroids: Tensor,
+    *,
+    max_iterations: int,
+    tolerance: float,
+    on_iteration: OnIteration | None = None,
+) -> tuple[Tensor, float, int]:
+    """Iterate until the inertia falls by less than ``tolerance`` (relative); returns centroids, inertia, iterations."""
+    last, iteration = float("inf"), 0
+    for iteration in range(1, max_iterations + 1):
+        sums, counts, squares = lloyd_step(chunks(), centroids)
+        inertia = float(squares.sum())
+        if on_iteration is not None:
+            on_iteration(iteration, inertia)
+        empty = bool((counts == 0).any()) and bool((squares > 0).any())
+        centroids = update(sums, counts, squares, centroids)
+        if not empty and last - inertia <= tolerance * inertia:
+            break
+        last = inertia
+    return centroids, inertia, iteration
+
+
+def kmeans(
+    data: Tensor,
+    k: int,
+    *,
+    device: str = "cuda",
+    seed: int = 0,
+    max_iterations: int = 25,
+    tolerance: float = 1e-4,
+    chunk: int = CHUNK,
+    on_iteration: OnIteration | None = None,
+) -> tuple[Tensor, float, int]:
+    """Cluster rows that fit on the device, (n, m): centroids (k, m), the inertia they reach, and iterations.
+
+    Starts from greedy k-means++ on 64 rows per cluster.
+    """
+    rows = data.to(device)
+    generator = torch.Generator().manual_seed(seed)
+    sample = rows[torch.randperm(len(rows), generator=generator)[: max(64 * k, 10_000)].to(rows.device)]
+    centroids = plus_plus(sample, k, generator)
+    centroids, _, iterations = lloyd(
+        lambda: rows.split(chunk),
+        centroids,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+        on_iteration=on_iteration,
+    )
+    inertia = sum(float(assign(part, centroids)[1].double().sum()) for part in rows.split(chunk))
+    return centroids, inertia, iterations

@@ -1,0 +1,184 @@
+"""The labyrinth of Rosenberg, Zhang, Perona & Meister (2021) as geometry: a binary tree of 127 junctions, no data file.
+
+Node n has parent (n − 1) // 2 and lies on level ⌊log₂(n + 1)⌋; node 0 is the first junction, behind which lies the
+exit, nodes 63 to 126 are dead ends, and 116 holds the water port. The tree is drawn as an H-tree on a grid of 15×15
+cells, with x to the right and y downwards. Everything follows from three facts: corridors turn by a right angle at
+every junction, they get shorter every other level, and a mouse enters from the left.
+
+Actions are step types, not compass directions: 0 in-left and 1 in-right take the branch to the left or right of the
+direction in which the junction is entered from its parent; 2 out-left and 3 out-right go back to the parent from a
+branch that is its left or its right one, so that every node but the root has one valid way out. (0, 3) leaves the
+maze, and the mouse reappears at node 0.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+from prism_irl.mdp import MDP
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+N_LEVELS = 7
+N_NODES, N_ACTIONS = 2**N_LEVELS - 1, 4
+HOME, WATER = 0, 116
+EXIT = (HOME, 3)
+FIRST_END = N_NODES // 2  # nodes from here on are dead ends
+ACTION_NAMES = ("in-left", "in-right", "out-left", "out-right")
+ENTRANCE = (-0.5, 7.0)
+SIZE = 15  # cells along each side
+# Cells between a node of level 1, 2, … and its parent.
+CORRIDOR_LENGTHS = (4, 4, 2, 2, 1, 1)
+
+
+def _frozen(array: Any) -> Any:
+    """Make a cached array read-only: it is shared by everybody who asks."""
+    array.setflags(write=False)
+    return array
+
+
+@cache
+def levels() -> Integers:
+    """(127,) level of each node: 0 for the first junction, 6 for dead ends."""
+    return _frozen(np.floor(np.log2(np.arange(N_NODES) + 1)).astype(np.int64))  # type: ignore[no-any-return]
+
+
+@cache
+def parents() -> Integers:
+    """(127,) the node on the way out; −1 for the first junction."""
+    return _frozen((np.arange(N_NODES) + 1) // 2 - 1)  # type: ignore[no-any-return]
+
+
+@cache
+def headings() -> Integers:
+    """(127, 2) direction (dx, dy) in which each node is entered from its parent, the first one from the left.
+
+    Corridors alternate between vertical and horizontal; an odd node lies above or to the left of its even sibling.
+    """
+    heading = np.zeros((N_NODES, 2), np.int64)
+    for n, level in enumerate(levels()):
+        side = -1 if n % 2 else 1
+        heading[n] = (1, 0) if n == HOME else (0, side) if level % 2 else (side, 0)
+    return _frozen(heading)  # type: ignore[no-any-return]
+
+
+@cache
+def layout() -> Floats:
+    """(127, 2) centre of each node in cells, x to the right and y downwards, from 0 to 14."""
+    position = np.zeros((N_NODES, 2))
+    position[HOME] = SIZE // 2
+    for n in range(1, N_NODES):
+        position[n] = position[parents()[n]] + CORRIDOR_LENGTHS[levels()[n] - 1] * headings()[n]
+    return _frozen(position)  # type: ignore[no-any-return]
+
+
+@cache
+def is_left_branch() -> npt.NDArray[np.bool_]:
+    """(127,) whether a node is the branch to the left of somebody who walks into its parent; False for the root.
+
+    With y downwards, left of the direction (dx, dy) is (dy, −dx).
+    """
+    outer = headings()[np.maximum(parents(), 0)]
+    left = np.stack([outer[:, 1], -outer[:, 0]], axis=1)
+    return _frozen((headings() == left).all(axis=1) & (np.arange(N_NODES) != HOME))  # type: ignore[no-any-return]
+
+
+@cache
+def successors() -> Integers:
+    """(127, 4) where each action leads; an action that does not exist stays in place, as does leaving the maze."""
+    target = np.repeat(np.arange(N_NODES)[:, None], N_ACTIONS, axis=1)
+    for n in range(1, N_NODES):
+        left = bool(is_left_branch()[n])
+        target[parents()[n], 0 if left else 1] = n
+        target[n, 2 if left else 3] = parents()[n]
+    return _frozen(target)  # type: ignore[no-any-return]
+
+
+@cache
+def valid_actions() -> npt.NDArray[np.bool_]:
+    """(127, 4) which actions exist: both branches of a junction, one way out, and leaving the maze from node 0."""
+    valid = successors() != np.arange(N_NODES)[:, None]
+    valid[EXIT] = True
+    return _frozen(valid)  # type: ignore[no-any-return]
+
+
+@cache
+def transitions() -> Floats:
+    """(127, 4, 127) deterministic P(s' | s, a)."""
+    return _frozen(np.eye(N_NODES)[successors()])  # type: ignore[no-any-return]
+
+
+def maze_mdp(discount: float = 0.97) -> MDP:
+    """Return the dynamics with the valid actions of every node."""
+    return MDP.from_dense(transitions(), discount=discount, valid_actions=valid_actions())
+
+
+@cache
+def distances() -> Integers:
+    """(127, 127) steps between nodes."""
+    child = np.arange(1, N_NODES)
+    edges = csr_array((np.ones(N_NODES - 1), (child, parents()[child])), shape=(N_NODES, N_NODES))
+    return _frozen(shortest_path(edges, directed=False, unweighted=True).astype(np.int64))  # type: ignore[no-any-return]
+
+
+@cache
+def corridors() -> Floats:
+    """(126, 2, 2) the straight line from the parent to each node 1, 2, …, in cells."""
+    return _frozen(np.stack([layout()[parents()[1:]], layout()[1:]], axis=1))  # type: ignore[no-any-return]
+
+
+class Cells(NamedTuple):
+    """The grid cells that corridors between nodes pass through.
+
+    Attributes
+    ----------
+    xy : (169, 2) centre of each cell, the 127 nodes first
+    ends : (169, 2) the two nodes that a cell lies between, outer one first; twice the same for a node's own cell
+    share : (169,) how far a cell lies from the outer towards the inner node, 0 to 1
+    """
+
+    xy: Floats
+    ends: Integers
+    share: Floats
+
+
+@cache
+def cells() -> Cells:
+    """Return the cells of nodes and corridors; those of the way in belong to no node and are not among them."""
+    own = np.arange(N_NODES)
+    xy, ends, share = list(layout()), list(np.stack([own, own], axis=1)), [0.0] * N_NODES
+    for n in range(1, N_NODES):
+        length = CORRIDOR_LENGTHS[levels()[n] - 1]
+        for step in range(1, length):
+            xy.append(layout()[parents()[n]] + step * headings()[n])
+            ends.append(np.array([parents()[n], n]))
+            share.append(step / length)
+    return Cells(_frozen(np.array(xy)), _frozen(np.array(ends)), _frozen(np.array(share)))
+
+
+@cache
+def walls() -> Floats:
+    """(M, 2, 2) all walls as line segments of one cell's length: sides of corridor cells that lead nowhere."""
+    way_in = np.array([(float(x), ENTRANCE[1]) for x in range(SIZE // 2)])
+    inside = np.concatenate([way_in, cells().xy])
+    lines = np.concatenate([[(way_in[0], layout()[HOME])], corridors()])
+    open_sides = {ENTRANCE}
+    for start, end in lines:
+        steps = int(np.abs(end - start).sum())
+        middles = start + (end - start) * (np.arange(steps)[:, None] + 0.5) / steps
+        open_sides.update((float(x), float(y)) for x, y in middles)
+    found = set()
+    for x, y in inside:
+        for dx, dy in ((0.5, 0.0), (-0.5, 0.0), (0.0, 0.5), (0.0, -0.5)):
+            middle = (float(x + dx), float(y + dy))  # of the cell's side, which runs across (dx, dy)
+            if middle not in open_sides:
+                across = (abs(dy), abs(dx))
+                found.add((middle[0] - across[0], middle[1] - across[1], middle[0] + across[0], middle[1] + across[1]))
+    return _frozen(np.array(sorted(found)).reshape(-1, 2, 2))  # type: ignore[no-any-return]

@@ -1,0 +1,130 @@
+"""The robot experiment end to end: on a tiny written dataset with and without truth, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+from prism_irl.cli import main
+from prism_irl.datasets.episodes import Episode
+from prism_irl.datasets.lerobot_writing import write_lerobot
+from prism_irl.experiments import bridge, manipulation_features
+from prism_irl.experiments.bridge import Bridge
+from prism_irl.worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES
+
+TINY = {
+    "n_intentions": 3,
+    "n_states": 8,
+    "n_actions": 4,
+    "granularity_states": (4, 8),
+    "starts": 2,
+    "network_starts": 1,
+    "paper_iterations": 3,
+    "sweep": (1, 2),
+    "networks": ("rnn", "lstm"),
+}
+
+
+def pick_and_place(index, rng, phases=True):
+    """A caricature of an episode: straight to the block, close, straight to the target."""
+    T = 24
+    hand, block, target = (rng.uniform(0, 0.4, 3) for _ in range(3))
+    states, actions, labels = [], [], []
+    opening = 0.0
+    for t in range(T):
+        phase = 0 if t < 9 else 1 if t < 14 else 2
+        aim, closed = (block, 0.0) if phase == 0 else (block, 0.5) if phase == 1 else (target, 0.5)
+        move = np.clip(aim - hand, -0.05, 0.05) / 0.05 + 0.1 * rng.normal(size=3)
+        action = np.array([*move, 0.0, closed - opening + 0.02 * rng.normal()])
+        values = dict.fromkeys(STATE_NAMES, 0.0) | {"gripper_opening": opening}
+        for axis, h, b, g in zip("xyz", hand, block, target, strict=True):
+            values |= {f"effector_{axis}": h, f"block_{axis}": b, f"target_{axis}": g}
+        states.append([values[name] for name in STATE_NAMES])
+        actions.append(action)
+        labels.append(phase)
+        opening += 0.6 * (closed - opening)
+        hand = hand + 0.05 * move
+        if phase == 2:
+            block = hand
+    frames = [np.full((16, 16, 3), 40 + 60 * label, np.uint8) for label in labels]
+    return Episode(
+        index,
+        np.clip(actions, -1, 1),
+        np.array(states),
+        language="put it there",
+        cameras={"observation.images.front": lambda: iter(frames)},
+        phases=np.array(labels) if phases else None,
+        phase_names=PHASES[:3] if phases else (),
+    )
+
+
+def write(folder, *, phases=True, names=True):
+    rng = np.random.default_rng(0)
+    episodes = [pick_and_place(i, rng, phases) for i in range(15)]
+    options = {"state_names": STATE_NAMES, "action_names": ACTION_NAMES} if names else {}
+    return write_lerobot(folder, episodes, **options)
+
+
+def test_features_of_pick_and_place_point_to_block_and_target(make_demos):
+    rng = np.random.default_rng(0)
+    episode = pick_and_place(0, rng)
+    demos = make_demos(0, lengths=(24,))
+    motions = manipulation_features.pick_and_place(demos, episode.states, episode.actions)
+    assert motions.design.shape == (24, 5, 4)
+    to_block = manipulation_features.state_columns(episode.states, "block_x", "block_y", "block_z")
+    to_block = to_block - manipulation_features.state_columns(episode.states, "effector_x", "effector_y", "effector_z")
+    size = np.linalg.norm(to_block, axis=1, keepdims=True)
+    np.testing.assert_allclose(motions.design[:, :3, 0] * (size + 0.03), to_block, atol=1e-9)
+    assert (np.linalg.norm(motions.design[:, :3, :2], axis=1) <= 1.0).all()
+    np.testing.assert_array_equal(motions.design[:, 3:, :2], 0.0)
+    np.testing.assert_array_equal(motions.design[:, 3:, 2:], np.broadcast_to(np.eye(2), (24, 2, 2)))
+
+
+def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
+    settings = Bridge(dataset=write(tmp_path / "data"), encoder="proprio", **TINY)
+    out = tmp_path / "run"
+    out.mkdir()
+    result = bridge.run(settings, out)
+    assert json.loads((out / "metrics.json").read_text())["methods"].keys() == result["methods"].keys()
+    families = {entry["family"] for entry in result["methods"].values()}
+    assert families == {"tokens", "features", "baselines"}
+    for entry in result["methods"].values():
+        assert 0.0 < entry["label_accuracy"]["mean"] <= 1.0
+        # a density never stands in the column of likelihoods
+        assert entry["log_density"] is None or entry["predictive_ll"] is None
+    ordered = result["methods"]["features-ordered"]
+    assert ordered["label_accuracy"]["mean"] > 0.8
+    assert ordered["label_accuracy"]["mean"] > result["methods"]["hiql"]["label_accuracy"]["mean"]
+    assert np.sum(result["confusion"]["steps"]) == 15 * 24
+    assert [(row["K"], row["network"]) for row in result["likelihood_by_k"]] == [(1, "rnn"), (2, "rnn"), (3, "lstm")]
+    assert result["likelihood_by_k"][0]["paper_score"] == pytest.approx(
+        result["likelihood_by_k"][0]["predictive_ll"], abs=1e-6
+    )  # one intention cannot leak
+    assert [row["n_states"] for row in result["granularity"]] == [4, 8]
+    stems = {path.stem for path in (out / "figures").glob("*.svg")}
+    assert {"confusion", "label_accuracy", "likelihood_by_k"} <= stems
+    assert sum(stem.startswith("filmstrip_") for stem in stems) == 3
+    assert set(json.loads((out / "figures" / "captions.json").read_text())) == stems
+
+
+def test_a_dataset_without_truth_from_the_command_line(tmp_path, capsys, monkeypatch):
+    folder = write(tmp_path / "data", phases=False, names=False)
+    tiny = Bridge(dataset=folder, **TINY)
+    monkeypatch.setattr(Bridge, "of", classmethod(lambda cls, dataset, quick: tiny))
+    out = tmp_path / "run"
+    assert main(["reproduce", "bridge", str(folder), "--quick", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "not a likelihood" in printed
+    result = json.loads((out / "metrics.json").read_text())
+    assert "confusion" not in result
+    assert result["methods"]["features-markov"]["label_accuracy"] is None
+    assert not any(name.startswith("kmeans") for name in result["methods"])
+    assert "<html" in (out / "report.html").read_text()
+    assert main(["reproduce", "bridge", str(folder), "--out", str(out)]) == 2
+
+
+def test_wrong_arguments(tmp_path, capsys):
+    assert main(["reproduce", "gridworld", str(tmp_path), "--out", str(tmp_path / "run")]) == 2
+    assert "belongs to bridge" in capsys.readouterr().err
+    assert main(["reproduce", "bridge", str(tmp_path / "nothing"), "--out", str(tmp_path / "other")]) == 2
+    assert "no folder" in capsys.readouterr().err

@@ -1,0 +1,232 @@
+"""The labyrinth experiment on a few simulated windows: every part, one by one, remembered and put together."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prism_irl import storage
+from prism_irl.cli import main
+from prism_irl.errors import InputError
+from prism_irl.evaluation.alignment import Events
+from prism_irl.experiments import labyrinth, labyrinth_parts
+from prism_irl.experiments.labyrinth import PARTS, Data, Labyrinth
+from prism_irl.report.render import write_report
+from prism_irl.worlds.labyrinth import LabyrinthWorld
+from prism_irl.worlds.maze import HOME, WATER, maze_mdp
+
+TINY = Labyrinth(
+    only_folds=(0,),
+    paper_ks=(1, 2, 3),
+    paper_iterations=2,
+    transformer_iterations=1,
+    paper_size=8,
+    histories=(1, 2),
+    families=("hiql",),
+    others=("uniform", "iavi", "ngram", "prism-recurrent"),
+    starts=1,
+    chain_starts=1,
+    max_iterations=2,
+    penalties=(0.0, 0.5),
+    frontier_folds=(0,),
+    frontier_histories=("",),
+    animals=("iavi", "hiql"),
+    explained=("hiql", "hiql-h2"),
+    independent_fits=2,
+    quick=True,
+)
+
+
+def simulated(n: int = 10, steps: int = 40) -> Data:
+    demos = LabyrinthWorld().simulate(n, steps, seed=0).demonstrations
+    assert demos.labels is not None
+    states, modes = demos.states.astype(np.int64), demos.labels.astype(np.int64)
+    demos = replace(demos, trajectory_names=np.arange(n), labels=None)
+    happened = {
+        "water visit": states == WATER,
+        "delivery": states == WATER,
+        "exit": (states == HOME) & (demos.actions == 3),
+    }
+    animals = replace(demos, groups=np.arange(n) % 2)
+    return Data(demos, maze_mdp(), Events(happened, modes, ("leave", "drink", "explore")), animals)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    folder = tmp_path_factory.mktemp("labyrinth")
+    return folder, labyrinth.run(TINY, folder, data=simulated())
+
+
+def test_every_part_leaves_its_numbers(finished):
+    folder, result = finished
+    assert result["parts"] == list(PARTS)
+    assert storage.read_json(folder / "metrics.json")["experiment"] == "labyrinth"
+    methods = result["methods"]
+    for name in ("uniform", "iavi", "ngram", "hiql", "hiql-h2", "hiql-hauto", "prism-recurrent", "prism-paper"):
+        assert methods[name]["predictive_ll"]["mean"] < 0
+    # One intention: both scores are the likelihood of the counts, and the paper's number stands beside them.
+    single = methods["prism-paper-k1"]
+    assert single["paper_score"]["mean"] == pytest.approx(single["predictive_ll"]["mean"], abs=1e-9)
+    assert single["predictive_ll"]["mean"] == pytest.approx(methods["iavi"]["predictive_ll"]["mean"], abs=1e-6)
+    assert single["paper_reported"] == -0.87071
+    assert methods["hiql-h2"]["history_length"]["mean"] == 2
+    assert "drink_enrichment" in methods["hiql"]
+    assert {row["K"] for row in result["paper"]["num_latents"]} == {1, 2, 3}
+    assert [row["network"] for row in result["paper"]["model_type"]] == ["rnn", "lstm", "transformer"]
+    timing = result["paper"]["timing"][0]
+    assert 0 < timing["rewards_per_intention"] < timing["total"]
+    assert result["animals"]["n_animals"] == 2
+    assert len(result["frontier"]["methods"]) == 4
+    assert result["recommended"]["explanation"] in ("hiql", "hiql-h2")
+
+
+def test_alignment_has_its_control_and_names_from_maps(finished):
+    _, result = finished
+    for entry in result["alignment"]["methods"].values():
+        assert set(entry["matched"]) == {"leave", "drink", "explore"}
+        assert set(entry["shuffled"]["matched"]) == set(entry["matched"])
+        assert len(entry["names"]) == 3
+        assert -1 <= entry["agreement"] <= 1
+        assert np.shape(entry["arrival"]) == (3, 2)
+
+
+def test_figures_tables_and_report(finished):
+    folder, _ = finished
+    drawn = {path.stem for path in (folder / "figures").glob("*.svg")}
+    assert drawn == {"method_bars", "b_networks", "c_maps", "d_segmentation", "frontier", "animals", "alignment"}
+    tables = {path.stem for path in (folder / "tables").glob("*.csv")}
+    assert {"methods", "num_latents", "model_type", "timing", "frontier", "animals", "alignment"} <= tables
+    assert "(c) Rewards recovered" in write_report(folder).read_text()
+
+
+def test_finished_fits_are_not_made_again(finished, monkeypatch):
+    folder, result = finished
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("a finished fit was made again")
+
+    monkeypatch.setattr("prism_irl.evaluation.cross_validation.run_job", forbidden)
+    monkeypatch.setattr(labyrinth_parts, "_fit_and_save", forbidden)
+    monkeypatch.setattr(labyrinth_parts, "timing", lambda *_: result["paper"]["timing"][0])
+    again = labyrinth.run(TINY, folder, data=simulated())
+    assert again["methods"] == result["methods"]
+    assert again["alignment"] == result["alignment"]
+
+
+def test_parts_run_alone_and_come_together(tmp_path):
+    data = simulated()
+    first = labyrinth.run(TINY, tmp_path, parts=("animals",), data=data)
+    assert first["parts"] == ["animals"]
+    assert set(first["methods"]) == {"iavi", "hiql"}  # its own table, for want of another
+    short = replace(TINY, others=("uniform", "iavi"), families=())
+    both = labyrinth.run(short, tmp_path, parts=("honest",), data=data)
+    assert both["parts"] == ["honest", "animals"]
+    assert set(both["methods"]) == {"uniform", "iavi"}
+    # A quick part is never mixed with a full one.
+    full = labyrinth.run(replace(short, quick=False), tmp_path, parts=("honest",), data=data)
+    assert full["parts"] == ["honest"]
+
+
+def test_without_annotations_there_are_visits_and_exits_only():
+    known = simulated()
+    bare = Data(known.demos, known.mdp, Events(known.events.happened, np.zeros(known.demos.n_steps, np.int64), ()))
+    assert labyrinth_parts.animals(TINY, bare, Path(), 1, None) == {"methods": {}, "n_animals": 0}
+    model = labyrinth_parts.honest_method("hiql", TINY).model.fit(known.demos, known.mdp)
+    row = bare.judge(model, known.demos)
+    assert not any(key.endswith("_enrichment") for key in row)
+
+
+def test_the_judge_looks_at_the_windows_it_is_given():
+    data = simulated()
+    steps = data.judge._steps(data.demos.subset([3, 1]))
+    np.testing.assert_array_equal(steps, np.concatenate([np.arange(120, 160), np.arange(40, 80)]))
+
+
+def test_methods_of_rooms_that_are_not_there_are_left_out():
+    assert labyrinth_parts._exists("hiql-h4")
+    assert not labyrinth_parts._exists("prism-unheard-of")
+
+
+def test_unknown_parts_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no part 'meaning'; choose among paper"):
+        labyrinth.run(TINY, tmp_path, parts=("meaning",), data=simulated())
+
+
+def command(*arguments: object) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_the_command_runs_parts_and_prints_tables(tmp_path, monkeypatch):
+    monkeypatch.setattr(labyrinth, "load", lambda settings: simulated())
+    monkeypatch.setattr(Labyrinth, "small", classmethod(lambda cls: TINY))
+    out = tmp_path / "run"
+    code, text, err = command("reproduce", "labyrinth", "--quick", "--parts", "paper", "--out", out, "--jobs", 1)
+    assert code == 0, err
+    assert "Table num_latents" in text
+    assert (out / "report.html").is_file()
+    code, _, err = command("reproduce", "labyrinth", "--quick", "--out", out)
+    assert code == 2
+    assert "already holds a run" in err
+    more = ("--parts", "alignment", "--out", out, "--jobs", 1, "--resume", "--json")
+    code, text, err = command("reproduce", "labyrinth", "--quick", *more)
+    assert code == 0, err
+    assert json.loads(text)["parts"] == ["paper", "alignment"]
+    code, _, err = command("reproduce", "gridworld", "--parts", "paper")
+    assert code == 2
+    assert "belong to the labyrinth" in err
+
+
+def test_missing_data_name_the_command_that_gets_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRISM_DATA", str(tmp_path))
+    code, _, err = command("reproduce", "labyrinth", "--quick", "--out", tmp_path / "run")
+    assert code == 2
+    assert "prism data fetch labyrinth" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the real data, or a skipped test."""
+    folder = Path(os.environ.get("PRISM_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    if not (folder / "labyrinth" / "emissions500new.npy").is_file():
+        pytest.skip("the labyrinth is absent; set PRISM_DATA to the folder that holds labyrinth/")
+    monkeypatch.setenv("PRISM_DATA", str(folder))
+    return folder
+
+
+def test_one_intention_on_the_real_mice_is_the_paper_s_first_row(published, tmp_path):
+    data = labyrinth.load(Labyrinth())
+    assert len(data.demos) == 238
+    found = labyrinth_parts._cross_validate(
+        Labyrinth(), data, [labyrinth_parts.honest_method("iavi", TINY)], tmp_path, 1, None
+    )["iavi"]
+    train, test = labyrinth.PAPER_NUM_LATENTS[1]
+    for key, reported in (("train_predictive_ll", train), ("predictive_ll", test), ("paper_score", test)):
+        assert found[key]["mean"] == pytest.approx(reported, abs=2e-3)
+
+
+def test_annotations_of_the_real_mice(published):
+    if not (published / "labyrinth" / "annotations.npz").is_file():
+        pytest.skip("annotations.npz is absent")
+    data = labyrinth.load(Labyrinth())
+    assert {name: int(at.sum()) for name, at in data.events.happened.items()} == {
+        "water visit": 2622,
+        "exit": 1486,
+        "delivery": 768,
+    }
+    assert data.animals is not None
+    assert (len(data.animals), len(np.unique(data.animals.groups))) == (233, 10)
+    fewer = labyrinth.load(replace(Labyrinth(), n_trajectories=20))
+    assert len(fewer.demos) == 20
+    # The events move along with the windows: deliveries happen at the port and nowhere else.
+    assert (fewer.demos.states[fewer.events.happened["delivery"]] == WATER).all()

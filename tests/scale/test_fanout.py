@@ -1,0 +1,172 @@
+"""Fits on a real Dask scheduler with worker processes, also when a worker is killed in the middle."""
+
+from __future__ import annotations
+
+import operator
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from json import loads
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from prism_irl.errors import InputError
+from prism_irl.scale import fanout
+from prism_irl.worlds.frustration import FrustrationWorld
+
+pytest.importorskip("distributed", reason="Dask is not installed (extra: cluster)")
+SINGLE = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+
+
+class Cluster:
+    """`dask scheduler` and `dask worker` as people start them, on 127.0.0.1."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, []
+        address = folder / "scheduler.json"
+        self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", address)
+        deadline = time.monotonic() + 60
+        while not address.exists():
+            assert time.monotonic() < deadline, "the scheduler did not start"
+            time.sleep(0.05)
+        self.address = loads(address.read_text())["address"]
+
+    def _start(self, *arguments: object) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "dask", *map(str, arguments)]
+        environment = {**SINGLE, "PYTHONPATH": str(self.folder)}  # where a test puts what workers import
+        log = (self.folder / f"log_{len(self.processes)}.txt").open("wb")
+        self.processes.append(subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log))
+        log.close()
+        return self.processes[-1]
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        # Without a nanny the process that is killed is the worker itself, and nobody starts it again.
+        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", self.folder)
+        return self._start("worker", self.address, *options)
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory):
+    started = Cluster(tmp_path_factory.mktemp("dask"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "mouse.csv"
+    FrustrationWorld(horizon=10).simulate(16, seed=3).demonstrations.to_pandas().to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_local_processes_do_every_task_once(jobs: int) -> None:
+    found = dict(fanout.spread(operator.add, range(5), (100,), jobs=jobs))
+    assert found == {i: i + 100 for i in range(5)}
+
+
+def test_nobody_at_the_address() -> None:
+    with pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1 "):
+        list(fanout.spread(operator.add, range(2), (0,), scheduler="tcp://127.0.0.1:1"))
+    with pytest.raises(InputError, match="No Dask scheduler answers at nonsense"):
+        list(fanout.spread(operator.add, range(2), (0,), scheduler="nonsense://"))
+
+
+def compare(table: Path, out: Path, *options: str) -> subprocess.Popen[str]:
+    chosen = "--methods uniform,iavi,hiql,ngram --folds 3 --seeds 2 --intentions 2".split()
+    command = [sys.executable, "-m", "prism_irl", "compare", str(table), *chosen, "--out", str(out), *options]
+    return subprocess.Popen(command, env=SINGLE, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def numbers(run: Path) -> pd.DataFrame:
+    return pd.read_csv(run / "folds.csv").drop(columns="fit_seconds")
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_nothing(cluster: Cluster, table: Path, tmp_path: Path) -> None:
+    first = cluster.worker()
+    cluster.worker()
+    local = compare(table, tmp_path / "local", "--jobs", "1")
+    assert local.wait() == 0, local.communicate()[1]
+    remote = compare(table, tmp_path / "remote", "--scheduler", cluster.address)
+    cache = tmp_path / "remote" / "cache"
+    deadline = time.monotonic() + 120
+    while not list(cache.glob("*.json")):
+        assert remote.poll() is None, remote.communicate()[1]
+        assert time.monotonic() < deadline, "no fit came back"
+        time.sleep(0.01)
+    os.kill(first.pid, signal.SIGKILL)
+    done = len(list(cache.glob("*.json")))
+    stderr = remote.communicate(timeout=200)[1]
+    assert remote.returncode == 0, stderr
+    assert done < 24, "the worker was killed after the last fit"
+    assert len(list(cache.glob("*.json"))) == len(list((tmp_path / "local" / "cache").glob("*.json")))
+    pd.testing.assert_frame_equal(numbers(tmp_path / "remote"), numbers(tmp_path / "local"))
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_goes_on_where_it_stopped(cluster: Cluster, table: Path, tmp_path: Path) -> None:
+    alone = [process for process in cluster.processes[1:] if process.poll() is None] or [cluster.worker()]
+    assert alone
+    begun = compare(table, tmp_path / "run", "--scheduler", cluster.address)
+    cache = tmp_path / "run" / "cache"
+    deadline = time.monotonic() + 120
+    while len(list(cache.glob("*.json"))) < 2:
+        assert begun.poll() is None, begun.communicate()[1]
+        assert time.monotonic() < deadline, "no fit came back"
+        time.sleep(0.01)
+    os.kill(begun.pid, signal.SIGKILL)
+    begun.communicate()
+    written = {path: path.stat().st_mtime_ns for path in cache.glob("*.json")}
+    again = compare(table, tmp_path / "run", "--scheduler", cluster.address, "--resume")
+    assert again.wait() == 0, again.communicate()[1]
+    again.communicate()
+    assert {path: path.stat().st_mtime_ns for path in written} == written, "a finished fit was made again"
+    assert len(numbers(tmp_path / "run")) == 24
+
+
+@pytest.mark.slow
+def test_data_that_died_with_its_worker_is_sent_again(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only worker, and with it the only copy of the data, is killed by one of the tasks."""
+    for process in cluster.processes[1:]:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    (cluster.folder / "unlucky.py").write_text(KILL_ONCE)
+    monkeypatch.syspath_prepend(cluster.folder)
+    import unlucky
+
+    worker, flag, data = cluster.worker(), tmp_path / "killed", list(range(1000))
+    replace = threading.Thread(target=lambda: (worker.wait(120), cluster.worker()))
+    replace.start()
+    found = dict(fanout.spread(unlucky.kill_once, range(4), (data, str(flag)), scheduler=cluster.address))
+    replace.join()
+    assert flag.exists()
+    assert found == {i: sum(data) + i for i in range(4)}
+
+
+KILL_ONCE = """
+import os, pathlib, signal
+def kill_once(task, data, flag):
+    if task == 2 and not pathlib.Path(flag).exists():
+        pathlib.Path(flag).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sum(data) + task
+"""

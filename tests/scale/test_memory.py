@@ -1,0 +1,96 @@
+"""The estimate of memory: what it grows with, what it says, and a measured peak beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.models.hiql import HIQL
+from prism_irl.models.prism import PRISM
+from prism_irl.scale import memory
+
+
+def demonstrations(n: int, n_states: int = 50) -> Demonstrations:
+    rng = np.random.default_rng(0)
+    states, actions = rng.integers(n_states, size=n), rng.integers(4, size=n)
+    return Demonstrations(states, actions, np.arange(0, n + 1, 50), n_states, 4)
+
+
+def growing(model, demos, **options) -> int:
+    return memory.estimate(demos, model, **options).total - memory.LIBRARIES
+
+
+@pytest.mark.parametrize("model", [PRISM(3), PRISM(3, switching="markov"), HIQL(3), PRISM.paper("labyrinth")])
+def test_it_grows_with_what_memory_grows_with(model) -> None:
+    small, large = demonstrations(200_000), demonstrations(400_000)
+    assert 1.3 < growing(model, large) / growing(model, small) < 2.1
+    assert growing(model, large, n_ranks=2) < 0.8 * growing(model, large)
+    wide = memory.estimate(demonstrations(200_000, 5000), model).parts["policies and counts"]
+    assert wide == 100 * memory.estimate(small, model).parts["policies and counts"]
+    more = type(model)(**{**model.get_params(), "n_intentions": 6})
+    assert growing(more, small) > growing(model, small)
+    longer = type(model)(**{**model.get_params(), "history": 3})
+    assert growing(longer, small) > growing(model, small)
+
+
+def test_small_fits_say_nothing_and_large_ones_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    memory.announce(demonstrations(1000), PRISM(2))
+    assert capsys.readouterr().err == ""
+    memory.announce(demonstrations(1_000_050), HIQL(2))
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "1000050 steps" in said
+    assert "about" in said
+
+
+def test_a_fit_that_does_not_fit_is_a_warning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 10**8)
+    memory.announce(demonstrations(1000), PRISM(2))
+    said = capsys.readouterr().err
+    assert "warning" in said
+    assert "100 MB are free" in said
+    monkeypatch.setattr(memory, "available", lambda: None)
+    memory.announce(demonstrations(1000), PRISM(2))
+    assert capsys.readouterr().err == ""
+
+
+def test_this_machine_has_some_memory() -> None:
+    there = memory.available()
+    assert there is None or 2**20 < there < 2**50
+
+
+@pytest.mark.parametrize(("n", "words"), [(3, "3 bytes"), (2_500_000, "2 MB"), (3.24e9, "3.2 GB"), (5e12, "5000.0 GB")])
+def test_readable(n: float, words: str) -> None:
+    assert memory.readable(n) == words
+
+
+PEAK = """
+import resource
+import numpy as np
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.models.prism import PRISM
+from prism_irl.scale import memory
+
+n, rng = 1_200_000, np.random.default_rng(0)
+states, actions = rng.integers(2048, size=n).astype(np.uint16), rng.integers(32, size=n).astype(np.uint8)
+demos = Demonstrations(states, actions, np.arange(0, n + 1, 40), 2048, 32)
+model = PRISM(4, switching="markov", max_iterations=2, n_starts=1, warm_up=1, n_candidates=1, starts="random")
+needed = memory.estimate(demos, model).total
+model.fit(demos)
+print(needed / (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is measured in kilobytes on Linux only")
+def test_the_measured_peak_is_about_the_estimate() -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", PEAK], env=environment, text=True, capture_output=True, check=True)
+    assert 1 / 1.6 < float(done.stdout) < 1.6
