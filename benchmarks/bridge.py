@@ -45,7 +45,8 @@ def main(n: int) -> None:
     all_cores()
     rng = np.random.default_rng(0)
     lengths = rng.integers(20, 56, n)
-    lengths[: abs(short := round(STEPS * n / N) - int(lengths.sum()))] += np.sign(short)  # 2.26 million exactly
+    missing = round(STEPS * n / N) - int(lengths.sum())
+    lengths[: abs(missing)] += np.sign(missing)  # 2.26 million exactly
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     steps = int(offsets[-1])
     demos = Demonstrations(

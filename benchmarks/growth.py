@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def limits(curves: dict[str, dict[str, Curve]]) -> list[Limit]:
     found = []
     for name, curve in curves["steps"].items():
         sizes = sorted(curve)
-        worst = max(curve[b] / curve[a] for a, b in zip(sizes, sizes[1:], strict=False))
+        worst = max(curve[b] / curve[a] for a, b in pairwise(sizes))
         found.append(Limit(f"twice the steps, {name}", worst, "×", 2.1))
     E = curves["intentions"]
     found.append(Limit("E-step from K=2 to 8, independent", _growth(E["E-step, independent"], 2, 8), "×", 4.5))

@@ -1,4 +1,4 @@
-"""The command `prism`: fit, segment, score, demo, reproduce.
+"""The command `prism`: what people type, in the groups that its help shows.
 
 Exit codes: 0 ok; 2 wrong input, one sentence on standard error; 1 our fault; 130 interrupted, checkpoint kept.
 """
@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError
 
 from prism_irl import __version__
 from prism_irl.commands.data import app as data_app
+from prism_irl.commands.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.commands.options import ColumnOptions, CommonOptions, ModelOptions, build_model
 from prism_irl.errors import InputError
 
@@ -21,12 +22,21 @@ app = App(
     name="prism",
     suppress_keyboard_interrupt=False,
     version=__version__,
-    help="Recover what an agent wants, and when it changes its mind, from states and actions alone.",
+    group_commands=HELP,
+    help="""Recover what an agent wants, and when it changes its mind, from states and actions alone.
+
+A first look: prism demo
+
+A table of your own (one row per step): prism select mouse.csv --out runs/select, then
+prism fit mouse.csv --intentions 2 --out runs/mouse, and open runs/mouse/report.html
+
+Every command explains itself, with an example: prism fit --help
+""",
 )
 app.command(data_app)
 
 
-@app.command
+@app.command(group=START)
 def demo(
     *,
     world: Literal["gridworld", "labyrinth"] = "gridworld",
@@ -61,7 +71,7 @@ def demo(
     _gridworld(Gridworld.demo(), out, jobs, overwrite, common, "Frustration gridworld: a demonstration")
 
 
-@app.command
+@app.command(group=EXPERIMENTS)
 def reproduce(
     experiment: Literal["gridworld", "labyrinth", "bridge"],
     dataset: Path | None = None,
@@ -155,7 +165,7 @@ def _gridworld(settings: Any, out: Path, jobs: int, overwrite: bool, common: Com
         print(f"Report: {page}")
 
 
-@app.command
+@app.command(group=OWN_DATA)
 def fit(
     table: Path,
     *,
@@ -165,6 +175,7 @@ def fit(
     preset: str | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    tensorboard: bool = False,
     common: CommonOptions | None = None,
 ) -> None:
     """Fit a model to a table of states and actions.
@@ -183,13 +194,15 @@ def fit(
         Replace a run that is already there.
     resume
         Go on with an interrupted fit, with the same result as if it had never been interrupted.
+    tensorboard
+        Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
     """
     from prism_irl.commands import output
     from prism_irl.commands.fitting import fit_table
 
     estimator = build_model(model, preset)
     chosen = {} if columns is None else columns.given()
-    metrics = fit_table(table, estimator, chosen, out, overwrite=overwrite, resume=resume)
+    metrics = fit_table(table, estimator, chosen, out, overwrite=overwrite, resume=resume, tensorboard=tensorboard)
     if metrics is None:  # another rank writes and prints
         return
     if common is not None and common.json:
@@ -205,7 +218,7 @@ def fit(
     print(f"Report: {out / 'report.html'}")
 
 
-@app.command
+@app.command(group=OWN_DATA)
 def segment(
     run: Path,
     table: Path,
@@ -256,7 +269,7 @@ def segment(
     print(f"{data.demonstrations.n_steps} steps segmented: {out}")
 
 
-@app.command
+@app.command(group=OWN_DATA)
 def score(
     run: Path,
     table: Path,
@@ -289,7 +302,7 @@ def score(
         output.print_scores(scores, leaks=model.leaks)
 
 
-@app.command
+@app.command(group=OWN_DATA)
 def compare(
     table: Path,
     *,
@@ -390,7 +403,7 @@ def compare(
     print(f"Report: {page}")
 
 
-@app.command
+@app.command(group=OWN_DATA)
 def select(
     table: Path,
     *,
@@ -461,7 +474,7 @@ def select(
     )
 
 
-@app.command
+@app.command(group=ROBOTS)
 def tokenize(
     dataset: Path,
     *,
@@ -554,7 +567,7 @@ def tokenize(
         tokenizing.print_metrics(metrics, out)
 
 
-@app.command
+@app.command(group=OWN_DATA)
 def report(run: Path, *, common: CommonOptions | None = None) -> None:
     """Write report.html of a run folder again.
 

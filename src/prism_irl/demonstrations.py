@@ -8,7 +8,7 @@ batch (`prism_irl.batching`). Build one from a table, an npz file or arrays; tak
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -260,6 +260,20 @@ class Demonstrations:
         from prism_irl import tables
 
         return tables.read(source, **columns).demonstrations
+
+    @classmethod
+    def from_minari(cls, dataset: Any, **options: Any) -> Demonstrations:
+        """Build from a Minari dataset or the id of a local one; see `prism_irl.interop.from_minari`."""
+        from prism_irl import interop
+
+        return interop.from_minari(dataset, **options)
+
+    @classmethod
+    def from_imitation(cls, trajectories: Iterable[Any], **options: Any) -> Demonstrations:
+        """Build from objects with ``obs`` and ``acts``; see `prism_irl.interop.from_imitation`."""
+        from prism_irl import interop
+
+        return interop.from_imitation(trajectories, **options)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step: trajectory, state, action and, where present, time, group, intention."""

@@ -25,7 +25,7 @@ from prism_irl.switching.optimiser import Optimiser
 from prism_irl.worlds.frustration import FrustrationWorld
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-SMALL = "--intentions 2 --hidden 8 --embedding 8 --n-starts 2 --warm-up 3 --batch-size 4 --device cpu --json".split()
+SMALL = "--intentions 2 --hidden 8 --embedding 8 --warm-up 3 --batch-size 4 --device cpu --json".split()
 
 
 class Others(Group):
@@ -130,7 +130,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("switching", ["recurrent", "independent", "markov"])
 def test_two_ranks_fit_the_model_of_one(switching: str, table: Path, tmp_path: Path) -> None:
-    options = ("--switching", switching, "--max-iterations", "6", "--l1", "0.5")
+    options = ("--switching", switching, "--max-iterations", "6", "--n-starts", "2", "--l1", "0.5")
     one = finished(fit(table, tmp_path / "one", *options))
     two = finished(fit(table, tmp_path / "two", *options, ranks=2))
     assert_same_model(tmp_path / "one", tmp_path / "two")
@@ -161,10 +161,9 @@ def test_a_lost_rank_costs_the_work_since_the_last_checkpoint(table: Path, tmp_p
     whole = finished(fit(table, tmp_path / "whole", *options))
     killed = fit(table, tmp_path / "killed", *options, ranks=2)
     kill_a_rank_after_a_checkpoint(killed, tmp_path / "killed")
-    stderr = killed.communicate(timeout=200)[1]
+    killed.communicate(timeout=200)
     assert killed.returncode != 0
     assert not (tmp_path / "killed" / "metrics.json").exists(), "the fit was over before the rank was killed"
-    assert "--resume" in stderr
     resumed = finished(fit(table, tmp_path / "killed", *options, "--resume", ranks=2))
     assert_same_model(tmp_path / "whole", tmp_path / "killed")
     assert resumed["em"]["iterations"] == whole["em"]["iterations"]  # type: ignore[index]

@@ -30,7 +30,7 @@ class Cluster:
         self.folder, self.processes = folder, []
         address = folder / "scheduler.json"
         self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", address)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while not address.exists():
             assert time.monotonic() < deadline, "the scheduler did not start"
             time.sleep(0.05)
@@ -102,17 +102,18 @@ def test_a_killed_worker_changes_nothing(cluster: Cluster, table: Path, tmp_path
     first = cluster.worker()
     cluster.worker()
     local = compare(table, tmp_path / "local", "--jobs", "1")
-    assert local.wait() == 0, local.communicate()[1]
+    stderr = local.communicate()[1]
+    assert local.returncode == 0, stderr
     remote = compare(table, tmp_path / "remote", "--scheduler", cluster.address)
     cache = tmp_path / "remote" / "cache"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while not list(cache.glob("*.json")):
         assert remote.poll() is None, remote.communicate()[1]
         assert time.monotonic() < deadline, "no fit came back"
         time.sleep(0.01)
     os.kill(first.pid, signal.SIGKILL)
     done = len(list(cache.glob("*.json")))
-    stderr = remote.communicate(timeout=200)[1]
+    stderr = remote.communicate(timeout=600)[1]
     assert remote.returncode == 0, stderr
     assert done < 24, "the worker was killed after the last fit"
     assert len(list(cache.glob("*.json"))) == len(list((tmp_path / "local" / "cache").glob("*.json")))
@@ -125,7 +126,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(cluster: Cluster, table: 
     assert alone
     begun = compare(table, tmp_path / "run", "--scheduler", cluster.address)
     cache = tmp_path / "run" / "cache"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while len(list(cache.glob("*.json"))) < 2:
         assert begun.poll() is None, begun.communicate()[1]
         assert time.monotonic() < deadline, "no fit came back"
@@ -134,8 +135,8 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(cluster: Cluster, table: 
     begun.communicate()
     written = {path: path.stat().st_mtime_ns for path in cache.glob("*.json")}
     again = compare(table, tmp_path / "run", "--scheduler", cluster.address, "--resume")
-    assert again.wait() == 0, again.communicate()[1]
-    again.communicate()
+    stderr = again.communicate()[1]
+    assert again.returncode == 0, stderr
     assert {path: path.stat().st_mtime_ns for path in written} == written, "a finished fit was made again"
     assert len(numbers(tmp_path / "run")) == 24
 
@@ -154,7 +155,7 @@ def test_data_that_died_with_its_worker_is_sent_again(
     import unlucky
 
     worker, flag, data = cluster.worker(), tmp_path / "killed", list(range(1000))
-    replace = threading.Thread(target=lambda: (worker.wait(120), cluster.worker()))
+    replace = threading.Thread(target=lambda: (worker.wait(400), cluster.worker()))
     replace.start()
     found = dict(fanout.spread(unlucky.kill_once, range(4), (data, str(flag)), scheduler=cluster.address))
     replace.join()

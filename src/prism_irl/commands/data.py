@@ -6,10 +6,15 @@ from typing import Any
 
 from cyclopts import App
 
+from prism_irl.commands.groups import EXPERIMENTS
 from prism_irl.commands.options import CommonOptions
 from prism_irl.errors import InputError
 
-app = App(name="data", help="List public data sets, and download them.")
+app = App(
+    name="data",
+    help="List public data sets, and download them.\n\nExample: prism data fetch labyrinth",
+    group=EXPERIMENTS,
+)
 
 
 @app.command(name="list")

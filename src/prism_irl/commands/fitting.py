@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from prism_irl import runs, storage, tables
+from prism_irl import em, logging_tensorboard, runs, storage, tables
 from prism_irl.commands.progress import em_progress
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
@@ -21,14 +23,24 @@ from prism_irl.scale import distributed, memory
 
 
 def fit_table(
-    source: Path, model: PRISM, columns: dict[str, Any], out: Path, *, overwrite: bool, resume: bool
+    source: Path,
+    model: PRISM,
+    columns: dict[str, Any],
+    out: Path,
+    *,
+    overwrite: bool,
+    resume: bool,
+    tensorboard: bool = False,
 ) -> dict[str, Any] | None:
     """Fit a model to a table and leave model, metrics, segments, figures and report in ``out``.
 
-    Under torchrun the ranks fit together; one of them writes, and the others return None.
+    Under torchrun the ranks fit together; one of them writes, and the others return None. With ``tensorboard`` the
+    likelihood of every iteration goes to ``out``/tensorboard.
     """
     if overwrite and resume:
         raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
+    if tensorboard:
+        logging_tensorboard.check_available()
     checkpoint = out / "checkpoint"
     if distributed.restarted() and (checkpoint / "request.json").exists():
         overwrite, resume = False, True  # after a lost rank torchrun repeats the command as it was
@@ -43,11 +55,30 @@ def fit_table(
         request = {"parameters": model.get_params(deep=False), "data": demos.checksum()}
         _open_checkpoint(checkpoint, request, resume=resume)
         memory.announce(demos, model, world.size)
-        with em_progress() as on_iteration:
+        with _watched(folder if tensorboard else None, resume=resume) as on_iteration:
             model.fit(demos, checkpoint=checkpoint, resume=resume, on_iteration=on_iteration)
     result = write_run(folder, model, table, columns=columns, source=source)
     shutil.rmtree(checkpoint)
     return result
+
+
+@contextmanager
+def _watched(folder: Path | None, *, resume: bool) -> Iterator[em.OnIteration]:
+    """Progress bar and, with a folder, TensorBoard; a fit that begins again drops the old curves."""
+    with em_progress() as show:
+        if folder is None:
+            yield show
+            return
+        logs = folder / "tensorboard"
+        if logs.exists() and not resume:
+            shutil.rmtree(logs)
+        with logging_tensorboard.tensorboard(logs) as log:
+
+            def both(now: em.Progress) -> None:
+                show(now)
+                log(now)
+
+            yield both
 
 
 def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool) -> None:
@@ -86,8 +117,10 @@ def write_run(
     runs.write_history(folder, model.history_)
     tables.write_table(tables.with_posterior(table, labels, probabilities), folder / "segments.parquet")
     write_figures(folder / "figures", model, demos, labels)
+    from prism_irl.report.explorer import state_rewards, write_explorer
     from prism_irl.report.render import write_report
 
+    write_explorer(folder, demos, probabilities, rewards=state_rewards(model))
     write_report(folder)
     return result
 

@@ -166,8 +166,14 @@ def print_metrics(metrics: dict[str, Any], out: Path) -> None:
 @contextmanager
 def plain_warnings() -> Iterator[None]:
     """Warnings as one sentence for people, each once, without the line of code they come from."""
-    before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_, **__: f"prism: {message}\n"
+    before, said = warnings.formatwarning, set[str]()
+
+    def once(message: Warning | str, *_: Any, **__: Any) -> str:
+        known, text = str(message) in said, f"prism: {message}\n"
+        said.add(str(message))  # a damaged episode is met when the encoder is fitted and when it is used
+        return "" if known else text
+
+    warnings.formatwarning = once
     try:
         yield
     finally:

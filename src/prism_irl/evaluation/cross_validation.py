@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import joblib
 import numpy as np
@@ -25,7 +25,8 @@ from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.scale import fanout
+from prism_irl.models.prism import PRISM
+from prism_irl.scale import fanout, stacked
 
 Extra = Callable[[IntentionModel, Demonstrations], dict[str, float]]
 
@@ -107,7 +108,8 @@ def cross_validate(
                     left.append(job)
                     paths.append(path)
     shared = (demos, mdp, extra, jobs != 1 or scheduler is not None)
-    for index, fit in fanout.spread(run_job, left, shared, jobs=jobs, scheduler=scheduler):
+    tasks = left if scheduler is not None else _fitted_together(left, demos, mdp)
+    for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs, scheduler=scheduler):
         path = paths[index]
         if path is not None:  # written here, because a worker of a cluster need not see this disk
             write_row(path, fit.row)
@@ -123,6 +125,8 @@ class Job:
     seed: int
     split: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     keep: bool
+    fitted: tuple[IntentionModel, float] | None = None
+    """The model and its seconds where it was fitted before, together with others."""
 
     def model(self) -> IntentionModel:
         """Return the unfitted model, with the seed of the job on top of its own."""
@@ -137,6 +141,23 @@ class Job:
         described = [data, type(model).__name__, repr(sorted(model.get_params(deep=False).items())), __version__]
         described += [array.tobytes().hex() for array in self.split]
         return hashlib.sha256("\n".join(described).encode()).hexdigest()[:32]
+
+
+def _fitted_together(jobs: list[Job], demos: Demonstrations, mdp: MDP | None) -> list[Job]:
+    """Where there is a GPU, fits that can share it are made at once (`scale.stacked`); the others are left as jobs."""
+    models = [job.model() for job in jobs]
+    chosen = [i for i, model in enumerate(models) if stacked.worth_stacking(model, demos)]
+    if len(chosen) < 2:
+        return jobs
+    clock = time.perf_counter()
+    stacked.fit_together(
+        [cast(PRISM, models[i]) for i in chosen], [demos.subset(jobs[i].split[0]) for i in chosen], mdp
+    )
+    seconds = (time.perf_counter() - clock) / len(chosen)
+    done = list(jobs)
+    for i in chosen:
+        done[i] = replace(jobs[i], fitted=(models[i], seconds))
+    return done
 
 
 def _data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> str:
@@ -158,10 +179,13 @@ def run_job(job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | Non
     if parallel:
         limit_threads(1)  # one process per core: threads inside would only fight each other
     train, test = demos.subset(job.split[0]), demos.subset(job.split[1])
-    model = job.model()
-    clock = time.perf_counter()
-    model.fit(train, mdp)
-    seconds = time.perf_counter() - clock
+    if job.fitted is not None:
+        model, seconds = job.fitted
+    else:
+        model = job.model()
+        clock = time.perf_counter()
+        model.fit(train, mdp)
+        seconds = time.perf_counter() - clock
     row = {"method": job.method.id, "fold": job.fold, "seed": job.seed, **evaluate(model, test)}
     row["train_predictive_ll"] = model.score(train)
     row["train_paper_score"] = model.paper_score(train)

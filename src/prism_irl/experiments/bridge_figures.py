@@ -18,7 +18,8 @@ from prism_irl.figures import style
 from prism_irl.figures.filmstrip import filmstrip
 
 if TYPE_CHECKING:
-    from prism_irl.experiments.bridge import Bridge, Data, Outcome
+    from prism_irl.experiments.bridge import Bridge, Data
+    from prism_irl.experiments.bridge_methods import Outcome
 
 SHOWN = 3
 """Episodes drawn as filmstrips: the first ones that were held out."""

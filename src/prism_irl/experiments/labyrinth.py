@@ -58,7 +58,7 @@ class Labyrinth:
     folds, only_folds, seeds : cross-validation over windows; only these folds
     n_trajectories : use the first so many windows of a seeded shuffle; all when None
     n_intentions : K of everything but the table num_latents
-    paper_ks, paper_iterations : numbers of intentions and EM iterations of the paper's protocol
+    paper_ks, paper_iterations, paper_starts : numbers of intentions, EM iterations and starts in the paper's protocol
     networks : architectures of table model_type
     transformer_iterations : EM iterations of the Transformer, which needs fewer and takes longer in each
     paper_size : width of embeddings and networks in the paper's protocol
@@ -79,6 +79,7 @@ class Labyrinth:
     n_intentions: int = 3
     paper_ks: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     paper_iterations: int = 180
+    paper_starts: int = 3
     networks: tuple[str, ...] = ("rnn", "lstm", "transformer")
     transformer_iterations: int = 60
     paper_size: int = 128
@@ -126,6 +127,7 @@ class Labyrinth:
             n_trajectories=140,
             paper_ks=(1, 2, 3, 6),
             paper_iterations=40,
+            paper_starts=1,
             transformer_iterations=12,
             histories=(1, 2, 4),
             families=("hiql", "prism-recurrent"),

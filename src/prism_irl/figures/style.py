@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from prism_irl.errors import InputError
+from prism_irl.figures.data import to_csv
 
 COLUMN_WIDTH = 3.3  # inches: one column of a two-column page
 PAGE_WIDTH = 6.8
@@ -117,10 +118,11 @@ def to_svg(figure: Figure) -> bytes:
 
 
 def save(figure: Figure, path_without_suffix: str | Path) -> None:
-    """Write ``<path>.svg`` and ``<path>.png``; the same figure gives the same bytes."""
+    """Write ``<path>.svg``, ``<path>.png`` and the numbers behind them, ``<path>.csv``; repeatable to the byte."""
     path = Path(path_without_suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: a name such as "history-0.5" has a dot of its own.
     path.with_name(path.name + ".svg").write_bytes(to_svg(figure))
+    path.with_name(path.name + ".csv").write_text(to_csv(figure), encoding="utf-8")
     with paper_style():
         figure.savefig(path.with_name(path.name + ".png"), format="png", metadata={"Software": None})

@@ -1,7 +1,7 @@
 """Policies that share parameters across states: a few weights per intention, fitted by weighted regression.
 
 A table ties intention k in state s to intention k in state s' by nothing but time, which on finely tokenised robot
-demonstrations is too little (label accuracy 0.3 where simple baselines reach 0.6). Here an intention is a vector:
+demonstrations is too little (label accuracy 0.3 where Gaussian chains reach 0.6). Here an intention is a vector:
 
     Gaussian  y_t ~ N(Σ_j θ_kj φ_tj, diag σ²_k)          over continuous commands (`motions.MotionDemonstrations`)
     softmax   π_k(a | x_t) ∝ exp(w_ka · x_t + b_ka)       over action tokens, x_t the observation vector

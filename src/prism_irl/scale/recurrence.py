@@ -3,7 +3,7 @@
 Inputs come from two projected tables per fit, x_t = left[i_t] + right[j_t] with left = E_s W_ihᵀ + b and right the
 same for actions (or for pairs (s_{t-1}, a_{t-1})), so that nothing of size (F, B, T, width) is multiplied. Plain torch
 with batched products is the reference and serves the CPU, the GRU and the LSTM; on a GPU the tanh recurrence runs as
-one Triton program per block of rows (`scale.kernels`).
+one Triton program per block of rows (`switching.triton_kernels`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _TanhRecurrence(torch.autograd.Function):
     def forward(
         ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor
     ) -> Tensor:
-        from prism_irl.scale import kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         left, right, weight = left.contiguous(), right.contiguous(), weight.contiguous()
         hidden = kernels.rnn_forward(rows.first, rows.length, index, (left, right), weight, rows.n_steps)
@@ -118,7 +118,7 @@ class _TanhRecurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor]:
-        from prism_irl.scale import kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         left, right, weight, hidden = ctx.saved_tensors
         rows = ctx.rows

@@ -34,6 +34,7 @@ from prism_irl.scale.stacked_policies import StackedPolicies
 from prism_irl.scale.stacked_switching import Parameters, StackedChain, StackedGate, StackedSwitching
 
 EVALUATION_ROWS = 256
+LARGEST = 128  # starts side by side: more than fill a GPU, and their hidden states still fit
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as torch has them
 
 
@@ -50,13 +51,18 @@ class Entry:
 def can_stack(model: object, demos: Demonstrations) -> bool:
     """Whether a fit can be part of a stack."""
     return (
-        isinstance(model, PRISM)
+        type(model) is PRISM
         and model.switching in ("independent", "recurrent")
         and model.network in ("rnn", "gru", "lstm")
         and model.epochs_per_m_step == 1
         and model.smoothing > 0
         and demos.observations is None
     )
+
+
+def worth_stacking(model: object, demos: Demonstrations) -> bool:
+    """Whether a fit can be part of a stack, and there is a GPU that it may use."""
+    return can_stack(model, demos) and torch.cuda.is_available() and cast(PRISM, model).device in ("auto", "cuda")
 
 
 def fit_together(
@@ -88,7 +94,8 @@ def fit_together(
         groups[_shape(model, demos)] += [Entry(model, start, train, validation) for start in starts]
         fits.append((model, starts, train, None if validation is None else distributed.SOLO, demos))
     for group in groups.values():
-        Stack(group, torch.device(device)).run(on_iteration)
+        for first in range(0, len(group), LARGEST):
+            Stack(group[first : first + LARGEST], torch.device(device)).run(on_iteration)
     for model, starts, train, validated, demos in fits:
         model._finish(starts, train, validated, demos, mdp)
 

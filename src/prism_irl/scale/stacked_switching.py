@@ -174,7 +174,7 @@ class StackedChain(StackedSwitching):
 def _beliefs(initial: Tensor, kernel: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
     """Smoothed (F, B, T, K), pairwise (F, B, T, K, K) and log-likelihood (F, B, T); zero at padding."""
     if emission.is_cuda:
-        from prism_irl.scale import kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         beliefs = kernels.forward_backward(initial.exp(), kernel.exp(), emission, rows.length)
         return beliefs.smoothed, beliefs.pairwise, beliefs.log_likelihood

@@ -1,13 +1,14 @@
 """Beliefs of a chain over intentions, by the fastest exact path at hand.
 
-On a CPU with numba the two passes run compiled, in scaled probability space, one thread per trajectory; everywhere
-else, and where scaling would underflow, `forward_backward` does the same in log space with torch. Both give the same
-numbers (tested). `PRISM_BACKEND=torch` forces the reference.
+On a CPU with numba the two passes run compiled, in scaled probability space, one thread per trajectory, and on a GPU
+with Triton one program per trajectory; everywhere else, and where scaling would underflow, `forward_backward` does the
+same in log space with torch. All give the same numbers (tested). `PRISM_BACKEND=torch` forces the reference.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,10 @@ def infer(
         found = _compiled(log_initial, log_kernel, log_emission, mask, pairwise)
         if found is not None:
             return found
+    if _use_triton(mask.device) and not torch.isneginf(log_emission).all(-1).any():
+        found = _on_gpu(log_initial, log_kernel, log_emission, mask, pairwise)
+        if torch.isfinite(found.log_likelihood).all():
+            return found
     result = forward_backward(log_initial.double(), log_kernel.double(), log_emission.double(), mask)
     return ChainBeliefs(
         result.predicted.exp(),
@@ -63,6 +68,36 @@ def infer(
         result.pairwise.sum((0, 1)),
         result.pairwise if pairwise else None,
     )
+
+
+@cache
+def _has_triton() -> bool:
+    try:
+        import triton  # noqa: F401
+    except ImportError:  # comes with torch for CUDA
+        return False
+    return torch.version.hip is None
+
+
+def _use_triton(device: torch.device) -> bool:
+    return device.type == "cuda" and _has_triton() and os.environ.get("PRISM_BACKEND") != "torch"
+
+
+def _on_gpu(
+    log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
+) -> ChainBeliefs:
+    """One program per trajectory (`triton_kernels`), instead of a launch per step."""
+    from prism_irl.switching import triton_kernels
+
+    K = log_emission.shape[-1]
+    if log_initial.dim() > 1:  # the same for all trajectories in every chain there is
+        log_initial = log_initial[0]
+    initial = log_initial.double().exp().reshape(1, K)
+    beliefs = triton_kernels.forward_backward(
+        initial, log_kernel.double().exp()[None], log_emission.double()[None], mask.sum(1, dtype=torch.int32)[None]
+    )
+    predicted, filtered, smoothed, likelihood, pairs = (values[0] for values in beliefs)
+    return ChainBeliefs(predicted, filtered, smoothed, likelihood, pairs.sum((0, 1)), pairs if pairwise else None)
 
 
 def _compiled(

@@ -58,6 +58,8 @@ class Optimiser:
             loss.backward()
         if self.data is not None:
             self.data.combine(self.parameters.values(), size)
+        on_cpu = all(parameter.device.type == "cpu" for parameter in self.parameters.values())
+        self.adam.param_groups[0]["fused"] = on_cpu  # one pass over memory instead of eight, same update
         self.adam.step()
 
     def state(self) -> dict[str, Tensor]:

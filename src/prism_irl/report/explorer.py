@@ -1,0 +1,205 @@
+"""`explorer.json`: what the interactive part of the report shows, small enough to travel inside the page.
+
+Written by whoever has a segmentation at hand (`prism fit`, the experiments) and read by the report. Probabilities are
+whole per mille; of many trajectories some are taken, evenly over the data, and the page says how many.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+
+from prism_irl import storage
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation.metrics import segments
+from prism_irl.report import story
+from prism_irl.report.layouts import MAX_STATES, find_layout
+
+FILE = "explorer.json"
+MAX_TRAJECTORIES = 200
+MAX_NUMBERS = 400_000  # states, actions and probabilities together: about 1.6 MB of text
+MAX_BYTES = 3_000_000  # a file above this is not taken into a page
+MAX_NAME = 60  # characters of a state's, action's or trajectory's name
+
+
+def write_explorer(
+    folder: Path,
+    demos: Demonstrations,
+    probabilities: npt.ArrayLike,
+    *,
+    layout: Mapping[str, Any] | None = None,
+    rewards: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    actions: Sequence[str] | None = None,
+    counters: Mapping[str, npt.ArrayLike] | None = None,
+    fit: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write ``explorer.json`` into a run folder and return what it holds.
+
+    Parameters
+    ----------
+    folder : path
+    demos : Demonstrations
+    probabilities : (n, K)
+        Posterior of every step.
+    layout : dict, optional
+        As `layouts.find_layout` returns it; by default found from the data.
+    rewards : (K, S), optional
+        Reward of each state under each intention, NaN where it is not known, coloured on the map.
+    names : K strings, optional
+        Names of the intentions.
+    actions : A strings, optional
+        Names of the actions where the data has only numbers.
+    counters : {name: (n,)}, optional
+        Hidden quantities that no method saw, drawn below the posterior.
+    fit : dict, optional
+        The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods.
+    """
+    p = np.asarray(probabilities, np.float64)
+    if p.ndim != 2 or len(p) != demos.n_steps:
+        raise InputError(f"The probabilities have shape {p.shape}; give one row for each of {demos.n_steps} steps.")
+    if not np.isfinite(p).all():
+        raise InputError("Some probabilities are not finite; fit the model again.")
+    value = {
+        "version": 1,
+        "n_intentions": p.shape[1],
+        "names": None if names is None else [_short(name) for name in names],
+        "states": None if demos.state_names is None else [_short(name) for name in demos.state_names],
+        "actions": [_short(name) for name in actions or demos.action_names or []] or None,
+        "total": {"trajectories": demos.n_trajectories, "steps": demos.n_steps},
+        "trajectories": _trajectories(demos, p, counters or {}),
+        "layout": find_layout(demos) if layout is None else dict(layout),
+        "rewards": None if rewards is None else _numbers(rewards),
+        "occupancy": _numbers(_occupancy(demos, p)),
+        "story": story.tell(demos, p),
+        "fit": None if fit is None else dict(fit),
+    }
+    plain: dict[str, Any] = storage.read_plain(value)
+    storage.write_text(folder / FILE, json.dumps(plain, separators=(",", ":")) + "\n")  # one line: half the size
+    return plain
+
+
+def read_explorer(folder: Path) -> dict[str, Any] | None:
+    """Return what ``explorer.json`` holds, None where there is none; a file that is no explorer is an error."""
+    path = folder / FILE
+    if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+        return None
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB; fit again, or delete it to do without.")
+    value = storage.read_json(path)
+    try:
+        K = value["n_intentions"]
+        complete = (
+            value["version"] == 1
+            and len(value["story"]["wants"]) == K
+            and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in value["trajectories"])
+        )
+    except (KeyError, TypeError):
+        complete = False
+    if not complete:
+        raise InputError(f"{path} is damaged; fit again, or delete it to do without the interactive part.")
+    found: dict[str, Any] = value
+    return found
+
+
+def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict[str, Any]:
+    """What the verdict reads of a fitted model, from its public attributes; missing ones stay out."""
+    z = np.asarray(labels)
+    cut = segments(z, offsets)
+    facts: dict[str, Any] = {
+        "n_intentions": model.n_intentions,
+        "usage": np.bincount(z, minlength=model.n_intentions) / len(z),
+        "mean_dwell": float(cut.lengths.mean()),
+    }
+    if hasattr(model, "converged_"):
+        facts["em"] = {
+            "converged": model.converged_,
+            "iterations": getattr(model, "n_iterations_", None),
+            "starts": len(getattr(model, "starts_", [])) or None,
+        }
+    if hasattr(model, "agreement_"):
+        facts["agreement"] = model.agreement_
+    return facts
+
+
+def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
+    """(K, S) reward of each state, expected under the intention's own policy; NaN where the intention never is.
+
+    None where a model has no rewards over states, or so many states that nobody would see them on a map.
+    """
+    if getattr(model, "n_states_", MAX_STATES + 1) > MAX_STATES:
+        return None
+    if not (hasattr(model, "rewards_") and hasattr(model, "policies_")):
+        return None
+    rewards, policies = np.asarray(model.rewards_, np.float64), np.asarray(model.policies_)
+    if rewards.ndim == 3:
+        # Rows of single states come first in a table of histories.
+        rewards = (policies[:, : model.n_states_] * rewards).sum(-1)
+    unvisited = getattr(model, "unvisited_", None)
+    return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)
+
+
+def script_json(value: Any) -> str:
+    """Return JSON that is safe inside a script element: no character of it can end the element or begin a comment."""
+    text = json.dumps(storage.read_plain(value), separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _trajectories(demos: Demonstrations, p: npt.NDArray[Any], counters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    K = p.shape[1]
+    truth = None if demos.labels is None else _matched(demos.labels, p)
+    shown = min(MAX_TRAJECTORIES, demos.n_trajectories)
+    chosen = np.unique(np.linspace(0, demos.n_trajectories - 1, shown).round().astype(np.int64))
+    # Every trajectory gets its share of the page; what short ones leave over is not worth the bookkeeping.
+    longest = max(50, MAX_NUMBERS // ((K + 2 + len(counters)) * len(chosen)))
+    told = []
+    for i in chosen:
+        begin, end = int(demos.offsets[i]), int(demos.offsets[i + 1])
+        steps = slice(begin, min(end, begin + longest))
+        one: dict[str, Any] = {
+            "name": _short(i if demos.trajectory_names is None else demos.trajectory_names[i]),
+            "length": end - begin,
+            "states": demos.states[steps].tolist(),
+            "actions": demos.actions[steps].tolist(),
+            "p": np.rint(1000 * p[steps]).astype(int).ravel().tolist(),
+        }
+        if demos.groups is not None:
+            one["group"] = _short(demos.groups[i])
+        if truth is not None:
+            one["truth"] = truth[steps].tolist()
+        for name, values in counters.items():
+            one.setdefault("counters", {})[name] = np.asarray(values)[steps].tolist()
+        told.append(one)
+    return told
+
+
+def _matched(true: npt.NDArray[Any], p: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """(n,) true labels under the numbers of the intentions that share most steps with them; further ones behind K."""
+    kinds, codes = np.unique(true, return_inverse=True)
+    shared = np.stack([np.bincount(codes, weights=w, minlength=len(kinds)) for w in p.T], axis=1)
+    number = p.shape[1] + np.arange(len(kinds))
+    rows, columns = linear_sum_assignment(-shared)
+    number[rows] = columns
+    return number[codes].astype(np.int64)
+
+
+def _occupancy(demos: Demonstrations, p: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(K, S) share of the steps of each intention in each state."""
+    visits = np.stack([np.bincount(demos.states, weights=w, minlength=demos.n_states) for w in p.T])
+    return visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-12)
+
+
+def _numbers(values: npt.ArrayLike) -> list[list[float | None]]:
+    return [[float(f"{x:.4g}") if np.isfinite(x) else None for x in row] for row in np.asarray(values, float)]
+
+
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"

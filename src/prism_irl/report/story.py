@@ -1,0 +1,154 @@
+"""What each intention is after and when the agent switches, as numbers that the report turns into sentences.
+
+Everything follows from states, actions and the posterior, so that any model can be told about. Where an intention
+leads is the long run of the steps that belong to it: with responsibilities γ_t(k), the chain
+
+    T_k(s, s') ∝ Σ_t γ_t(k) [s_t = s] [s_{t+1} = s']
+
+is followed from where the intention begins, and restarted there with a small probability or where it knows no next
+step. A place that only catches the agent's eye on the way is rare in the long run, a goal is frequent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, diags_array
+
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.evaluation.metrics import segments
+
+Floats = npt.NDArray[np.float64]
+
+RESTART = 0.03  # one in about thirty steps begins again: the discount of the package's default, 0.97
+LONG_RUN = 400  # steps of power iteration; what is left after them is 0.97^400 < 10⁻⁵
+AROUND = 6  # steps shown on either side of a switch
+MIN_SWITCHES = 5  # at a place, before the place is named
+MIN_LIFT = 1.5
+
+
+def tell(demos: Demonstrations, probabilities: npt.ArrayLike) -> dict[str, Any]:
+    """Return the story of a segmentation.
+
+    Parameters
+    ----------
+    demos : Demonstrations
+    probabilities : (n, K)
+        Posterior of every step.
+
+    Returns
+    -------
+    dict
+        ``wants``: for each intention its ``share`` of the steps, mean ``dwell``, where it ``leads_to`` (state, share of
+        the long run), over how many states it ``spread``s (the exponential of the entropy) and how it ``acts``.
+        ``switches``: their number ``n``, the ``pairs`` (from, to, number), ``places`` where the agent switches more
+        often than usual, how often after a step that left the state as it was (``stuck``) and otherwise
+        (``moved``), and the mean posterior ``around`` switches into each intention.
+    """
+    p = np.asarray(probabilities, np.float64)
+    return {"wants": _wants(demos, p), "switches": _switches(demos, p)}
+
+
+def successor_counts(demos: Demonstrations, weights: npt.ArrayLike) -> csr_array:
+    """(S, S) weighted number of times that one state followed another within a trajectory; weight of step t is (n,)."""
+    inside = np.ones(demos.n_steps, bool)
+    inside[demos.offsets[1:] - 1] = False
+    here = np.flatnonzero(inside)
+    w = np.asarray(weights, np.float64)[here]
+    pairs = (demos.states[here].astype(np.int64), demos.states[here + 1].astype(np.int64))
+    return csr_array((w, pairs), shape=(demos.n_states, demos.n_states))
+
+
+def long_run(counts: csr_array, begin: Floats) -> Floats:
+    """(S,) share of time in each state when the chain of ``counts`` is followed from ``begin``, (S,), summing to 1."""
+    total = counts.sum(axis=1)
+    known = total > 0
+    chain = (diags_array(np.where(known, 1 / np.where(known, total, 1), 0)) @ counts).T.tocsr()
+    now = begin
+    for _ in range(LONG_RUN):
+        moved = (1 - RESTART) * (chain @ now)
+        now = moved + (1 - moved.sum()) * begin
+    return np.asarray(now, np.float64)
+
+
+def _wants(demos: Demonstrations, p: Floats) -> list[dict[str, Any]]:
+    labels = p.argmax(axis=1)
+    cut = segments(labels, demos.offsets)
+    told = []
+    for k in range(p.shape[1]):
+        mine = cut.labels == k
+        if not mine.any():
+            told.append({"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []})
+            continue
+        begin = np.bincount(demos.states[cut.starts[mine]], minlength=demos.n_states).astype(np.float64)
+        time = long_run(successor_counts(demos, p[:, k]), begin / begin.sum())
+        seen = time[time > 0]
+        acts = np.bincount(demos.actions, weights=p[:, k], minlength=demos.n_actions)
+        told.append(
+            {
+                "share": float((labels == k).mean()),
+                "dwell": float(cut.lengths[mine].mean()),
+                "leads_to": _top(time),
+                "spread": float(np.exp(-(seen * np.log(seen)).sum())),
+                "acts": _top(acts / acts.sum()),
+            }
+        )
+    return told
+
+
+def _top(shares: Floats, n: int = 3) -> list[list[float]]:
+    """The n largest entries as (index, share), ties by index."""
+    order = np.argsort(-shares, kind="stable")[:n]
+    return [[int(i), float(shares[i])] for i in order if shares[i] > 0]
+
+
+def _switches(demos: Demonstrations, p: Floats) -> dict[str, Any]:
+    labels = p.argmax(axis=1)
+    follows = np.ones(demos.n_steps, bool)
+    follows[demos.offsets[:-1]] = False
+    later = np.flatnonzero(follows)  # steps with a step before them
+    switched = labels[later] != labels[later - 1]
+    at = later[switched]
+    pairs, numbers = np.unique(np.stack([labels[at - 1], labels[at]], axis=1), axis=0, return_counts=True)
+    before = demos.states[later - 1].astype(np.int64)
+    stuck = demos.states[later] == before
+    rate = float(switched.mean()) if len(later) else 0.0
+    return {
+        "n": len(at),
+        "rate": rate,
+        "pairs": [[int(i), int(j), int(m)] for (i, j), m in zip(pairs, numbers, strict=True)],
+        "places": _places(before, switched, rate, demos.n_states),
+        "stuck": _rate(switched[stuck]),
+        "moved": _rate(switched[~stuck]),
+        "around": [_around(p, demos.offsets, at[labels[at] == k]) for k in range(p.shape[1])],
+    }
+
+
+def _rate(switched: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    return {"steps": len(switched), "rate": float(switched.mean()) if len(switched) else None}
+
+
+def _places(
+    before: npt.NDArray[np.int64], switched: npt.NDArray[np.bool_], rate: float, n_states: int
+) -> list[dict[str, Any]]:
+    """States after which the agent switches more often than usual, those with the most surplus first."""
+    visits = np.bincount(before, minlength=n_states)
+    numbers = np.bincount(before[switched], minlength=n_states)
+    lift = numbers / np.maximum(visits * rate, 1e-12)
+    surplus = numbers - visits * rate
+    order = [s for s in np.argsort(-surplus, kind="stable") if numbers[s] >= MIN_SWITCHES and lift[s] >= MIN_LIFT]
+    return [{"state": int(s), "n": int(numbers[s]), "lift": float(lift[s])} for s in order[:3]]
+
+
+def _around(p: Floats, offsets: npt.NDArray[np.int64], at: npt.NDArray[np.int64]) -> list[list[float]] | None:
+    """(2·AROUND + 1, K) mean posterior at the steps around some switches, within their trajectories."""
+    if not len(at):
+        return None
+    trajectory = np.searchsorted(offsets, at, side="right") - 1
+    steps = at[:, None] + np.arange(-AROUND, AROUND + 1)
+    inside = (steps >= offsets[trajectory][:, None]) & (steps < offsets[trajectory + 1][:, None])
+    values = np.where(inside[..., None], p[np.clip(steps, 0, len(p) - 1)], 0.0).sum(axis=0)
+    means = values / np.maximum(inside.sum(axis=0), 1)[:, None]
+    return [[round(float(x), 4) for x in row] for row in means]

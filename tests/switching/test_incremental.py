@@ -1,0 +1,124 @@
+"""Incremental EM: responsibilities from the pass that trains; and forward–backward on flat data."""
+
+import numpy as np
+import pytest
+import torch
+
+from prism_irl.batching import Prepared
+from prism_irl.contexts import Contexts
+from prism_irl.switching.chain import MarkovChain, RecurrentChain
+from prism_irl.switching.gate import Gate
+from prism_irl.switching.networks import HistoryNetwork
+from prism_irl.switching.optimiser import Optimiser
+
+K = 2
+
+
+@pytest.fixture(scope="module")
+def data(make_demos):
+    return Prepared.of(make_demos(lengths=(14, 3, 9, 20, 7, 11)), Contexts(5))
+
+
+@pytest.fixture(scope="module")
+def emission(data):
+    return torch.from_numpy(np.log(np.random.default_rng(0).uniform(0.05, 1, (data.demos.n_steps, K))))
+
+
+def learned(kind, data, **settings):
+    torch.manual_seed(0)
+    network = HistoryNetwork(
+        "rnn",
+        n_states=data.demos.n_states,
+        n_actions=data.demos.n_actions,
+        n_observations=0,
+        n_outputs=K if kind == "gate" else K * K,
+        embedding=4,
+        hidden=4,
+        observe="past",
+    )
+    optimiser = Optimiser(**{"learning_rate": 0.02, "batch_size": 2, **settings})
+    if kind == "gate":
+        return Gate(network, K, l1=0.2, kl=0.1, optimiser=optimiser)
+    return RecurrentChain(network, K, switch_penalty=0.1, optimiser=optimiser)
+
+
+both = pytest.mark.parametrize("kind", ["gate", "recurrent"])
+
+
+def parameters(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+@both
+def test_one_minibatch_is_a_separate_e_step(kind, data, emission):
+    """With all data in one minibatch the pass judges everything by the parameters before it."""
+    together, apart = (learned(kind, data, batch_size=100) for _ in range(2))
+    seen = together.improve(data, emission, 0)
+    posterior = apart.expectation(data, emission)
+    apart.maximise(data, emission, posterior, 0)
+    np.testing.assert_allclose(seen.responsibilities, posterior.responsibilities, atol=1e-6)
+    np.testing.assert_allclose(seen.log_likelihood, posterior.log_likelihood, atol=1e-6)
+    torch.testing.assert_close(parameters(together), parameters(apart), rtol=0, atol=1e-5)
+
+
+@both
+def test_each_minibatch_is_judged_by_the_parameters_it_meets(kind, data, emission):
+    model, replay = learned(kind, data), learned(kind, data)
+    seen = model.improve(data, emission, 3)
+    for batch in replay.optimiser.minibatches(data, 3):
+        posterior = replay.expectation(data, emission)
+        steps = batch.steps[batch.mask].numpy()
+        np.testing.assert_allclose(seen.responsibilities[steps], posterior.responsibilities[steps], atol=1e-5)
+        np.testing.assert_allclose(seen.log_likelihood[steps], posterior.log_likelihood[steps], atol=1e-5)
+        if kind == "gate":
+            from prism_irl.switching.gate import gate_loss
+
+            w = data.gather(batch, torch.from_numpy(posterior.responsibilities)).float()
+            loss, size = gate_loss(replay.log_gate(batch), w, batch.mask, replay.l1, replay.kl), len(batch.mask)
+        else:
+            loss, size = replay.loss(batch, data.gather(batch, emission)), len(batch.real)
+        replay.optimiser.step(loss, size)
+    torch.testing.assert_close(parameters(model), parameters(replay), rtol=0, atol=1e-5)
+
+
+@both
+def test_both_backends_agree(kind, data, emission, monkeypatch):
+    found = {}
+    for backend in ("", "torch"):
+        monkeypatch.setenv("PRISM_BACKEND", backend)
+        model = learned(kind, data)
+        found[backend] = [model.improve(data, emission, seed).log_likelihood.mean() for seed in range(3)]
+    np.testing.assert_allclose(found[""], found["torch"], rtol=1e-5)
+
+
+def test_further_epochs_keep_the_responsibilities_of_the_gate(data, emission):
+    once, often = learned("gate", data, batch_size=100), learned("gate", data, batch_size=100, epochs=3)
+    first, kept = once.improve(data, emission, 0), often.improve(data, emission, 0)
+    np.testing.assert_array_equal(first.responsibilities, kept.responsibilities)
+    assert not torch.equal(parameters(once), parameters(often))
+
+
+# -- flat forward–backward ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("impossible", [False, True])
+def test_flat_inference_equals_padded_inference(data, emission, impossible, monkeypatch):
+    emission = emission.clone()
+    if impossible:
+        emission[4], emission[20] = -torch.inf, torch.tensor([0.0, -torch.inf])
+    chain = MarkovChain(K)
+    found = {}
+    for backend in ("", "torch"):
+        monkeypatch.setenv("PRISM_BACKEND", backend)
+        found[backend] = chain.expectation(data, emission)
+    assert np.isneginf(found[""].log_likelihood).sum() == impossible
+    for one, other in zip(found[""], found["torch"], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_underflow_falls_back_to_log_space(data, emission, monkeypatch):
+    tiny = emission - 2000.0
+    found = MarkovChain(K).expectation(data, tiny)
+    expected = MarkovChain(K).expectation(data, emission)
+    np.testing.assert_allclose(found.responsibilities, expected.responsibilities, atol=1e-9)
+    np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood - 2000.0, rtol=1e-12)
