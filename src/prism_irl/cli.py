@@ -165,7 +165,7 @@ def _gridworld(settings: Any, out: Path, jobs: int, overwrite: bool, common: Com
         print(f"Report: {page}")
 
 
-@app.command(group=OWN_DATA)
+@app.command(group=OWN_DATA, sort_key=1)
 def fit(
     table: Path,
     *,
@@ -218,12 +218,13 @@ def fit(
     print(f"Report: {out / 'report.html'}")
 
 
-@app.command(group=OWN_DATA)
+@app.command(group=OWN_DATA, sort_key=2)
 def segment(
     run: Path,
     table: Path,
     *,
     out: Path,
+    names: Path | None = None,
     write_back: Path | None = None,
     unknown_state: bool = False,
     overwrite: bool = False,
@@ -243,6 +244,8 @@ def segment(
         A .csv, .parquet or .npz file with the columns that the model was fitted on.
     out
         A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}.
+    names
+        names.json as the report's page exports it: adds a column intention_name.
     write_back
         The LeRobot dataset that the data was tokenized from: --out becomes a copy of it with a column intention (-1
         where a step was not segmented), and the dataset itself is only read.
@@ -252,8 +255,10 @@ def segment(
         Replace a file that is already there.
     """
     from prism_irl import tables
-    from prism_irl.commands.scoring import open_run
+    from prism_irl.commands.scoring import open_run, segmented
 
+    if write_back is not None and names is not None:
+        raise InputError("--names adds a column to a table, and --write-back writes a dataset; pass one of them.")
     if write_back is not None:
         from prism_irl.commands.tokenizing import write_back_run
 
@@ -264,12 +269,11 @@ def segment(
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
     tables.check_writable(out)
     model, data = open_run(run, table, unknown_state=unknown_state)
-    probabilities = model.predict_proba(data.demonstrations)
-    tables.write_table(tables.with_posterior(data, probabilities.argmax(axis=1), probabilities), out)
+    tables.write_table(segmented(model, data, names), out)
     print(f"{data.demonstrations.n_steps} steps segmented: {out}")
 
 
-@app.command(group=OWN_DATA)
+@app.command(group=OWN_DATA, sort_key=3)
 def score(
     run: Path,
     table: Path,
@@ -302,7 +306,7 @@ def score(
         output.print_scores(scores, leaks=model.leaks)
 
 
-@app.command(group=OWN_DATA)
+@app.command(group=OWN_DATA, sort_key=4)
 def compare(
     table: Path,
     *,
@@ -403,7 +407,7 @@ def compare(
     print(f"Report: {page}")
 
 
-@app.command(group=OWN_DATA)
+@app.command(group=OWN_DATA, sort_key=0)
 def select(
     table: Path,
     *,
@@ -567,7 +571,7 @@ def tokenize(
         tokenizing.print_metrics(metrics, out)
 
 
-@app.command(group=OWN_DATA)
+@app.command(group=OWN_DATA, sort_key=5)
 def report(run: Path, *, common: CommonOptions | None = None) -> None:
     """Write report.html of a run folder again.
 

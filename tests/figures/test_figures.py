@@ -60,12 +60,16 @@ def test_style_leaves_the_global_settings_alone():
     assert dict(mpl.rcParams) == before
 
 
-def test_save_writes_both_files_with_the_same_bytes_each_time(tmp_path):
+def test_save_writes_all_files_with_the_same_bytes_each_time(tmp_path):
     for run in ("a", "b"):
         figure, (ax,) = new_figure()
         posterior_timeline(ax, [[0.2, 0.8], [0.5, 0.5]], true=[0, 1])
         save(figure, tmp_path / run / "history-0.5")
-    assert {path.name for path in (tmp_path / "a").iterdir()} == {"history-0.5.svg", "history-0.5.png"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {
+        "history-0.5.svg",
+        "history-0.5.png",
+        "history-0.5.csv",
+    }
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
     svg = (tmp_path / "a" / "history-0.5.svg").read_text()

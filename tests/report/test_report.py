@@ -97,6 +97,19 @@ def test_the_chart_has_leaking_scores_apart():
     assert rows[-1]["reference"] == -0.81
 
 
+def test_the_recommended_number_of_intentions_is_marked_and_said_first(folder):
+    entry = {"predictive_ll": {"mean": -1.0, "std": 0.1}, "agreement": 0.9}
+    methods = {"k1": {"name": "K=1", **entry}, "k2": {"name": "K=2", **entry}}
+    chosen = {"recommended": 2, "by_likelihood": 2, "recommendation": "Two intentions are there."}
+    notes = ["Two intentions are there.", "Five folds."]
+    metrics = {"methods": methods, "notes": notes, **chosen}
+    assert [kind for _, kind, _ in method_table(metrics).rows] == ["", "recommended"]
+    page = Page(report(folder, metrics))
+    assert page.text.count("Two intentions are there.") == 1  # in the verdict, not again among the notes
+    assert "Five folds." in page.text
+    assert page.text.index("Take 2 intentions.") < page.text.index("Two intentions are there.")
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +163,18 @@ def test_figures_come_in_the_order_of_their_captions(folder):
     assert [figure["class"] for figure in page.all("figure")] == ["wide", "narrow", "narrow"]
     drawn = [base64.b64decode(image["src"].partition("base64,")[2]).decode() for image in page.all("img")]
     assert drawn[0] == SVG.format(500, "figure c")
+
+
+def test_figures_come_with_their_data(folder):
+    (folder / "figures" / "a.svg").write_text(SVG.format(200, "a"))
+    (folder / "figures" / "a.csv").write_text("x,y\n1,2\n")
+    (folder / "figures" / "b.svg").write_text(SVG.format(200, "b"))
+    (folder / "figures" / "b.csv").write_text("x" * (render.MAX_DATA + 1))
+    links = [link for link in Page(report(folder, FIT)).all("a") if "download" in link]
+    assert [link["download"] for link in links] == ["a.csv"]
+    assert base64.b64decode(links[0]["href"].partition("base64,")[2]) == b"x,y\n1,2\n"
+    (chart,) = [link for link in Page(report(folder, COMPARISON)).all("a") if link["download"] == "method_bars.csv"]
+    assert "Recurrent switching,bar,-1.101" in base64.b64decode(chart["href"].partition("base64,")[2]).decode()
 
 
 def test_nothing_outside_the_folder_is_read(folder, tmp_path_factory):

@@ -155,3 +155,33 @@ def test_short_dwell_of_the_best_and_quick_runs_are_warned_of():
     assert found(COMPARISON, "have become actions") is None
     assert found(compare(quick=True), "quick run") == "warning"
     assert found(COMPARISON, "quick run") is None
+
+
+# -- verdict of a choice of K ------------------------------------------------------------------------------------------
+
+
+def selection(agreement=0.93, by_likelihood=2, **changes):
+    entries = {
+        f"k{k}": {"name": f"K={k}", "predictive_ll": {"mean": -1.2 + 0.05 * k, "std": 0.01}, "agreement": None}
+        for k in (1, 2, 3)
+    }
+    entries["k2"]["agreement"] = agreement
+    base = {"recommended": 2, "by_likelihood": by_likelihood, "recommendation": "Two it is.", "methods": entries}
+    return base | {"notes": ["Two it is.", "How it was done."]} | changes
+
+
+def test_the_recommendation_is_the_verdict_of_a_selection():
+    assert verdict(selection()) == [Finding("good", "Two it is.")]
+    assert found(selection(agreement=0.5), "Two it is.") == "warning"
+    assert found(selection(agreement=None), "Two it is.") == "warning"
+    assert found(selection(recommended=1), "Two it is.") == "good"  # one intention needs no agreement
+
+
+def test_a_selection_that_ends_at_the_largest_number_says_so():
+    assert found(selection(by_likelihood=3), "3 is the largest number that was tried") == "warning"
+    assert found(selection(by_likelihood=2), "largest number") is None
+
+
+def test_findings_of_a_fit_know_their_question():
+    topics = {finding.topic for finding in verdict(FIT)}
+    assert topics == {"converged", "number", "switches", "trust"}

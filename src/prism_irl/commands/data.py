@@ -14,6 +14,7 @@ app = App(
     name="data",
     help="List public data sets, and download them.\n\nExample: prism data fetch labyrinth",
     group=EXPERIMENTS,
+    group_commands="Commands",
 )
 
 

@@ -116,11 +116,13 @@ def write_run(
     storage.write_json(folder / "metrics.json", result)
     runs.write_history(folder, model.history_)
     tables.write_table(tables.with_posterior(table, labels, probabilities), folder / "segments.parquet")
-    write_figures(folder / "figures", model, demos, labels)
     from prism_irl.report.explorer import state_rewards, write_explorer
+    from prism_irl.report.pictures import write_pictures
     from prism_irl.report.render import write_report
 
-    write_explorer(folder, demos, probabilities, rewards=state_rewards(model))
+    explorer = write_explorer(folder, demos, probabilities, rewards=state_rewards(model))
+    captions = write_pictures(folder / "figures", explorer) | write_figures(folder / "figures", model, demos, labels)
+    storage.write_json(folder / "figures" / "captions.json", captions)
     write_report(folder)
     return result
 
@@ -168,8 +170,8 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
     return result
 
 
-def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels: Any) -> None:
-    """EM curves, segmentation raster and dwell histogram of a fit."""
+def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels: Any) -> dict[str, str]:
+    """EM curves, segmentation raster and dwell histogram of a fit; returns their captions."""
     from matplotlib.figure import Figure
 
     from prism_irl.figures import curves, style, timelines
@@ -203,4 +205,4 @@ def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels:
             draw(figure.add_subplot())
             style.save(figure, folder / stem)
             captions[stem] = caption
-    storage.write_json(folder / "captions.json", captions)
+    return captions

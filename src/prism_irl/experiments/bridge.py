@@ -308,9 +308,9 @@ def _notes(settings: Bridge, data: Data) -> list[str]:
         )
         notes += [
             "The features (pull towards block and target; gripper command and measured opening), the windows of the "
-            "starts and the prior on the order of stages were chosen on other simulated episodes (seed 1), where label accuracy was "
-            "seen; starts and stopping by the density of validation episodes. A higher density was no guide to better "
-            "phases: linear policies on more features had higher densities and worse phases.",
+            "starts and the prior on the order of stages were chosen on other simulated episodes (seed 1), where label "
+            "accuracy was seen; starts and stopping by the density of validation episodes. A higher density was no "
+            "guide to better phases: linear policies on more features had higher densities and worse phases.",
             '"Ordered" methods know that an episode passes through its stages once, in order. That prior is worth more '
             "than most features, so the chains on commands have it too.",
         ]

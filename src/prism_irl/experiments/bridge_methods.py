@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     """What one method made of the data: intention of every step, scores, agreement between starts."""
 
     labels: IntArray
-    scores: dict[str, float | None]
+    scores: dict[str, float]
     agreement: float | None
     model: IntentionModel | None = None
 
@@ -50,7 +50,7 @@ def contestants(settings: Bridge, data: Data) -> list[Contestant]:
     K, starts = settings.n_intentions, settings.starts
     paper = PRISM.paper("bridge", n_intentions=K, max_iterations=settings.paper_iterations)
     small: dict[str, Any] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
-    network = {"switching": "recurrent", "n_starts": settings.network_starts}
+    network: dict[str, Any] = {"switching": "recurrent", "n_starts": settings.network_starts}
     found = [
         Contestant("prism-paper", "PRISM, paper gate, tokens", TOKENS, _tokens(paper), leaks=True),
         Contestant("hiql", "HIQL, tokens", TOKENS, _tokens(HIQL(K, n_starts=starts))),

@@ -21,7 +21,10 @@ from prism_irl.experiments.comparison import likelihood_figure
 from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
+from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
+from prism_irl.report.layouts import grid
+from prism_irl.report.pictures import write_pictures
+from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 
 Models = Mapping[str, IntentionModel]
 
@@ -49,7 +52,35 @@ def write_all(
             if hasattr(models[main], "rewards_"):
                 captions["b_rewards"] = rewards(folder / "b_rewards", world, models[main], names[main], test)
         captions["values_all"] = values(folder / "values_all", world, models, names, test)
+    if main is not None and getattr(models[main], "n_intentions", 1) == len(INTENTIONS):
+        explorer = explore(folder.parent, world, models[main], names[main], test, counters)
+        captions |= write_pictures(folder, explorer, maps=False)
     storage.write_json(folder / "captions.json", captions)
+
+
+def explore(
+    run: Path,
+    world: FrustrationWorld,
+    model: Any,
+    name: str,
+    test: Demonstrations,
+    counters: npt.NDArray[np.int64],
+) -> dict[str, Any]:
+    """Write the interactive part of the report for the test trajectories, intentions in the order of the truth."""
+    order = list(recovered_order(model, test, len(INTENTIONS)))
+    probabilities = model.predict_proba(test)[:, order]
+    rewards = state_rewards(model)
+    return write_explorer(
+        run,
+        test,
+        probabilities,
+        layout=grid(world.size, world.size, world.barriers),
+        rewards=None if rewards is None else rewards[order],
+        names=INTENTIONS,
+        actions=ACTIONS,
+        counters={"frustration": counters},
+        fit={"name": f"{name}, on test trajectories", **fit_facts(model, probabilities.argmax(axis=1), test.offsets)},
+    )
 
 
 def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:

@@ -51,13 +51,13 @@ def _points(ax: Axes) -> Iterator[tuple[str, str, Any, Any, Any]]:
     }
     for patch in ax.patches:
         if isinstance(patch, StepPatch):
-            steps = patch.get_data()
+            heights, edges, _ = patch.get_data()
             if not patch.get_fill():  # the filled twin of a line says the same
-                middles = (steps.edges[1:] + steps.edges[:-1]) / 2
-                yield from ((_label(patch), "step", a, b, None) for a, b in zip(middles, steps.values, strict=True))
+                middles = (edges[1:] + edges[:-1]) / 2
+                yield from ((_label(patch), "step", a, b, None) for a, b in zip(middles, heights, strict=True))
         elif isinstance(patch, Rectangle):
-            x, y = patch.get_x() + patch.get_width(), patch.get_y() + patch.get_height() / 2
-            yield _label(patch) or ticks.get(round(float(y), 6), ""), "bar", x, y, None
+            end, middle = patch.get_x() + patch.get_width(), patch.get_y() + patch.get_height() / 2
+            yield _label(patch) or ticks.get(round(float(middle), 6), ""), "bar", end, middle, None
     for collection in ax.collections:
         values = collection.get_array()
         if isinstance(collection, LineCollection):
@@ -68,7 +68,7 @@ def _points(ax: Axes) -> Iterator[tuple[str, str, Any, Any, Any]]:
         elif isinstance(collection, PolyCollection):
             yield from _polygons(collection, values)
     for image in ax.images:
-        picture = np.ma.masked_invalid(np.ma.asarray(image.get_array(), float))
+        picture: Any = np.ma.masked_invalid(np.ma.asarray(image.get_array(), float))
         if picture.ndim == 2:  # a photograph is no table
             rows, columns = np.nonzero(~np.ma.getmaskarray(picture))
             yield from (("", "cell", c, r, picture[r, c]) for r, c in zip(rows, columns, strict=True))
@@ -79,7 +79,7 @@ def _polygons(collection: PolyCollection, values: Any) -> Iterator[tuple[str, st
     if values is not None and len(values) == len(paths):  # a map: one number per place
         known = ~np.ma.getmaskarray(np.ma.asarray(values))
         for i in np.flatnonzero(known):
-            x, y = np.asarray(paths[i].vertices)[:-1].mean(axis=0)
+            x, y = np.asarray(paths[int(i)].vertices)[:-1].mean(axis=0)
             yield _label(collection), "place", x, y, np.ma.getdata(values)[i]
         return
     if len(paths) == 1:  # a band or a stacked area: its outline

@@ -7,7 +7,7 @@ intentions, salt and pepper is noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,11 +19,17 @@ from numpy.typing import ArrayLike
 from prism_irl.errors import InputError
 from prism_irl.figures.style import INK, intention_color
 
+_MARKS = ("v", "x", "o", "s")
 _STRIP = (-0.17, 0.1)  # bottom and height of the strip of true labels, below the unit interval
 
 
 def posterior_timeline(
-    ax: Axes, probabilities: ArrayLike, *, names: Sequence[str] | None = None, true: ArrayLike | None = None
+    ax: Axes,
+    probabilities: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    true: ArrayLike | None = None,
+    events: Mapping[str, ArrayLike] | None = None,
 ) -> Axes:
     """Draw the posterior of one trajectory as stacked bands.
 
@@ -36,6 +42,8 @@ def posterior_timeline(
         By default "intention 0", "intention 1", …
     true : (T,) int, optional
         True intentions, drawn as a strip below the bands.
+    events : {name: steps}, optional
+        Things that happened, such as rewards, each kind with a mark of its own above the bands.
     """
     p = np.asarray(probabilities, float)
     if p.ndim != 2 or not p.size:
@@ -56,13 +64,53 @@ def posterior_timeline(
         starts, ends = np.append(0, cuts), np.append(cuts, n_steps)
         for start, end in zip(starts, ends, strict=True):
             ax.broken_barh([(start - 0.5, end - start)], _STRIP, facecolor=intention_color(int(z[start])), linewidth=0)
-    ax.set(xlim=(-0.5, n_steps - 0.5), ylim=(_STRIP[0] if true is not None else 0, 1), ylabel="posterior")
+    for i, (name, steps) in enumerate((events or {}).items()):
+        at = np.asarray(steps, float).ravel()
+        if len(at) and (at.min() < 0 or at.max() >= n_steps):
+            raise InputError(f"The event {name!r} is at step {at.max():.0f}; the posterior has {n_steps} steps.")
+        height = np.full(len(at), 1.06 + 0.1 * i)
+        ax.plot(at, height, _MARKS[i % len(_MARKS)], color=INK, markersize=3.5, linestyle="none", label=name)
+    top = 1 + 0.1 * len(events or {}) + (0.02 if events else 0)
+    ax.set(xlim=(-0.5, n_steps - 0.5), ylim=(_STRIP[0] if true is not None else 0, top), ylabel="posterior")
     middle = _STRIP[0] + _STRIP[1] / 2
     truth = [] if true is None else [(middle, "truth")]
     positions, texts = zip(*truth, (0, "0"), (0.5, ".5"), (1, "1"), strict=True)
     ax.set_yticks(positions, texts)
     # Above the axes: inside, a legend would hide the bands.
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(n_intentions, 4), columnspacing=1.0, borderpad=0.1)
+    ncols = min(n_intentions + len(events or {}), 4)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, columnspacing=1.0, borderpad=0.1)
+    return ax
+
+
+def switch_average(
+    ax: Axes, around: ArrayLike, *, into: int, names: Sequence[str] | None = None, title: str | None = None
+) -> Axes:
+    """Draw the mean probability of each intention before and after switches into one of them.
+
+    Parameters
+    ----------
+    ax : Axes
+    around : (2w + 1, K)
+        Mean posterior at the steps −w … w around a switch; step 0 is the first of the new intention.
+    into : int
+        The new intention, drawn with a thick line.
+    names : K strings, optional
+    title : str, optional
+    """
+    p = np.asarray(around, float)
+    if p.ndim != 2 or len(p) % 2 == 0 or not 0 <= into < p.shape[1]:
+        raise InputError(f"around has shape {p.shape}; give (2w + 1, K) with one of the K intentions as `into`.")
+    labels = _names(names, p.shape[1])
+    steps = np.arange(len(p)) - len(p) // 2
+    ax.axvline(-0.5, color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
+    for k in range(p.shape[1]):
+        wide = 2.0 if k == into else 1.0
+        ax.plot(steps, p[:, k], "o-", color=intention_color(k), linewidth=wide, markersize=2.5, label=labels[k])
+    ax.set(xlim=(steps[0] - 0.3, steps[-1] + 0.3), ylim=(-0.03, 1.03), xlabel="steps from the switch")
+    ax.set_ylabel("mean posterior")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    if title is not None:
+        ax.set_title(title)
     return ax
 
 

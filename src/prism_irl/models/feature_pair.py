@@ -232,7 +232,8 @@ class FeaturePRISM(PairModel):
 
     def _set_up(self, demos: Demonstrations) -> None:
         super()._set_up(demos)
-        self.n_motions_, self.n_weights_, self.noise_blocks_ = 0, 0, ()
+        self.n_motions_, self.n_weights_ = 0, 0
+        self.noise_blocks_: tuple[int, ...] = ()
         if isinstance(demos, MotionDemonstrations) and demos.design is not None:
             self.n_motions_, self.n_weights_ = demos.design.shape[1:]
             self.noise_blocks_ = demos.noise_blocks or ()

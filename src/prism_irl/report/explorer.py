@@ -23,9 +23,10 @@ from prism_irl.report import story
 from prism_irl.report.layouts import MAX_STATES, find_layout
 
 FILE = "explorer.json"
-MAX_TRAJECTORIES = 200
+MAX_TRAJECTORIES = 120  # rows of the raster that a finger or a pointer can still hit
 MAX_NUMBERS = 400_000  # states, actions and probabilities together: about 1.6 MB of text
 MAX_BYTES = 3_000_000  # a file above this is not taken into a page
+STAYS = 0.7  # share of the steps in a state after which the agent is still there, to say that it stays
 MAX_NAME = 60  # characters of a state's, action's or trajectory's name
 
 
@@ -76,6 +77,7 @@ def write_explorer(
         "total": {"trajectories": demos.n_trajectories, "steps": demos.n_steps},
         "trajectories": _trajectories(demos, p, counters or {}),
         "layout": find_layout(demos) if layout is None else dict(layout),
+        "flow": _flow(demos, p) if demos.n_states <= MAX_STATES else None,
         "rewards": None if rewards is None else _numbers(rewards),
         "occupancy": _numbers(_occupancy(demos, p)),
         "story": story.tell(demos, p),
@@ -187,13 +189,27 @@ def _matched(true: npt.NDArray[Any], p: npt.NDArray[Any]) -> npt.NDArray[np.int6
     number = p.shape[1] + np.arange(len(kinds))
     rows, columns = linear_sum_assignment(-shared)
     number[rows] = columns
-    return number[codes].astype(np.int64)
+    return np.asarray(number[codes], np.int64)
 
 
 def _occupancy(demos: Demonstrations, p: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """(K, S) share of the steps of each intention in each state."""
     visits = np.stack([np.bincount(demos.states, weights=w, minlength=demos.n_states) for w in p.T])
-    return visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-12)
+    return np.asarray(visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-12))
+
+
+def _flow(demos: Demonstrations, p: npt.NDArray[Any]) -> dict[str, Any]:
+    """For each intention the state that follows each state most often (−1: none), and how often, (K, S) each."""
+    towards, confidence = [], []
+    for w in p.T:
+        counts = story.successor_counts(demos, w).toarray()
+        total = np.maximum(counts.sum(axis=1), 1e-12)
+        stays = np.diagonal(counts) / total > STAYS
+        # Waiting in front of a wall is not an aim: a state follows itself only where hardly anything else does.
+        np.fill_diagonal(counts, np.where(stays, np.diagonal(counts), 0.0))
+        towards.append(np.where(counts.max(axis=1) > 0.5, counts.argmax(axis=1), -1).tolist())
+        confidence.append([round(float(c), 3) for c in counts.max(axis=1) / total])
+    return {"towards": towards, "confidence": confidence}
 
 
 def _numbers(values: npt.ArrayLike) -> list[list[float | None]]:

@@ -1,8 +1,8 @@
 """Where states lie on a map, as far as that is known.
 
-In this order: a layout that the caller knows (a grid world); the labyrinth, recognised by its moves; coordinates in
-the names of the states ("3,4"); and, for a sparse graph of moves, positions whose distances are those along the graph
-(stress majorisation). Data whose states follow one another in every order has no map, and gets none.
+In this order: a layout that the caller knows (a grid world); the labyrinth or a grid, recognised by its moves;
+coordinates in the names of the states ("3,4"); and, for a sparse graph of moves, positions whose distances are those
+along the graph (stress majorisation). Data whose states follow one another in every order has no map, and gets none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def grid(width: int, height: int, barriers: Sequence[tuple[int, int]] = ()) -> d
     """Return the layout of a grid world: state = width·y + x, y upwards."""
     y, x = np.divmod(np.arange(width * height), width)
     closed = [width * by + bx for bx, by in barriers]
-    return _layout("grid", np.stack([x, y], axis=1), [], "The cells of the grid world.", barriers=closed)
+    note = f"A grid of {width} by {height} cells, state = {width}y + x."
+    return _layout("grid", np.stack([x, y], axis=1), [], note, barriers=closed)
 
 
 def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
@@ -55,6 +56,8 @@ def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
     edges = np.argwhere(np.triu(moves))
     if (named := _coordinates(demos.state_names)) is not None:
         return _layout("coordinates", named, edges, "Positions are the coordinates in the names of the states.")
+    if (width := _grid_width(demos, edges)) is not None:
+        return grid(width, demos.n_states // width)
     visited = np.flatnonzero(np.bincount(demos.states, minlength=demos.n_states))
     if len(visited) < 3 or 2 * len(edges) > MAX_DEGREE * len(visited):
         return None
@@ -79,6 +82,18 @@ def _is_maze(demos: Demonstrations) -> bool:
         return False
     expected = maze.successors()[demos.states[here].astype(np.int64), demos.actions[here].astype(np.int64)]
     return bool((expected == demos.states[here + 1]).mean() >= MAZE_MOVES)
+
+
+def _grid_width(demos: Demonstrations, edges: npt.NDArray[Any]) -> int | None:
+    """Width of the grid of which every move goes to a neighbouring cell, if there is one."""
+    if demos.state_names is not None or not len(edges):
+        return None
+    apart = edges[:, 1] - edges[:, 0]
+    width = int(apart.max())
+    sideways = edges[apart == 1]
+    if width < 3 or demos.n_states % width or not len(sideways) or not np.isin(apart, (1, width)).all():
+        return None
+    return None if (sideways[:, 1] % width == 0).any() else width  # no move leads around the edge
 
 
 def _coordinates(names: Sequence[str] | None) -> Floats | None:
@@ -107,4 +122,4 @@ def _stress(moves: npt.NDArray[np.bool_], iterations: int = 150) -> Floats:
         np.fill_diagonal(b, 0.0)
         np.fill_diagonal(b, -b.sum(axis=1))
         x = b @ x / n
-    return x
+    return np.asarray(x, np.float64)

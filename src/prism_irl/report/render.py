@@ -1,7 +1,8 @@
 """One self-contained HTML file from a run folder: the page that people open first.
 
-Reads metrics.json, config.json, history.csv and figures/, never a model, so that a report can be made again years
-later. Figures travel inside the page as data URIs: nothing is loaded from anywhere, and no script in a figure can run.
+Reads metrics.json, config.json, history.csv, explorer.json and figures/, never a model, so that a report can be made
+again years later. Figures travel inside the page as data URIs: nothing is loaded from anywhere, and no script in a
+figure can run.
 """
 
 from __future__ import annotations
@@ -21,21 +22,29 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures import curves, style
+from prism_irl.figures.data import to_csv
 from prism_irl.report import tables
-from prism_irl.report.verdict import Finding, is_comparison, mapping, number, verdict
+from prism_irl.report.answers import questions
+from prism_irl.report.explorer import FILE as EXPLORER
+from prism_irl.report.explorer import read_explorer, script_json
+from prism_irl.report.names import FILE as NAMES
+from prism_irl.report.names import default_names, read_names
+from prism_irl.report.verdict import Finding, is_comparison, is_selection, mapping, number, verdict
 
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
-MAX_FIGURES = 5_500_000  # bytes of all figures: base64 adds a third, and the page stays below 8 MB
+MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
+MAX_DATA = 150_000  # bytes of a figure's CSV; a longer one stays in the run folder
 WIDE = 400.0  # points: a figure wider than one column gets the whole width, and scrolls on a phone
 
 
 class EmbeddedFigure(NamedTuple):
-    """A figure as a data URI, with its caption."""
+    """A figure as a data URI, with its caption and its data."""
 
     stem: str
     caption: str
     uri: str
     wide: bool
+    data: str = ""  # the numbers behind it as a data URI of CSV
 
 
 def write_report(folder: str | Path) -> Path:
@@ -44,8 +53,9 @@ def write_report(folder: str | Path) -> Path:
     Parameters
     ----------
     folder : path
-        Holds ``metrics.json`` and, where the run wrote them, ``config.json``, ``history.csv``, ``figures/*.svg`` and
-        ``figures/captions.json`` ({stem: caption}; its order is the order of the figures).
+        Holds ``metrics.json`` and, where the run wrote them, ``config.json``, ``history.csv``, ``explorer.json`` (the
+        interactive part), ``figures/*.svg`` with their data in ``*.csv``, and ``figures/captions.json`` ({stem:
+        caption}; its order is the order of the figures). A ``names.json`` that somebody put there names the intentions.
 
     Raises
     ------
@@ -67,11 +77,16 @@ def render(folder: Path) -> str:
     if not comparison and "predictive_ll" not in metrics:
         raise InputError(f"{folder / 'metrics.json'} holds neither a fit nor a table of methods; run again.")
     config = _read_object(folder, "config.json") if (folder / "config.json").is_file() else {}
-    figures, left_out = _figures(folder)
+    explorer = read_explorer(folder)
+    names = _names(folder, metrics, explorer)
+    used = 0 if explorer is None else (folder / EXPLORER).stat().st_size
+    figures, left_out = _figures(folder, used)
     drawn = {figure.stem for figure in figures}
     # A run that drew these itself knows better.
     method_chart = None if "method_bars" in drawn else _method_chart(metrics)
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
+    found = verdict(metrics)
+    asked = [] if explorer is None else questions(metrics, explorer, names or [])
     environment = Environment(
         loader=PackageLoader("prism_irl.report"),
         autoescape=True,
@@ -83,12 +98,14 @@ def render(folder: Path) -> str:
         title=_title(metrics, config),
         facts=_facts(metrics),
         quick=bool(metrics.get("quick")),
-        findings=verdict(metrics),
-        summary=_summary(verdict(metrics)),
-        notes=[str(note) for note in metrics.get("notes") or []],
+        questions=asked,
+        findings=[] if asked else found,
+        summary=_summary(metrics, [f for question in asked for f in question.findings] or found),
+        notes=[str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")],
         table=tables.method_table(metrics) if comparison else None,
         tiles=[] if comparison else tables.fit_tiles(metrics),
-        intentions=[] if comparison else tables.intention_rows(metrics),
+        intentions=[] if comparison else tables.intention_rows(metrics, names),
+        explorer=None if explorer is None else _explorer(explorer, names or []),
         method_chart=method_chart,
         figures=figures if em_chart is None else [em_chart, *figures],
         left_out=left_out,
@@ -128,14 +145,50 @@ def _facts(metrics: Mapping[str, Any]) -> list[str]:
     return facts
 
 
-def _summary(findings: list[Finding]) -> str:
-    """Return one line that says how many findings deserve attention."""
+def _summary(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
+    """Return one line that says how many findings deserve attention, or what was chosen."""
+    if is_selection(metrics):
+        K = int(metrics["recommended"])
+        return f"Take {K} intention{'' if K == 1 else 's'}."
     bad, warnings = (sum(finding.level == level for finding in findings) for level in ("bad", "warning"))
     if bad:
         return "Do not trust this run before reading what follows."
     if warnings:
         return f"{warnings} thing{'' if warnings == 1 else 's'} to keep in mind when you read the numbers."
     return "Nothing here speaks against this run."
+
+
+def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any] | None) -> list[str] | None:
+    """Return the names of the intentions: those of names.json in the run folder, of the run, or numbers."""
+    n = number((explorer or metrics).get("n_intentions"))
+    if n is None:
+        return None
+    if (folder / NAMES).is_file():
+        if not _inside(folder / NAMES, folder):
+            raise InputError(f"{folder / NAMES} points out of the run folder; put the file itself there.")
+        return read_names(folder / NAMES, int(n))
+    given = (explorer or {}).get("names")
+    return [str(name) for name in given] if given and len(given) == n else default_names(int(n))
+
+
+def _explorer(explorer: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return what the template shows of the interactive part, and the data for its script."""
+    shown = explorer["trajectories"]
+    n, total = len(shown), int(explorer["total"]["trajectories"])
+    cut = any(one["length"] > len(one["states"]) for one in shown)
+    words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
+    keys = ("states", "actions", "trajectories", "layout", "rewards", "occupancy")
+    colors = [style.intention_color(k) for k in range(2 * len(names) + 8)]
+    facts = mapping(explorer.get("fit"))
+    data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors}
+    return {
+        "json": script_json(data),
+        "names": list(zip(names, colors, strict=False)),
+        "shown": words + (", of long ones the beginning." if cut else "."),
+        "what": str(facts.get("name") or ""),
+        "layout": explorer.get("layout"),
+        "has_truth": any("truth" in one for one in shown),
+    }
 
 
 def _command(config: Mapping[str, Any]) -> str:
@@ -180,7 +233,7 @@ def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
     caption = "Held-out score, mean and standard deviation over folds. Bars start at the left end of the axis."
     if not all(row["is_likelihood"] for row in rows):
         caption += " Hatched bars are paper scores and not likelihoods."
-    return _embed("method_bars", caption, style.to_svg(figure), "svg+xml", False)
+    return _embed("method_bars", caption, style.to_svg(figure), "svg+xml", False, to_csv(figure))
 
 
 def _em_chart(folder: Path) -> EmbeddedFigure | None:
@@ -198,18 +251,21 @@ def _em_chart(folder: Path) -> EmbeddedFigure | None:
     except (KeyError, ValueError, OSError, csv.Error) as error:
         raise InputError(f"{path} is not a history of EM ({error}); delete it or run the fit again.") from None
     caption = "Log-likelihood over EM iterations: the best start in colour, the iteration that was kept as a dot."
-    return _embed("em_curves", caption, style.to_svg(figure), "svg+xml", False)
+    return _embed("em_curves", caption, style.to_svg(figure), "svg+xml", False, to_csv(figure))
 
 
-def _figures(folder: Path) -> tuple[list[EmbeddedFigure], list[str]]:
-    """Return the figures of the run in the order of their captions, and the names of those that were too large."""
+def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
+    """Return the figures of the run in the order of their captions, and the names of those that were too large.
+
+    ``used`` bytes of the page are taken already.
+    """
     found = {path.stem: path for path in sorted((folder / "figures").glob("*.svg")) if _inside(path, folder)}
     captions: Mapping[str, Any] = {}
     if (folder / "figures" / "captions.json").is_file():
         captions = _read_object(folder / "figures", "captions.json")
     # Only names that the listing gave are opened, whatever the captions say.
     order = [stem for stem in captions if stem in found] + [stem for stem in found if stem not in captions]
-    figures, left_out, used = [], [], 0
+    figures, left_out = [], []
     for stem in order:
         data, kind = found[stem].read_bytes(), "svg+xml"
         wide = _width(data) > WIDE
@@ -222,13 +278,19 @@ def _figures(folder: Path) -> tuple[list[EmbeddedFigure], list[str]]:
             continue
         used += len(data)
         caption = str(captions.get(stem) or stem.replace("_", " ").replace("-", " "))
-        figures.append(_embed(stem, caption, data, kind, wide))
+        numbers = found[stem].with_name(stem + ".csv")
+        text = ""
+        if numbers.is_file() and _inside(numbers, folder) and numbers.stat().st_size <= MAX_DATA:
+            text = numbers.read_text(encoding="utf-8", errors="replace")
+            used += len(text)
+        figures.append(_embed(stem, caption, data, kind, wide, text))
     return figures, left_out
 
 
-def _embed(stem: str, caption: str, data: bytes, kind: str, wide: bool) -> EmbeddedFigure:
+def _embed(stem: str, caption: str, data: bytes, kind: str, wide: bool, numbers: str = "") -> EmbeddedFigure:
+    table = "" if not numbers else f"data:text/csv;base64,{base64.b64encode(numbers.encode()).decode('ascii')}"
     uri = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
-    return EmbeddedFigure(stem, caption, uri, wide)
+    return EmbeddedFigure(stem, caption, uri, wide, table)
 
 
 def _width(svg: bytes) -> float:

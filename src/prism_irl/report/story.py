@@ -76,7 +76,7 @@ def long_run(counts: csr_array, begin: Floats) -> Floats:
 def _wants(demos: Demonstrations, p: Floats) -> list[dict[str, Any]]:
     labels = p.argmax(axis=1)
     cut = segments(labels, demos.offsets)
-    told = []
+    told: list[dict[str, Any]] = []
     for k in range(p.shape[1]):
         mine = cut.labels == k
         if not mine.any():

@@ -6,11 +6,11 @@ out; columns that we did not foresee (``evd_goal``, ``ari``, …) appear by them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
-from prism_irl.report.verdict import mapping, method_name, number, signed, spread
+from prism_irl.report.verdict import is_selection, mapping, method_name, number, signed, spread
 
 NOTHING = "–"
 
@@ -73,10 +73,11 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
         if column.key in always or any(number(method.get(column.key)) is not None for method in methods.values())
     ]
     best = {column.key: _best(column, methods) for column in columns}
+    recommended = f"k{metrics['recommended']}" if is_selection(metrics) else None
     rows = [
         (
             method_name(key, method),
-            "oracle" if key == "oracle" else "",
+            "oracle" if key == "oracle" else "recommended" if key == recommended else "",
             [_cell(method, column, best[column.key] if key != "oracle" else None) for column in columns],
         )
         for key, method in methods.items()
@@ -153,7 +154,7 @@ class Intention(NamedTuple):
     dwell: str
 
 
-def intention_rows(metrics: Mapping[str, Any]) -> list[Intention]:
+def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Intention]:
     """Return share of steps and mean dwell of each intention, as far as they are known."""
     columns = [metrics.get(key) for key in ("usage", "dwell_per_intention")]
     usage, dwells = (column if isinstance(column, list) else [] for column in columns)
@@ -163,7 +164,7 @@ def intention_rows(metrics: Mapping[str, Any]) -> list[Intention]:
         dwell = number(dwells[k]) if k < len(dwells) else None
         rows.append(
             Intention(
-                f"intention {k}",
+                f"intention {k}" if names is None else names[k],
                 intention_color(k),
                 NOTHING if share is None else f"{100 * share:.1f}%",
                 min(100.0, max(0.0, 100 * (share or 0.0))),

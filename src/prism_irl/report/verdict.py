@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-Level = Literal["good", "warning", "bad"]
+Level = Literal["good", "warning", "bad", "info"]
+Topic = Literal["", "converged", "number", "switches", "trust"]
 
 AGREEMENT_MARGIN = 0.002  # nats per step within which another start counts as equally good
 AGREEMENT_BAD, AGREEMENT_GOOD = 0.5, 0.8
@@ -23,20 +24,28 @@ NOISE = 0.002  # nats per step by which a method may pass the oracle through cha
 
 
 class Finding(NamedTuple):
-    """One sentence or two about a run, and how serious it is."""
+    """One sentence or two about a run, how serious it is, and which question it answers."""
 
     level: Level
     text: str
+    topic: Topic = ""
 
 
 def verdict(metrics: Mapping[str, Any]) -> list[Finding]:
-    """Judge a run by its metrics.json; a run with ``methods`` is a comparison, any other a fit."""
+    """Judge a run by its metrics.json: a choice of K, a table of ``methods``, or else a fit."""
+    if is_selection(metrics):
+        return _judge_selection(metrics)
     return _judge_methods(metrics) if is_comparison(metrics) else _judge_fit(metrics)
 
 
 def is_comparison(metrics: Mapping[str, Any]) -> bool:
     """Tell a table of methods from a single fit."""
     return isinstance(metrics.get("methods"), Mapping)
+
+
+def is_selection(metrics: Mapping[str, Any]) -> bool:
+    """Tell the choice of the number of intentions, a table with one row per K and a recommendation."""
+    return is_comparison(metrics) and number(metrics.get("recommended")) is not None
 
 
 def number(value: Any) -> float | None:
@@ -68,10 +77,13 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 def _judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
     several = number(metrics.get("n_intentions")) != 1
-    findings = [_convergence(mapping(metrics.get("em")))]
+    findings = [_convergence(mapping(metrics.get("em")))._replace(topic="converged")]
     if several:
-        findings += [_agreement(metrics), *_usage(metrics), *_dwell(metrics)]
-    findings.append(_overfitting(mapping(metrics.get("predictive_ll"))))
+        findings += [_agreement(metrics)._replace(topic="trust")]
+        findings += [finding._replace(topic="number") for finding in _usage(metrics)]
+        findings += [finding._replace(topic="switches") for finding in _dwell(metrics)]
+    if "predictive_ll" in metrics:
+        findings.append(_overfitting(mapping(metrics["predictive_ll"]))._replace(topic="trust"))
     return sorted(findings, key=lambda finding: ("bad", "warning", "good").index(finding.level))
 
 
@@ -152,6 +164,27 @@ def _overfitting(likelihood: Mapping[str, Any]) -> Finding:
             f"Overfitting: held-out trajectories are predicted {signed(gap)} nats per step worse than training ones.",
         )
     return Finding("good", f"No sign of overfitting (training minus held-out: {signed(gap)} nats per step).")
+
+
+# -- the number of intentions ------------------------------------------------------------------------------------------
+
+
+def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
+    """The recommendation first; then what speaks for another number."""
+    methods = {str(key): mapping(value) for key, value in metrics["methods"].items()}
+    K = int(number(metrics["recommended"]) or 0)
+    chosen = methods.get(f"k{K}", {})
+    agreement = number(chosen.get("agreement"))
+    sure = K == 1 or (agreement is not None and agreement >= AGREEMENT_GOOD)
+    words = metrics.get("recommendation") or f"{K} intentions are recommended."
+    findings = [Finding("good" if sure else "warning", str(words))]
+    limit = number(metrics.get("by_likelihood"))
+    tried = [int(key[1:]) for key in methods if key[:1] == "k" and key[1:].isdigit()]
+    if limit is not None and len(tried) > 1 and limit == max(tried):
+        findings.append(
+            Finding("warning", f"{limit:.0f} is the largest number that was tried; try larger ones before you settle.")
+        )
+    return findings
 
 
 # -- a table of methods ------------------------------------------------------------------------------------------------

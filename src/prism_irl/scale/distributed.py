@@ -249,7 +249,11 @@ def join() -> Iterator[World]:
         torch.cuda.set_device(local_rank % torch.cuda.device_count())
     limit_threads(max((os.cpu_count() or 1) // max(n_local, 1), 1))
     try:
-        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if own_gpu else "gloo")
+        store, rank, size = next(torch.distributed.rendezvous("env://"))
+        # After a lost rank the store still holds the addresses of the ranks that were; names of their own keep apart.
+        store = torch.distributed.PrefixStore(f"prism {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        backend = "cpu:gloo,cuda:nccl" if own_gpu else "gloo"
+        torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
     except (RuntimeError, ValueError) as error:
         raise InputError(
             f"The ranks did not find each other ({error}); check the addresses given to torchrun."

@@ -63,7 +63,7 @@ class OrderedRecurrentChain(RecurrentChain):
 
     def _kernel(self, outputs: Tensor) -> Tensor:
         K = self.n_intentions
-        logits = (self.bias + outputs.unflatten(-1, (K, K))).double()
+        logits = (self.bias + outputs.reshape(*outputs.shape[:-1], K, K)).double()
         return torch.log_softmax(logits + order_mask(K).log().to(logits.device), dim=-1)
 
 

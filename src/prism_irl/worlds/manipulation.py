@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -177,7 +178,8 @@ class _Simulator:
     """The environment, its planner and, where frames are wanted, a renderer; closed when left."""
 
     def __init__(self, settings: PickAndPlace, *, frames: bool) -> None:
-        self.settings, self.frames, self.renderer = settings, frames, None
+        self.settings, self.frames = settings, frames
+        self.renderer: Any = None
         self.env = _make_environment(frames)
 
     def __enter__(self) -> _Simulator:
@@ -204,7 +206,8 @@ class _Simulator:
                 pictures.append(self._picture())
             info = self.env.step(action)[-1]
         n, step = len(actions), float(self.env.unwrapped._control_timestep)
-        phases = phases_of(keyframe_times, np.arange(n) * step)
+        times = np.arange(n, dtype=np.float64) * step
+        phases = phases_of(keyframe_times, times)
         if self.settings.idle_steps:
             phases[-self.settings.idle_steps :] = PHASES.index("idle")
 
@@ -217,17 +220,16 @@ class _Simulator:
             np.array(observations, dtype=np.float32),
             language=INSTRUCTION,
             cameras={CAMERA: recording} if self.frames else {},
-            timestamps=np.arange(n) * step,
+            timestamps=times,
             phases=phases,
             phase_names=self.settings.phase_names,
         )
 
     def _plan(self, info: dict[str, Any], seed: int) -> tuple[Any, dict[str, float]]:
         """OGBench's planner after planning, and the times of its keyframes."""
-        from ogbench.manipspace.oracles.plan.cube_plan import CubePlanOracle
-
+        module = import_module("ogbench.manipspace.oracles.plan.cube_plan")
         settings, times = self.settings, dict[str, float]()
-        planner = CubePlanOracle(
+        planner = module.CubePlanOracle(
             env=self.env,
             segment_dt=settings.seconds_between_keyframes,
             noise=settings.noise,
@@ -289,10 +291,8 @@ def _make_environment(frames: bool) -> Any:
         raise InputError(f"Frames cannot be rendered: neither EGL nor OSMesa works here; {PACKAGES}.")
     with warnings.catch_warnings():  # of the packages about themselves
         warnings.simplefilter("ignore")
-        import gymnasium
-        import ogbench.manipspace  # noqa: F401, registers the environment
-
-        return gymnasium.make(
+        import_module("ogbench.manipspace")  # registers the environment
+        return import_module("gymnasium").make(
             "cube-single-v0",
             mode="data_collection",
             terminate_at_goal=False,
@@ -304,8 +304,7 @@ def _make_environment(frames: bool) -> Any:
 
 def _make_renderer(model: Any, size: int) -> Any:
     """A renderer without shadows, reflections and multisampling: in software they cost 20 times the picture."""
-    import mujoco
-
+    mujoco = import_module("mujoco")
     model.vis.quality.shadowsize = model.vis.quality.offsamples = 0
     try:
         renderer = mujoco.Renderer(model, height=size, width=size)

@@ -1,5 +1,43 @@
 "use strict";
-// The page is complete without this script: it only adds sorting and copying.
+// The page is complete without this script: it only adds sorting, copying and downloads.
+const download = (name, type, text) => {
+  const link = document.createElement("a");
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+};
+const quoted = (cell) => (/[",\n]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : String(cell));
+const table2csv = (rows) => rows.map((row) => row.map(quoted).join(",")).join("\n") + "\n";
+const button = (words, label, act) => {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = words;
+  made.setAttribute("aria-label", label);
+  made.addEventListener("click", act);
+  return made;
+};
+for (const place of document.querySelectorAll(".downloads[data-stem]")) {
+  const image = place.closest("figure").querySelector("img");
+  const kind = image.src.startsWith("data:image/svg") ? "svg" : "png";
+  const name = `${place.dataset.stem}.${kind}`;
+  place.prepend(button(kind.toUpperCase(), `Download the figure ${place.dataset.stem} as ${kind.toUpperCase()}`, () => {
+    const link = document.createElement("a");
+    link.href = image.src;
+    link.download = name;
+    link.click();
+  }));
+}
+for (const place of document.querySelectorAll(".downloads[data-table]")) {
+  place.append(button("CSV", "Download the table as CSV", () => {
+    const table = place.parentElement.querySelector("table");
+    const heads = [...table.tHead.rows[0].cells].map((cell) => cell.firstChild.textContent.trim());
+    const rows = [...table.tBodies[0].rows].map((row) =>
+      [...row.cells].map((cell, i) => (i === 0 ? cell.firstChild.textContent.trim() : cell.dataset.value)));
+    download(`${place.dataset.table}.csv`, "text/csv", table2csv([heads, ...rows]));
+  }));
+}
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
@@ -32,13 +70,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 for (const block of document.querySelectorAll("pre.copy")) {
   if (!navigator.clipboard) break; // pages opened from disk may lack it
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Copy";
-  button.addEventListener("click", async () => {
+  const copy = button("Copy", "Copy to the clipboard", async () => {
     await navigator.clipboard.writeText(block.querySelector("code").textContent);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    copy.textContent = "Copied";
+    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
   });
-  block.before(button);
+  copy.className = "copy-button";
+  block.before(copy);
 }

@@ -1,0 +1,74 @@
+"""One number per state on whatever map the states have: a grid, the labyrinth, or any graph with a layout.
+
+Chooses between `maps.grid_heatmap` and `maze.graph_map`, so that a figure of a fit need not know which world its data
+comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from prism_irl.errors import InputError
+from prism_irl.figures.maps import grid_heatmap
+from prism_irl.figures.maze import graph_map
+
+
+def layout_map(
+    ax: Axes,
+    layout: Mapping[str, Any],
+    values: ArrayLike,
+    *,
+    towards: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw one number per state.
+
+    Parameters
+    ----------
+    ax : Axes
+    layout : dict
+        ``kind``, ``xy`` (S pairs or None), ``edges`` and ``barriers``, as in explorer.json.
+    values : (S,)
+        Number of each state; NaN is greyed out.
+    towards : (S,) int, optional
+        State that mostly follows each one, drawn as an arrow; itself or a negative number for none.
+    confidence : (S,), optional
+        From 0 to 1, how sure the arrow is.
+    title : str, optional
+    """
+    v = np.asarray(values, float)
+    xy = np.array([(np.nan, np.nan) if point is None else point for point in layout["xy"]], float)
+    if v.shape != (len(xy),):
+        raise InputError(f"values has shape {v.shape}; the layout has {len(xy)} states.")
+    closed = [int(s) for s in layout["barriers"]]
+    if layout["kind"] == "grid":
+        width, height = (int(size) + 1 for size in np.nanmax(xy, axis=0))
+        cells = [(s % width, s // width) for s in closed]
+        steps = None if towards is None else _directions(np.asarray(towards), width)
+        return grid_heatmap(ax, v, width=width, height=height, greedy=steps, barriers=cells, title=title)
+    placed = np.flatnonzero(np.isfinite(xy).all(axis=1))
+    number = np.full(len(xy), -1)
+    number[placed] = np.arange(len(placed))
+    edges = [(number[i], number[j]) for i, j in layout["edges"] if number[i] >= 0 and number[j] >= 0]
+    targets = None
+    if towards is not None:
+        aims = np.asarray(towards)[placed]
+        # A state that nothing follows points at itself, which draws no arrow.
+        targets = np.where(aims < 0, np.arange(len(placed)), number[np.maximum(aims, 0)])
+    sure = None if confidence is None else np.asarray(confidence, float)[placed]
+    return graph_map(ax, v[placed], layout=xy[placed], edges=edges, towards=targets, confidence=sure, title=title)
+
+
+def _directions(towards: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
+    """Arrow of each cell as `maps.grid_heatmap` numbers them: 0 up, 1 down, 2 left, 3 right, 4 stay, −1 none."""
+    arrows = np.full(len(towards), -1)
+    here = np.arange(len(towards))
+    for arrow, difference in enumerate((width, -width, -1, 1, 0)):
+        arrows[(towards >= 0) & (towards - here == difference)] = arrow
+    return arrows

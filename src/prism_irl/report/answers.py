@@ -1,0 +1,135 @@
+"""The five questions that everybody asks of a fit, each with its answer in plain words.
+
+Did it converge, how many intentions are there, what does each want, when does the agent switch, and can I trust it?
+Findings of the verdict are sorted under their question; the story of the segmentation (`story.tell`) answers the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from prism_irl.figures.style import intention_color
+from prism_irl.report.verdict import Finding, is_comparison, mapping, number, verdict
+
+HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
+CLEAR = 1.5  # ratio from which one rate is called higher than another
+ENOUGH = 50  # steps behind a rate before it is spoken of
+
+
+class Want(NamedTuple):
+    """One intention in a sentence: its name may be changed in the page, the rest may not."""
+
+    k: int
+    name: str
+    color: str
+    text: str
+
+
+class Question(NamedTuple):
+    """A question, the findings that answer it, and a sentence per intention where it asks for one."""
+
+    title: str
+    findings: list[Finding]
+    wants: list[Want]
+
+
+def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Sequence[str]) -> list[Question]:
+    """Return the five questions with their answers.
+
+    Parameters
+    ----------
+    metrics : dict
+        metrics.json, of a fit or of a table of methods.
+    explorer : dict
+        explorer.json, whose ``fit`` is judged in place of a table of methods.
+    names : K strings
+        Names of the intentions.
+    """
+    comparison = is_comparison(metrics)
+    facts = mapping(explorer.get("fit")) if comparison else metrics
+    judged = verdict({"n_intentions": explorer["n_intentions"], **facts}) if facts else []
+    by_topic = {
+        topic: [f for f in judged if f.topic == topic] for topic in ("converged", "number", "switches", "trust")
+    }
+    told = explorer["story"]
+    if comparison:
+        by_topic["trust"] = verdict(metrics) + by_topic["trust"]
+    elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
+        text = (
+            f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."
+        )
+        by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
+    return [
+        Question("Did it converge?", by_topic["converged"], []),
+        Question("How many intentions are there?", [_how_many(explorer, metrics), *by_topic["number"]], []),
+        Question("What does each intention want?", [], _wants(told["wants"], explorer, names)),
+        Question("When does the agent switch?", by_topic["switches"] + _switches(told["switches"], explorer), []),
+        Question("Can I trust it?", by_topic["trust"], []),
+    ]
+
+
+def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> Finding:
+    K = int(explorer["n_intentions"])
+    text = f"{K} intention{'' if K == 1 else 's'}: the number that was asked for."
+    if not is_comparison(metrics):
+        text += " Whether the data supports it, and more, is what prism select finds out."
+    return Finding("info", text)
+
+
+def _wants(told: Sequence[Mapping[str, Any]], explorer: Mapping[str, Any], names: Sequence[str]) -> list[Want]:
+    return [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in enumerate(told)]
+
+
+def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
+    places = [(state_name(explorer, int(s)), float(share)) for s, share in one["leads_to"]]
+    if not places:
+        return "is never used."
+    if places[0][1] >= HEADS_FOR:
+        text = (
+            f"heads for {places[0][0]}, where it would spend {_percent(places[0][1])} of its time if nothing stopped it"
+        )
+        further = [f"{name} ({_percent(share)})" for name, share in places[1:] if share >= 0.1]
+        text += f"; then {' and '.join(further)}" if further else ""
+    elif sum(share for _, share in places) >= BETWEEN:
+        text = "moves between " + ", ".join(f"{name} ({_percent(share)})" for name, share in places)
+    else:
+        text = f"roams over about {one['spread']:.0f} states; the most frequent, {places[0][0]}, takes "
+        text += f"{_percent(places[0][1])} of its time"
+    acts = ", ".join(f"{action_name(explorer, int(a))} {_percent(share)}" for a, share in one["acts"][:2])
+    return f"{text}. Mostly does {acts}. {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
+
+
+def _switches(told: Mapping[str, Any], explorer: Mapping[str, Any]) -> list[Finding]:
+    if not told["n"]:
+        return [Finding("info", "It never switches within a trajectory.")]
+    found = [f"{told['n']:,} switches, one in {1 / told['rate']:.1f} steps."]
+    stuck, moved = told["stuck"], told["moved"]
+    if min(stuck["steps"], moved["steps"]) >= ENOUGH and stuck["rate"] and moved["rate"]:
+        ratio = stuck["rate"] / moved["rate"]
+        if ratio >= CLEAR:
+            found.append(f"{ratio:.1f} times as often after a step that left the state as it was than after a move.")
+        elif ratio <= 1 / CLEAR:
+            found.append(
+                f"{1 / ratio:.1f} times as often after a move than after a step that left the state as it was."
+            )
+    if told["places"]:
+        listed = [f"{state_name(explorer, p['state'])} ({p['lift']:.1f}×, {p['n']:,} switches)" for p in told["places"]]
+        found.append(f"More often than usual after {', '.join(listed)}.")
+    return [Finding("info", " ".join(found))]
+
+
+def state_name(explorer: Mapping[str, Any], s: int) -> str:
+    """Return the name of a state, "state 7" where it has only a number."""
+    names = explorer.get("states")
+    return f"state {s}" if not names else str(names[s])
+
+
+def action_name(explorer: Mapping[str, Any], a: int) -> str:
+    """Return the name of an action, "action 2" where it has only a number."""
+    names = explorer.get("actions")
+    return f"action {a}" if not names else str(names[a])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%"

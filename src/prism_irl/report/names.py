@@ -1,0 +1,40 @@
+"""Names that people give to intentions: exported by the report's page, read by `prism segment` and `prism report`.
+
+The file is ``{"names": ["seek water", "go home"]}``, one name per intention in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prism_irl import storage
+from prism_irl.errors import InputError
+
+FILE = "names.json"
+MAX_NAME = 80  # characters
+
+
+def default_names(n_intentions: int) -> list[str]:
+    """Return what intentions are called before anybody names them."""
+    return [f"intention {k}" for k in range(n_intentions)]
+
+
+def read_names(path: Path, n_intentions: int) -> list[str]:
+    """Return the names in a file; anything but K different names is an `InputError`."""
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; export the names from the page report.html of the run.")
+    match storage.read_json(path):
+        case {"names": [*names]} if all(isinstance(name, str) for name in names):
+            found = [str(name).strip() for name in names]
+        case _:
+            raise InputError(f'{path} does not hold names; it should look like {{"names": ["first", "second"]}}.')
+    if len(found) != n_intentions:
+        raise InputError(f"{path} has {len(found)} names for {n_intentions} intentions; give one for each.")
+    for k, name in enumerate(found):
+        if not name or len(name) > MAX_NAME or not name.isprintable():
+            raise InputError(f"The name of intention {k} in {path} is empty or longer than {MAX_NAME} characters.")
+        if name in found[:k]:
+            raise InputError(
+                f"Intentions {found.index(name)} and {k} are both called {name!r} in {path}; tell them apart."
+            )
+    return found

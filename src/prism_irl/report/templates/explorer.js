@@ -1,0 +1,369 @@
+// The interactive part: everything is drawn from one block of JSON; text from data only ever becomes textContent.
+(() => {
+  const data = JSON.parse(document.getElementById("explorer-data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const { trajectories, layout, colors, names } = data;
+  const K = names.length;
+  const INK = "#1b1f24", MUTED = "#57606a", LINE = "#cfd5dc";
+  const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif";
+  const stateName = (s) => (data.states ? data.states[s] : `state ${s}`);
+  const actionName = (a) => (data.actions ? data.actions[a] : `action ${a}`);
+  const title = (one) => (one.group === undefined ? one.name : `${one.name} (${one.group})`);
+  for (const one of trajectories) {
+    one.T = one.states.length;
+    one.z = one.states.map((_, t) => {
+      let best = 0;
+      for (let k = 1; k < K; k++) if (one.p[t * K + k] > one.p[t * K + best]) best = k;
+      return best;
+    });
+  }
+  const longest = Math.max(...trajectories.map((one) => one.T));
+  let row = 0, step = 0;
+
+  const stretches = (labels) => {
+    const found = [];
+    for (let t = 0, from = 0; t < labels.length; t++) {
+      if (t + 1 === labels.length || labels[t + 1] !== labels[from]) {
+        found.push([from, t + 1, labels[from]]);
+        from = t + 1;
+      }
+    }
+    return found;
+  };
+  const reading = (i, t) => {
+    const one = trajectories[i];
+    const shares = names.map((name, k) => [one.p[t * K + k], name]).sort((a, b) => b[0] - a[0]);
+    const words = shares.map(([p, name]) => `${name} ${(p / 10).toFixed(p > 990 && p < 1000 ? 1 : 0)}%`).join(", ");
+    return [`Trajectory ${title(one)}, step ${t}`, `${stateName(one.states[t])}, ${actionName(one.actions[t])}`, words];
+  };
+
+  // -- raster ---------------------------------------------------------------------------------------------------------
+  const canvas = byId("raster"), tooltip = byId("tooltip");
+  const high = Math.max(4, Math.min(18, Math.floor(480 / trajectories.length)));
+  const drawRaster = () => {
+    const width = canvas.parentElement.clientWidth, height = high * trajectories.length;
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.height = `${height}px`;
+    const ink = canvas.getContext("2d");
+    ink.setTransform(ratio, 0, 0, ratio, 0, 0);
+    ink.fillStyle = "#eef0f3";
+    ink.fillRect(0, 0, width, height);
+    const unit = width / longest;
+    trajectories.forEach((one, i) => {
+      for (const [from, to, k] of stretches(one.z)) {
+        ink.fillStyle = colors[k];
+        ink.fillRect(from * unit, i * high, (to - from) * unit, high > 5 ? high - 1 : high);
+      }
+    });
+    ink.strokeStyle = INK;
+    ink.lineWidth = 2;
+    ink.strokeRect(1, row * high + (high > 3 ? 0 : -1), Math.max(4, trajectories[row].T * unit) - 2, Math.max(3, high - 1));
+    ink.fillStyle = "#fff";
+    ink.fillRect((step + 0.5) * unit - 2, row * high - 1, 4, high + 1);
+    ink.fillStyle = INK;
+    ink.fillRect((step + 0.5) * unit - 1, row * high - 1, 2, high + 1);
+  };
+  const under = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const i = Math.floor((event.clientY - box.top) / high);
+    const t = Math.floor(((event.clientX - box.left) / box.width) * longest);
+    return i >= 0 && i < trajectories.length && t >= 0 && t < trajectories[i].T ? [i, t] : null;
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    const found = under(event);
+    tooltip.hidden = found === null;
+    if (found === null) return;
+    tooltip.textContent = reading(...found).join("\n");
+    const box = canvas.getBoundingClientRect();
+    const x = event.clientX - box.left, y = event.clientY - box.top;
+    tooltip.style.left = `${Math.max(0, Math.min(x + 14, box.width - tooltip.offsetWidth))}px`;
+    tooltip.style.top = `${y + 18}px`;
+  });
+  canvas.addEventListener("pointerleave", () => { tooltip.hidden = true; });
+  canvas.addEventListener("click", (event) => {
+    const found = under(event);
+    if (found) show(...found);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const moves = {
+      ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-10, 0], PageDown: [10, 0],
+      Home: [0, -Infinity], End: [0, Infinity],
+    };
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      byId("scrub").focus();
+    } else if (event.key in moves) {
+      event.preventDefault();
+      show(row + moves[event.key][0], step + moves[event.key][1]);
+    }
+  });
+
+  // -- SVG ------------------------------------------------------------------------------------------------------------
+  const make = (parent, tag, attributes, text) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== undefined) node.textContent = text;
+    parent.append(node);
+    return node;
+  };
+  const write = (parent, x, y, text, more = {}) =>
+    make(parent, "text", { x, y, "font-size": 11, "font-family": FONT, fill: MUTED, ...more }, text);
+  const blank = (svg, width, height) => {
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("height", height);
+  };
+
+  // -- timeline -------------------------------------------------------------------------------------------------------
+  const timeline = byId("timeline");
+  const LEFT = 30, TOP = 8, BAND = 150;
+  let cursor = null, unit = 1;
+  const drawTimeline = () => {
+    const one = trajectories[row], T = one.T;
+    const width = timeline.parentElement.clientWidth;
+    const counters = Object.entries(one.counters || {});
+    const strip = one.truth ? 18 : 0;
+    const height = TOP + BAND + strip + counters.length * 50 + 32;
+    blank(timeline, width, height);
+    unit = (width - LEFT - 6) / T;
+    const x = (t) => (LEFT + t * unit).toFixed(2);
+    const low = new Float64Array(T);
+    for (let k = 0; k < K; k++) {
+      const top = [], bottom = [];
+      for (let t = 0; t < T; t++) {
+        const from = low[t], to = from + one.p[t * K + k] / 1000;
+        const yTop = (TOP + BAND * (1 - Math.min(1, to))).toFixed(2), yBottom = (TOP + BAND * (1 - from)).toFixed(2);
+        top.push(`${x(t)},${yTop}`, `${x(t + 1)},${yTop}`);
+        bottom.push(`${x(t)},${yBottom}`, `${x(t + 1)},${yBottom}`);
+        low[t] = to;
+      }
+      make(timeline, "polygon", { points: [...top, ...bottom.reverse()].join(" "), fill: colors[k] });
+    }
+    for (const [value, words] of [[0, "0"], [0.5, ".5"], [1, "1"]]) {
+      write(timeline, LEFT - 6, TOP + BAND * (1 - value) + 4, words, { "text-anchor": "end" });
+    }
+    let y = TOP + BAND;
+    if (one.truth) {
+      for (const [from, to, k] of stretches(one.truth)) {
+        make(timeline, "rect", { x: x(from), y: y + 6, width: ((to - from) * unit).toFixed(2), height: 10, fill: colors[k] });
+      }
+      write(timeline, LEFT - 4, y + 15, "truth", { "text-anchor": "end", "font-size": 10 });
+      y += strip;
+    }
+    for (const [name, values] of counters) {
+      const most = Math.max(1, ...values);
+      const points = values.flatMap((v, t) => [t, t + 1].map((u) => `${x(u)},${(y + 46 - (34 * v) / most).toFixed(2)}`));
+      const outline = [`${x(0)},${y + 46}`, ...points, `${x(T)},${y + 46}`];
+      make(timeline, "polygon", { points: outline.join(" "), fill: INK, opacity: 0.13 });
+      make(timeline, "polyline", { points: points.join(" "), fill: "none", stroke: INK });
+      write(timeline, LEFT + 4, y + 18, `${name} (hidden), up to ${most}`);
+      y += 50;
+    }
+    const every = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((n) => n * unit >= 45) || 10000;
+    for (let t = 0; t < T; t += every) write(timeline, LEFT + (t + 0.5) * unit, y + 16, t, { "text-anchor": "middle" });
+    write(timeline, width - 6, y + 30, "step", { "text-anchor": "end" });
+    cursor = make(timeline, "rect", {
+      y: TOP - 4, height: y - TOP + 4, fill: "none", stroke: INK, "stroke-width": 2, rx: 2,
+    });
+  };
+  timeline.addEventListener("click", (event) => {
+    const box = timeline.getBoundingClientRect();
+    show(row, Math.floor((event.clientX - box.left - LEFT) / unit));
+  });
+
+  // -- map ------------------------------------------------------------------------------------------------------------
+  const map = byId("map"), shade = byId("shade");
+  const places = layout ? layout.xy.map((xy, s) => [s, xy]).filter(([, xy]) => xy !== null) : [];
+  let path = null, at = () => [0, 0], radius = 6;
+  const shades = () => {
+    const found = [["nothing", null, 0]];
+    names.forEach((name, k) => {
+      if (data.rewards) found.push([`reward of ${name}`, data.rewards[k], k]);
+      found.push([`time of ${name}`, data.occupancy[k], k]);
+    });
+    return found;
+  };
+  const drawMap = () => {
+    if (!layout) return;
+    const width = map.parentElement.clientWidth;
+    const [xs, ys] = [0, 1].map((i) => places.map(([, xy]) => xy[i]));
+    const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const pad = layout.kind === "grid" ? 0.6 : 0.05 * Math.max(x1 - x0, y1 - y0) + 0.3;
+    const scale = Math.min(width / (x1 - x0 + 2 * pad), 380 / (y1 - y0 + 2 * pad));
+    const height = Math.ceil(scale * (y1 - y0 + 2 * pad));
+    const shift = (width - scale * (x1 - x0 + 2 * pad)) / 2;
+    blank(map, width, height);
+    at = (s) => {
+      const xy = layout.xy[s];
+      return xy ? [shift + scale * (xy[0] - x0 + pad), height - scale * (xy[1] - y0 + pad)] : null;
+    };
+    const grid = layout.kind === "grid";
+    radius = grid ? 0.46 * scale : Math.max(3, Math.min(13, layout.kind === "maze" ? 0.3 * scale : 0.28 * scale));
+    for (const [i, j] of layout.edges) {
+      const [a, b] = [at(i), at(j)];
+      if (a && b) {
+        const thick = layout.kind === "maze" ? radius * 1.4 : 1.5;
+        make(map, "line", { x1: a[0], y1: a[1], x2: b[0], y2: b[1], stroke: layout.kind === "maze" ? "#e6e9ed" : LINE, "stroke-width": thick });
+      }
+    }
+    const [, values, k] = shades()[Math.max(0, shade.selectedIndex)];
+    const known = (values || []).filter((v) => v !== null);
+    const [low, top] = known.length ? [Math.min(...known), Math.max(...known)] : [0, 1];
+    for (const [s] of places) {
+      const [cx, cy] = at(s);
+      const barrier = layout.barriers.includes(s);
+      const seen = data.occupancy.some((times) => times[s] > 0);
+      const look = { fill: barrier ? "#3a4048" : seen ? "#f3f5f8" : "#d3d8de", stroke: LINE };
+      const draw = (attributes) => (grid
+        ? make(map, "rect", { x: cx - radius, y: cy - radius, width: 2 * radius, height: 2 * radius, rx: 3, ...attributes })
+        : make(map, "circle", { cx, cy, r: radius, ...attributes }));
+      draw(look);
+      if (values && values[s] !== null && !barrier) draw({ fill: colors[k], opacity: (0.08 + (0.87 * (values[s] - low)) / (top - low || 1)).toFixed(3) });
+      if (!barrier && (grid || (places.length <= 60 && radius > 6))) {
+        const text = data.states ? data.states[s] : String(s);
+        if (text.length <= 7) write(map, grid ? cx - radius + 3 : cx, grid ? cy - radius + 10 : cy + 3.5, text, { "font-size": 9, "text-anchor": grid ? "start" : "middle" });
+      }
+    }
+    path = make(map, "g", { fill: "none", "stroke-linecap": "round" });
+  };
+  const drawPath = () => {
+    if (!layout || !path) return;
+    path.replaceChildren();
+    const one = trajectories[row];
+    const wide = Math.max(2, Math.min(6, 0.3 * radius));
+    // Steps of different intentions run beside one another, so that a way there and back shows both.
+    const beside = (k) => (k - (K - 1) / 2) * wide * 1.1;
+    for (let t = 0; t < step; t++) {
+      const [a, b] = [at(one.states[t]), at(one.states[t + 1])];
+      if (!a || !b || one.states[t] === one.states[t + 1]) continue;
+      const move = beside(one.z[t]), age = step - t;
+      make(path, "line", {
+        x1: a[0] + move, y1: a[1] + move, x2: b[0] + move, y2: b[1] + move, stroke: colors[one.z[t]],
+        "stroke-width": wide, opacity: Math.max(0.18, 1 - age / 40).toFixed(2),
+      });
+    }
+    const here = at(one.states[step]), first = at(one.states[0]);
+    if (first) make(path, "circle", { cx: first[0], cy: first[1], r: 4, fill: "#fff", stroke: INK });
+    if (here) {
+      make(path, "circle", { cx: here[0], cy: here[1], r: Math.max(7, 0.5 * radius), fill: colors[one.z[step]], stroke: "#fff", "stroke-width": 2 });
+      make(path, "circle", { cx: here[0], cy: here[1], r: Math.max(9, 0.5 * radius + 2), stroke: INK, "stroke-width": 1.5 });
+    }
+  };
+
+  // -- one trajectory, one step ---------------------------------------------------------------------------------------
+  const scrub = byId("scrub"), chooser = byId("trajectory");
+  const show = (i, t, everything = false) => {
+    const other = Math.max(0, Math.min(trajectories.length - 1, i));
+    const changed = everything || other !== row;
+    row = other;
+    step = Math.max(0, Math.min(trajectories[row].T - 1, t));
+    if (changed) {
+      scrub.max = trajectories[row].T - 1;
+      chooser.selectedIndex = row;
+      drawTimeline();
+    }
+    scrub.value = step;
+    const words = reading(row, step);
+    scrub.setAttribute("aria-valuetext", words.join(". "));
+    byId("readout").textContent = words.join(" · ");
+    cursor.setAttribute("x", (LEFT + step * unit - 1).toFixed(2));
+    cursor.setAttribute("width", Math.max(3, unit + 2).toFixed(2));
+    drawRaster();
+    drawPath();
+  };
+  trajectories.forEach((one) => chooser.append(new Option(title(one))));
+  chooser.addEventListener("change", () => show(chooser.selectedIndex, 0));
+  scrub.addEventListener("input", () => show(row, Number(scrub.value)));
+  const play = byId("play");
+  let timer = null;
+  play.addEventListener("click", () => {
+    const stop = () => {
+      clearInterval(timer);
+      timer = null;
+      play.textContent = "Play";
+      play.setAttribute("aria-pressed", "false");
+    };
+    if (timer !== null) { stop(); return; }
+    if (step === trajectories[row].T - 1) show(row, 0);
+    play.textContent = "Pause";
+    play.setAttribute("aria-pressed", "true");
+    timer = setInterval(() => (step < trajectories[row].T - 1 ? show(row, step + 1) : stop()), 250);
+  });
+
+  // -- names ----------------------------------------------------------------------------------------------------------
+  const fillShades = () => {
+    if (!shade) return;
+    const chosen = Math.max(0, shade.selectedIndex);
+    shade.replaceChildren(...shades().map(([words]) => new Option(words)));
+    shade.selectedIndex = chosen;
+  };
+  for (const input of document.querySelectorAll(".names input")) {
+    input.addEventListener("input", () => {
+      const k = Number(input.dataset.k);
+      names[k] = input.value.trim() || `intention ${k}`;
+      for (const place of document.querySelectorAll(`[data-name="${k}"]`)) place.textContent = names[k];
+      fillShades();
+      show(row, step);
+    });
+  }
+  byId("export-names").addEventListener("click", () => {
+    download("names.json", "application/json", JSON.stringify({ names }, null, 2) + "\n");
+  });
+  if (shade) {
+    fillShades();
+    shade.addEventListener("change", () => { drawMap(); drawPath(); });
+  }
+
+  // -- downloads ------------------------------------------------------------------------------------------------------
+  const HEAD = ["trajectory", "step", "state", "action", "intention", "name", ...names.map((_, k) => `p_${k}`)];
+  const plain = (value, list) => (list ? list[value] : value);
+  const rowsOf = (one) => one.states.map((s, t) => [
+    one.name, t, plain(s, data.states), plain(one.actions[t], data.actions), one.z[t], names[one.z[t]],
+    ...names.map((_, k) => one.p[t * K + k] / 1000),
+  ]);
+  const saveSvg = (name, svg) => {
+    const copy = svg.cloneNode(true);
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    copy.setAttribute("width", copy.getAttribute("viewBox").split(" ")[2]);
+    download(name, "image/svg+xml", new XMLSerializer().serializeToString(copy));
+  };
+  byId("raster-svg").addEventListener("click", () => {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const width = 900, each = width / longest;
+    blank(svg, width, high * trajectories.length + 26);
+    trajectories.forEach((one, i) => {
+      for (const [from, to, k] of stretches(one.z)) {
+        make(svg, "rect", { x: (from * each).toFixed(2), y: i * high, width: ((to - from) * each).toFixed(2), height: high > 5 ? high - 1 : high, fill: colors[k] });
+      }
+    });
+    names.forEach((name, k) => {
+      const x = (k * width) / K, y = high * trajectories.length + 8;
+      make(svg, "rect", { x, y, width: 12, height: 12, fill: colors[k] });
+      write(svg, x + 18, y + 10, name, { fill: INK });
+    });
+    saveSvg("raster.svg", svg);
+  });
+  byId("raster-csv").addEventListener("click", () => download("raster.csv", "text/csv", table2csv([HEAD, ...trajectories.flatMap(rowsOf)])));
+  byId("timeline-svg").addEventListener("click", () => saveSvg("timeline.svg", timeline));
+  byId("timeline-csv").addEventListener("click", () => download("timeline.csv", "text/csv", table2csv([HEAD, ...rowsOf(trajectories[row])])));
+  if (layout) {
+    byId("map-svg").addEventListener("click", () => saveSvg("map.svg", map));
+    byId("map-csv").addEventListener("click", () => {
+      const head = ["state", "x", "y", ...names.map((_, k) => `time_${k}`), ...(data.rewards ? names.map((_, k) => `reward_${k}`) : [])];
+      const rows = places.map(([s, xy]) => [plain(s, data.states), ...xy, ...data.occupancy.map((o) => o[s]), ...(data.rewards || []).map((r) => r[s] ?? "")]);
+      download("map.csv", "text/csv", table2csv([head, ...rows]));
+    });
+  }
+
+  const drawAll = () => { drawMap(); show(row, step, true); };
+  drawAll();
+  let known = canvas.parentElement.clientWidth;
+  window.addEventListener("resize", () => {
+    if (canvas.parentElement.clientWidth !== known) {
+      known = canvas.parentElement.clientWidth;
+      drawAll();
+    }
+  });
+})();

@@ -1,0 +1,46 @@
+"""The pages build without a warning, and no page of the built site needs a network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("myst_nb", reason="needs the extra docs")
+    pytest.importorskip("pydata_sphinx_theme", reason="needs the extra docs")
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "doctrees"]
+    done = subprocess.run([*command, ROOT / "docs", folder / "html"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 15
+    for page in pages:
+        loaded = re.findall(r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=\"(https?://[^\"]+)\"", page.read_text())
+        assert not loaded, (page.name, loaded)
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    import prism_irl
+
+    text = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
+    missing = [name for name in prism_irl.__all__ if not re.search(rf'id="prism_irl[\w.]*\.{name}"', text)]
+    assert not missing
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text()
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    assert targets
+    assert not [target for target in targets if not (ROOT / target).exists()]

@@ -1,0 +1,46 @@
+"""What the tutorial says is typed word for word, in a fresh folder, by a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from prism_irl.evaluation.metrics import label_accuracy
+
+TUTORIAL = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.md"
+
+
+@pytest.mark.slow
+def test_the_tutorial_word_for_word(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```bash\n(.*?)^```$", TUTORIAL.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert sum(block.count("prism ") for block in blocks) >= 4
+    script = tmp_path / "script"
+    script.write_text("set -euo pipefail\n" + "".join(blocks))
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    here = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": here + os.pathsep + os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["bash", script], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+    # what the text says about the results
+    assert "identifies 2 intentions" in " ".join(done.stdout.split())
+    assert json.loads((folder / "runs/select/metrics.json").read_text())["recommended"] == 2
+    assert (folder / "runs/mouse/report.html").exists()
+    shown = re.search(r"^```text\n(.*?)^```$", TUTORIAL.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    assert (folder / "mouse.csv").read_text().startswith(shown.group(1))
+    score = re.search(r"predictive LL\s+(\S+) nats", done.stdout[done.stdout.rindex("predictive LL") :])
+    assert score is not None
+    assert -1.16 < float(score.group(1)) < -1.09  # "about −1.13"; −1.088 is the ceiling on these bouts
+    labels = pd.read_csv(folder / "labels.csv")
+    assert set(labels["intention_name"]) == {"seek the corner", "go home"}
+    assert ((labels["intention_name"] == "go home") == (labels["truth"] == 1)).mean() > 0.95
+    assert label_accuracy(labels["truth"], labels["intention"]) > 0.95

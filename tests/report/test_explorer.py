@@ -1,0 +1,256 @@
+"""The interactive part: what it tells is in the data, and what it embeds is small and safe."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.report import explorer, story
+from prism_irl.report.answers import questions
+from prism_irl.report.explorer import read_explorer, script_json, write_explorer
+from prism_irl.report.layouts import find_layout, grid
+from prism_irl.report.names import read_names
+from prism_irl.worlds import maze
+from prism_irl.worlds.frustration import FrustrationWorld
+
+NAMES = ["goal", "abandon"]
+
+
+@pytest.fixture(scope="module")
+def world():
+    return FrustrationWorld()
+
+
+@pytest.fixture(scope="module")
+def simulated(world):
+    simulation = world.simulate(60, seed=5)
+    return simulation.demonstrations, np.eye(2)[simulation.demonstrations.labels]
+
+
+def there_and_back(n=30):
+    """Intention 0 walks 0 → 3 and waits there, intention 1 walks back."""
+    states = [0, 1, 2, 3, 3, 3, 3, 2, 1, 0, 0, 0] * n
+    labels = ([0] * 6 + [1] * 6) * n
+    return Demonstrations.from_arrays([np.array(states)], [np.zeros(len(states), int)], n_states=4, n_actions=1), labels
+
+
+# -- the story ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_story_of_the_true_segmentation_names_the_true_goals(world, simulated):
+    told = story.tell(*simulated)
+    places = [want["leads_to"][0][0] for want in told["wants"]]
+    assert places == [world.state(world.goal), world.state(world.abandon)]
+    assert sum(want["share"] for want in told["wants"]) == pytest.approx(1)
+    # Frustration grows where moves are blocked, so that switches follow steps that lead nowhere.
+    assert told["switches"]["stuck"]["rate"] > 2 * told["switches"]["moved"]["rate"]
+
+
+def test_switches_are_counted_within_trajectories():
+    demos, labels = there_and_back(3)
+    told = story.tell(demos, np.eye(2)[labels])["switches"]
+    assert told["n"] == 5
+    assert told["pairs"] == [[0, 1, 3], [1, 0, 2]]
+    assert told["rate"] == pytest.approx(5 / 35)
+    two = Demonstrations.from_arrays([[0, 1], [1, 0]], [[0, 0], [0, 0]], n_states=2, n_actions=1)
+    assert story.tell(two, np.eye(2)[[0, 0, 1, 1]])["switches"]["n"] == 0
+
+
+def test_places_of_switches_stand_out_from_the_rest():
+    demos, labels = there_and_back()
+    found = story.tell(demos, np.eye(2)[labels])["switches"]["places"]
+    assert {place["state"] for place in found} == {0, 3}
+    assert all(place["lift"] > 1.5 for place in found)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6))
+def test_the_long_run_is_a_distribution(seed, n):
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(seed)
+    counts = csr_array(rng.random((n, n)) * (rng.random((n, n)) < 0.4))
+    begin = rng.dirichlet(np.ones(n))
+    time = story.long_run(counts, begin)
+    assert time.sum() == pytest.approx(1)
+    assert (time >= 0).all()
+
+
+def test_an_intention_that_is_never_used_is_told_of():
+    demos, labels = there_and_back(2)
+    told = story.tell(demos, np.eye(3)[labels])
+    assert told["wants"][2] == {"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []}
+
+
+# -- maps --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_grid_is_recognised_by_its_moves(simulated):
+    found = find_layout(simulated[0])
+    assert found["kind"] == "grid"
+    assert found["xy"][7] == [2.0, 1.0]
+    around = Demonstrations.from_arrays([[0, 1, 2, 3, 6, 7, 8, 5, 6]], [[0] * 9], n_states=9, n_actions=1)
+    assert find_layout(around)["kind"] == "graph"  # 5 → 6 would lead around the edge
+
+
+def test_the_labyrinth_is_recognised_by_its_moves():
+    rng, states, actions = np.random.default_rng(0), [0], []
+    for _ in range(300):
+        actions.append(rng.choice(np.flatnonzero(maze.valid_actions()[states[-1]])))
+        states.append(int(maze.successors()[states[-1], actions[-1]]))
+    demos = Demonstrations.from_arrays([states[:-1]], [actions], n_states=127, n_actions=4)
+    found = find_layout(demos)
+    assert found["kind"] == "maze"
+    assert len(found["edges"]) == 126
+    scrambled = Demonstrations.from_arrays([rng.permutation(states[:-1])], [actions], n_states=127, n_actions=4)
+    assert find_layout(scrambled) is None or find_layout(scrambled)["kind"] != "maze"
+
+
+def test_coordinates_in_names_are_taken():
+    demos = Demonstrations.from_arrays(
+        [[0, 1, 2]], [[0, 0, 0]], n_states=3, n_actions=1, state_names=("(0, 0)", "(1, 0)", "1;2.5")
+    )
+    assert find_layout(demos)["xy"] == [[0.0, 0.0], [1.0, 0.0], [1.0, 2.5]]
+
+
+def test_a_path_is_laid_out_straight_and_a_mess_not_at_all():
+    walk = np.r_[0:8, 6:-1:-1]
+    path = Demonstrations.from_arrays(
+        [walk], [np.zeros(len(walk), int)], n_states=9, n_actions=1, state_names=tuple("abcdefghi")
+    )
+    found = find_layout(path)
+    assert found["kind"] == "graph"
+    assert found["xy"][8] is None  # never visited
+    xy = np.array(found["xy"][:8])
+    np.testing.assert_allclose(np.linalg.norm(np.diff(xy, axis=0), axis=1), 1, atol=0.02)
+    assert np.linalg.norm(xy[7] - xy[0]) == pytest.approx(7, abs=0.1)
+    states = np.random.default_rng(0).integers(40, size=3000)
+    mess = Demonstrations.from_arrays([states], [states % 2], n_states=40, n_actions=2)
+    assert find_layout(mess) is None
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_file_holds_a_sample_within_its_limits(simulated, tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "MAX_TRAJECTORIES", 7)
+    demos, p = simulated
+    written = write_explorer(tmp_path, demos, p, layout=grid(5, 5, [(1, 3)]), names=NAMES, rewards=np.ones((2, 25)))
+    assert read_explorer(tmp_path) == written
+    assert len(written["trajectories"]) == 7
+    assert written["trajectories"][0]["name"] == "0"
+    assert written["trajectories"][-1]["name"] == "59"  # evenly over the data
+    assert written["layout"]["barriers"] == [16]
+    first = written["trajectories"][0]
+    assert first["states"] == demos.states[:50].tolist()
+    np.testing.assert_array_equal(np.reshape(first["p"], (50, 2)), 1000 * p[:50])
+    assert first["truth"] == demos.labels[:50].tolist()
+
+
+def test_true_labels_take_the_numbers_of_the_intentions_that_found_them(simulated, tmp_path):
+    demos, p = simulated
+    written = write_explorer(tmp_path, demos, p[:, ::-1])
+    assert written["trajectories"][0]["truth"] == (1 - demos.labels[:50]).tolist()
+
+
+def test_long_trajectories_are_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "MAX_NUMBERS", 4 * 60)
+    demos, labels = there_and_back()
+    (one,) = write_explorer(tmp_path, demos, np.eye(2)[labels])["trajectories"]
+    assert len(one["states"]) == 60
+    assert one["length"] == 360
+
+
+def test_wrong_probabilities_and_damaged_files_are_refused(simulated, tmp_path):
+    demos, p = simulated
+    with pytest.raises(InputError, match="one row for each"):
+        write_explorer(tmp_path, demos, p[:-1])
+    with pytest.raises(InputError, match="not finite"):
+        write_explorer(tmp_path, demos, np.full_like(p, np.nan))
+    assert read_explorer(tmp_path) is None
+    write_explorer(tmp_path, demos, p)
+    value = json.loads((tmp_path / "explorer.json").read_text())
+    value["trajectories"][0]["p"].pop()
+    for broken in (value, {}, [], {"version": 1}):
+        (tmp_path / "explorer.json").write_text(json.dumps(broken))
+        with pytest.raises(InputError, match="damaged"):
+            read_explorer(tmp_path)
+
+
+@given(st.text())
+def test_nothing_in_the_data_can_leave_the_script_element(text):
+    safe = script_json({"text": text})
+    assert not set(safe) & set("<>&\u2028\u2029")
+    assert json.loads(safe) == {"text": text}
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_five_questions_are_answered_in_order(simulated, tmp_path):
+    demos, p = simulated
+    written = write_explorer(tmp_path, demos, p, actions=("up", "down", "left", "right", "stay"))
+    metrics = {
+        "n_intentions": 2,
+        "predictive_ll": {"train": -1.0, "validation": -1.0},
+        "em": {"converged": True, "iterations": 9, "starts": 4},
+        "agreement": 0.95,
+        "usage": [0.5, 0.5],
+        "mean_dwell": 6.0,
+        "label_accuracy": 0.97,
+    }
+    asked = questions(metrics, written, NAMES)
+    words = ["converge", "How many", "want", "switch", "trust"]
+    assert all(word in question.title for word, question in zip(words, asked, strict=True))
+    assert all(question.findings or question.wants for question in asked)
+    assert asked[0].findings[0].text == "EM converged after 9 iterations."
+    assert [want.name for want in asked[2].wants] == NAMES
+    assert asked[2].wants[0].text.startswith("heads for state 24")
+    assert "times as often after a step that left the state as it was" in asked[3].findings[-1].text
+    assert any("97.0% of the steps" in finding.text for finding in asked[4].findings)
+
+
+def test_a_table_of_methods_is_answered_by_the_fit_that_was_segmented(simulated, tmp_path):
+    demos, p = simulated
+    fit = {"em": {"converged": False, "iterations": 60, "starts": 2}, "agreement": 0.2, "mean_dwell": 6.0}
+    written = write_explorer(tmp_path, demos, p, fit=fit)
+    methods = {"methods": {"a": {"name": "A", "predictive_ll": -1.0}}}
+    asked = questions(methods, written, NAMES)
+    assert "before it had converged" in asked[0].findings[0].text
+    trust = " ".join(finding.text for finding in asked[4].findings)
+    assert "A predicts best" in trust
+    assert "do not interpret them" in trust
+
+
+def test_roaming_is_told_from_heading_somewhere(tmp_path):
+    states = np.random.default_rng(0).integers(30, size=4000)
+    demos = Demonstrations.from_arrays([states], [states % 2], n_states=30, n_actions=2)
+    written = write_explorer(tmp_path, demos, np.ones((4000, 1)))
+    asked = questions({"n_intentions": 1, "predictive_ll": {}}, written, ["all"])
+    assert asked[2].wants[0].text.startswith("roams over about 30 states")
+    assert asked[3].findings[-1].text == "It never switches within a trajectory."
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_names_come_back_and_wrong_files_are_named(tmp_path):
+    path = tmp_path / "names.json"
+    with pytest.raises(InputError, match="no file"):
+        read_names(path, 2)
+    path.write_text(json.dumps({"names": ["go home ", "<b>"]}))
+    assert read_names(path, 2) == ["go home", "<b>"]
+    for value, words in [
+        ({"names": ["one"]}, "1 names for 2"),
+        ({"names": ["one", ""]}, "intention 1"),
+        ({"names": ["one", "x" * 81]}, "longer than 80"),
+        ({"names": ["same", "same"]}, "tell them apart"),
+        (["one", "two"], "does not hold names"),
+        ({"names": [1, 2]}, "does not hold names"),
+    ]:
+        path.write_text(json.dumps(value))
+        with pytest.raises(InputError, match=words):
+            read_names(path, 2)
