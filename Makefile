@@ -6,12 +6,12 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types check bench clean
+.PHONY: demo test lint types docs check browser bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
 
-test: lint types check
+test: lint types docs check
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -20,8 +20,20 @@ lint: $(VENV)/.installed-test
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-check: $(VENV)/.installed-test
+docs: $(VENV)/.installed-test
+	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
+
+check: $(VENV)/.installed-test browser
 	$(BIN)/pytest -n 2
+
+# The report is tested in a real browser: installed where we may, named where we may not.
+browser:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	  if command -v $$name > /dev/null; then exit 0; fi; done; \
+	if [ -n "$$PRISM_BROWSER" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && apt-get install -qq --yes chromium; \
+	then exit 0; fi; \
+	echo "No browser for the tests of the report; install one with: sudo apt-get install --yes chromium"
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,7 +41,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) --editable ".[fast,test]"
+	$(PIP) --editable ".[fast,test,docs,interop,logging]"
 	touch $@
 
 bench: $(VENV)/.installed-test

@@ -40,7 +40,8 @@ def fit(data: Path, out: Path, ranks: int, iterations: int, switching: str) -> f
 def difference(one: Path, other: Path) -> float:
     """Largest difference between two saved models, relative to 1 + |value|."""
     first, second = (load_file(run / "model.safetensors") for run in (one, other))
-    return max(float(np.max(np.abs(first[k] - second[k]).numpy() / (1 + np.abs(first[k].numpy())))) for k in first)
+    pairs = ((first[name].double(), second[name].double()) for name in first)
+    return max(float(((a - b).abs() / (1 + a.abs())).max()) for a, b in pairs)
 
 
 def main() -> None:

@@ -187,7 +187,7 @@ def fit_start(
 def expectation(start: Start, data: Prepared) -> tuple[Tensor, Posterior]:
     """Emissions log π_k(a_t | s_t), (n, K), and the E-step, Eq. (posterior)."""
     emission = torch.from_numpy(start.rewards.log_likelihood(data))
-    return emission, start.switching.expectation(data, emission)
+    return emission, start.switching.expectation(data, emission, online=False)
 
 
 def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posterior, seed: Any) -> None:

@@ -122,9 +122,9 @@ def read(
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, columns, states, actions, None, unknown_state)
     path = Path(source)
-    if path.is_dir():
-        return _from_folder(path, states, actions, unknown_state)
     suffix = path.suffix.lower()
+    if path.is_dir() and suffix not in READABLE:
+        return _from_folder(path, states, actions, unknown_state)
     if suffix not in READABLE:
         raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE)}.")
     if not path.is_file():

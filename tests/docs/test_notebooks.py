@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,55 +18,44 @@ RUN = """
 import sys, nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], 4)
+notebook.cells.append(nbformat.v4.new_code_cell(sys.argv[3]))
 NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[2])
 """
 
 
-def executed(name: str, tmp_path: Path) -> Any:
-    """The notebook after its execution in an empty folder."""
+def executed(name: str, last: str, tmp_path: Path) -> tuple[Any, Any]:
+    """The notebook after its execution in an empty folder, and the JSON that one more cell prints."""
     nbformat = pytest.importorskip("nbformat", reason="needs nbclient")
     pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    command = [sys.executable, "-c", RUN, NOTEBOOKS / f"{name}.ipynb", tmp_path / "done.ipynb"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-c", RUN, NOTEBOOKS / f"{name}.ipynb", tmp_path / "done.ipynb", last]
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    return nbformat.read(tmp_path / "done.ipynb", 4)
-
-
-def shown(notebook: Any) -> str:
-    """All text that the cells printed or returned."""
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    return "\n".join(output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in outputs)
+    notebook = nbformat.read(tmp_path / "done.ipynb", 4)
+    return notebook, json.loads(notebook.cells[-1].outputs[0].text)
 
 
 @pytest.mark.slow
 def test_gridworld(tmp_path: Path) -> None:
-    notebook = executed("gridworld", tmp_path)
-    rows = {}
-    for line in shown(notebook).splitlines():
-        *name, ll, paper, accuracy = line.split() if line.count(".") >= 2 else ["", "", "", ""]
-        if ll.startswith("-1."):
-            rows[" ".join(name)] = (float(ll), float(paper), float(accuracy))
-        elif line.startswith("truth"):
-            rows["truth"] = (float(ll), float(paper), float(accuracy))
-    truth = next(row[0] if row[0] < -1 else row[0] for name, row in rows.items() if name.startswith("truth"))
-    recurrent, gate = rows["recurrent switching"], rows["paper gate"]
-    assert recurrent[2] > 0.95  # finds the intentions
-    assert gate[1] > truth > recurrent[0] > gate[0]  # the leak: a score above the truth, and a poor prediction
-    images = [o for cell in notebook.cells for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
-    assert len(images) == 2
+    notebook, table = executed("gridworld", "print(table.to_json())", tmp_path)
+    likelihood, score = table["predictive LL"], table["paper score"]
+    assert table["label accuracy"]["recurrent switching"] > 0.95
+    truth = likelihood["truth (Bayes filter)"]
+    assert truth > likelihood["recurrent switching"] > likelihood["Markov chain (HIQL)"]
+    assert score["paper gate"] > truth > likelihood["paper gate"]  # the leak: a score that no prediction can have
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
 
 
 @pytest.mark.slow
 def test_own_data(tmp_path: Path) -> None:
     pytest.importorskip("xarray", reason="needs the extra interop")
-    text = shown(executed("own_data", tmp_path))
-    assert "seek the corner" in text
-    assert "go home" in text
-    lines = [line for line in text.splitlines() if line.startswith(("one intention", "two, recurrent"))]
-    scores = {line.rsplit(maxsplit=1)[0].strip(): float(line.rsplit(maxsplit=1)[1]) for line in lines}
-    assert scores["two, recurrent"] > scores["one intention"] + 0.1
+    last = "import json; print(json.dumps({'scores': scores, 'names': sorted(named)}))"
+    _, found = executed("own_data", last, tmp_path)
+    assert found["names"] == ["go home", "seek the corner"]
+    assert found["scores"]["two, recurrent"] > found["scores"]["two, Markov chain"] > found["scores"]["one intention"]
 
 
 def test_notebooks_are_stored_without_results() -> None:

@@ -106,7 +106,7 @@ def test_figures_have_captions(tmp_path):
     gridworld.run(replace(TINY, chosen=("prism-paper", "prism-recurrent", "oracle")), tmp_path)
     figures = tmp_path / "figures"
     captions = json.loads((figures / "captions.json").read_text())
-    assert set(captions) == {"method_bars", "c_posterior", "b_values", "b_rewards", "values_all"}
+    assert set(captions) == {"method_bars", "c_posterior", "b_values", "b_rewards", "values_all", "switches"}
     for stem, caption in captions.items():
         assert caption.endswith(".")
         assert (figures / f"{stem}.svg").stat().st_size > 1000

@@ -33,7 +33,7 @@ def test_methods_are_compared_with_the_truth(outcome):
 def test_figures_are_drawn_with_captions(outcome):
     folder, _ = outcome
     captions = json.loads((folder / "figures" / "captions.json").read_text())
-    assert list(captions) == ["method_bars", "rewards", "occupancy", "posterior"]
+    assert list(captions) == ["method_bars", "rewards", "occupancy", "posterior", "switches"]
     for stem in captions:
         assert (folder / "figures" / f"{stem}.png").stat().st_size > 10_000
         assert (folder / "figures" / f"{stem}.svg").is_file()

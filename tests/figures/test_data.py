@@ -55,7 +55,7 @@ def test_a_huge_picture_stops_at_the_limit(monkeypatch):
 
 
 def test_events_are_marked_above_the_posterior():
-    figure, (ax,) = style.new_figure()
+    _, (ax,) = style.new_figure()
     timelines.posterior_timeline(ax, np.full((5, 2), 0.5), events={"water": [1, 4], "home": []})
     (water,) = [line for line in ax.lines if line.get_label() == "water"]
     np.testing.assert_array_equal(water.get_xdata(), [1, 4])
@@ -65,7 +65,7 @@ def test_events_are_marked_above_the_posterior():
 
 
 def test_the_average_around_switches_is_drawn_as_given():
-    figure, (ax,) = style.new_figure()
+    _, (ax,) = style.new_figure()
     around = np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.9]])
     assert timelines.switch_average(ax, around, into=1, names=("a", "b")) is ax
     lines = {line.get_label(): line for line in ax.lines}
@@ -78,7 +78,7 @@ def test_the_average_around_switches_is_drawn_as_given():
 
 
 def test_likelihood_against_dwell():
-    figure, (ax,) = style.new_figure()
+    _, (ax,) = style.new_figure()
     family = [{"mean_dwell": 2, "predictive_ll": -1.0}, {"mean_dwell": 8, "predictive_ll": -1.2}]
     curves.likelihood_by_dwell(ax, {"ours": family}, points={"HIQL": (5.0, -1.1)}, levels={"n-gram": -0.9})
     lines = {line.get_label(): line for line in ax.lines}

@@ -1,6 +1,7 @@
 """The interactive part: what it tells is in the data, and what it embeds is small and safe."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,8 +64,10 @@ def test_switches_are_counted_within_trajectories():
 def test_places_of_switches_stand_out_from_the_rest():
     demos, labels = there_and_back()
     found = story.tell(demos, np.eye(2)[labels])["switches"]["places"]
-    assert {place["state"] for place in found} == {0, 3}
-    assert all(place["lift"] > 1.5 for place in found)
+    assert [place["state"] for place in found] == [3]
+    # A quarter of the visits to 3, 30 of 120, end in a switch; overall it is 59 of 359 steps.
+    assert found[0]["n"] == 30
+    assert found[0]["lift"] == pytest.approx(0.25 / (59 / 359))
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6))
@@ -110,18 +113,15 @@ def test_the_labyrinth_is_recognised_by_its_moves():
 
 
 def test_coordinates_in_names_are_taken():
-    demos = Demonstrations.from_arrays(
-        [[0, 1, 2]], [[0, 0, 0]], n_states=3, n_actions=1, state_names=("(0, 0)", "(1, 0)", "1;2.5")
-    )
+    demos = Demonstrations.from_arrays([[0, 1, 2]], [[0, 0, 0]], n_states=3, n_actions=1)
+    demos = replace(demos, state_names=("(0, 0)", "(1, 0)", "1;2.5"))
     assert find_layout(demos)["xy"] == [[0.0, 0.0], [1.0, 0.0], [1.0, 2.5]]
 
 
 def test_a_path_is_laid_out_straight_and_a_mess_not_at_all():
     walk = np.r_[0:8, 6:-1:-1]
-    path = Demonstrations.from_arrays(
-        [walk], [np.zeros(len(walk), int)], n_states=9, n_actions=1, state_names=tuple("abcdefghi")
-    )
-    found = find_layout(path)
+    path = Demonstrations.from_arrays([walk], [np.zeros(len(walk), int)], n_states=9, n_actions=1)
+    found = find_layout(replace(path, state_names=tuple("abcdefghi")))
     assert found["kind"] == "graph"
     assert found["xy"][8] is None  # never visited
     xy = np.array(found["xy"][:8])

@@ -27,6 +27,8 @@ from prism_irl.models.base import FloatArray, IntentionModel
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
 from prism_irl.models.single import IAVI
+from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
+from prism_irl.report.pictures import write_pictures
 from prism_irl.worlds import maze
 from prism_irl.worlds.labyrinth import DRINK, INTENTIONS, LEAVE, LabyrinthWorld
 
@@ -201,7 +203,27 @@ def write_figures(
         captions["rewards"] = rewards(folder / "rewards", world, model, order)
         captions["occupancy"] = occupancy(folder / "occupancy", model, order, test)
         captions["posterior"] = posterior(folder / "posterior", models, order, test, counters)
+    captions |= write_pictures(folder, explore(folder.parent, model, order, test, counters), maps=False)
     storage.write_json(folder / "captions.json", captions)
+
+
+def explore(
+    run: Path, model: Any, order: list[int], test: Demonstrations, counters: npt.NDArray[np.int64]
+) -> dict[str, Any]:
+    """Write the interactive part of the report for the test windows, intentions in the order of the truth."""
+    probabilities = model.predict_proba(test)[:, order]
+    found = state_rewards(model)
+    facts = fit_facts(model, probabilities.argmax(axis=1), test.offsets)
+    return write_explorer(
+        run,
+        test,
+        probabilities,
+        rewards=None if found is None else found[order],
+        names=INTENTIONS,
+        actions=maze.ACTION_NAMES,
+        counters={"port rests": counters},
+        fit={"name": "Recurrent switching, on test windows", **facts},
+    )
 
 
 def rewards(path: Path, world: LabyrinthWorld, model: Any, order: list[int]) -> str:

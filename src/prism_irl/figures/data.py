@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
 
@@ -65,6 +65,8 @@ def _points(ax: Axes) -> Iterator[tuple[str, str, Any, Any, Any]]:
                 yield from ((_label(collection), "segment", a, b, None) for a, b in np.asarray(segment)[:, :2])
         elif isinstance(collection, PathCollection):
             yield from ((_label(collection), "point", a, b, None) for a, b in np.asarray(collection.get_offsets()))
+        elif isinstance(collection, QuadMesh):
+            yield from _mesh(collection)
         elif isinstance(collection, PolyCollection):
             yield from _polygons(collection, values)
     for image in ax.images:
@@ -72,6 +74,14 @@ def _points(ax: Axes) -> Iterator[tuple[str, str, Any, Any, Any]]:
         if picture.ndim == 2:  # a photograph is no table
             rows, columns = np.nonzero(~np.ma.getmaskarray(picture))
             yield from (("", "cell", c, r, picture[r, c]) for r, c in zip(rows, columns, strict=True))
+
+
+def _mesh(mesh: QuadMesh) -> Iterator[tuple[str, str, Any, Any, Any]]:
+    corners = np.asarray(mesh.get_coordinates())
+    middles = (corners[:-1, :-1] + corners[1:, 1:]) / 2
+    values = np.ma.masked_invalid(np.ma.asarray(mesh.get_array(), float)).reshape(middles.shape[:2])
+    for r, c in np.argwhere(~np.ma.getmaskarray(values)):
+        yield _label(mesh), "cell", middles[r, c, 0], middles[r, c, 1], values[r, c]
 
 
 def _polygons(collection: PolyCollection, values: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:

@@ -198,6 +198,7 @@ class BehaviourCloning(IntentionModel):
         self.network_.train()
         total = 0.0
         for batch in train.shuffled(self.batch_size, generator):
+            assert batch is not None  # all data is here, so that no minibatch is empty
             likelihood = _taken(self.network_(batch), batch)
             adam.zero_grad(set_to_none=True)
             (-likelihood.mean()).backward()

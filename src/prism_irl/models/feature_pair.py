@@ -202,7 +202,7 @@ class FeaturePRISM(PairModel):
         chain = self._markov().to(self.device_)
         for _ in range(self.warm_up):
             emission = torch.from_numpy(start.rewards.log_likelihood(train))
-            posterior = chain.expectation(train, emission)
+            posterior = chain.expectation(train, emission, online=False)
             chain.maximise(train, emission, posterior, None)
             start.rewards.maximise(train, posterior.responsibilities)
         start.switching.take_over(chain)

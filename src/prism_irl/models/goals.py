@@ -282,7 +282,7 @@ def _chain(data: Prepared, columns: FloatArray, intentions: list[int], iteration
     emission = torch.from_numpy(np.ascontiguousarray(columns[intentions].T))
     likelihood = -np.inf
     for _ in range(iterations):
-        posterior = chain.expectation(data, emission)
+        posterior = chain.expectation(data, emission, online=False)
         likelihood = float(posterior.log_likelihood.mean())
         chain.maximise(data, emission, posterior, None)
     return likelihood, chain

@@ -137,7 +137,7 @@ class _Search:
             policies.maximise(data, first_responsibilities(kind, self.train, n_intentions, generator))
             for iteration in range(CHAIN_ITERATIONS):
                 emission = torch.from_numpy(policies.log_likelihood(data))
-                posterior = chain.expectation(data, emission)
+                posterior = chain.expectation(data, emission, online=False)
                 chain.maximise(data, emission, posterior, None)
                 policies.maximise(data, posterior.responsibilities)
                 if iteration % 4 == 3:  # the curve is smooth: looking at every point would cost and find nothing

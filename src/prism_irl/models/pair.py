@@ -104,7 +104,7 @@ class PairModel(IntentionModel):
             likelihood = -np.inf
             for _ in range(iterations):
                 emission = torch.from_numpy(start.rewards.log_likelihood(train))
-                posterior = chain.expectation(train, emission)
+                posterior = chain.expectation(train, emission, online=False)
                 likelihood = train.mean(posterior.log_likelihood)
                 chain.maximise(train, emission, posterior, None)
                 start.rewards.maximise(train, posterior.responsibilities)

@@ -48,7 +48,7 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     """
     comparison = is_comparison(metrics)
     facts = mapping(explorer.get("fit")) if comparison else metrics
-    judged = verdict({"n_intentions": explorer["n_intentions"], **facts}) if facts else []
+    judged = verdict({"n_intentions": explorer["n_intentions"], **facts, "names": list(names)}) if facts else []
     by_topic = {
         topic: [f for f in judged if f.topic == topic] for topic in ("converged", "number", "switches", "trust")
     }

@@ -142,8 +142,9 @@ def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
         return None
     rewards, policies = np.asarray(model.rewards_, np.float64), np.asarray(model.policies_)
     if rewards.ndim == 3:
-        # Rows of single states come first in a table of histories.
-        rewards = (policies[:, : model.n_states_] * rewards).sum(-1)
+        # Rows of single states come first in a table of histories; what is never done has no reward to count.
+        policies = policies[:, : model.n_states_]
+        rewards = (policies * np.where(policies > 0, rewards, 0.0)).sum(-1)
     unvisited = getattr(model, "unvisited_", None)
     return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)
 

@@ -13,6 +13,7 @@ from prism_irl.figures.maps import add_colorbar
 from prism_irl.report.names import default_names
 
 PER_ROW = 3
+MANY = 50  # places from which on colours end at the 2nd and 98th percentile
 
 
 def write_pictures(folder: Path, explorer: Mapping[str, Any], *, maps: bool = True) -> dict[str, str]:
@@ -43,6 +44,8 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
         time = np.array([np.nan if x is None else x for x in explorer["occupancy"][k]], float)
         shown = time if rewards is None else np.array([np.nan if x is None else x for x in rewards[k]], float)
         shown = np.where(time > 0, shown, np.nan)  # what an inverse solve says about a place nobody saw is an echo
+        if np.isfinite(shown).sum() > MANY:  # a place left once in many visits can drown all others
+            shown = np.clip(shown, *np.nanquantile(shown, (0.02, 0.98)))
         towards, confidence = flow["towards"][k], flow["confidence"][k]
         layouts.layout_map(ax, explorer["layout"], shown, towards=towards, confidence=confidence, title=names[k])
         if np.isfinite(shown).any():

@@ -181,7 +181,7 @@ def _cell(method: Mapping[str, Any], column: Column, best: float | None) -> Cell
         return Cell(NOTHING)
     factor, suffix = (100, "%") if column.percent else (1, "")
     text = signed(factor * value, column.digits) + suffix
-    around = "" if deviation is None else f"± {signed(factor * deviation, column.digits)}"
+    around = "" if not deviation else f"± {signed(factor * deviation, column.digits)}"
     leaking = column.key in ("paper_score", "paper_reported") and bool(method.get("leaks"))
     return Cell(text, around, value, value == best, "not a likelihood" if leaking else "")
 

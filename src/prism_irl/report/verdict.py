@@ -131,11 +131,17 @@ def _usage(metrics: Mapping[str, Any]) -> list[Finding]:
     known = [(k, share) for k, share in enumerate(shares) if share is not None]
     if not known:
         return []
-    rare = [f"intention {k} ({100 * share:.1f}% of the steps)" for k, share in known if share < RARE_SHARE]
+    given = metrics.get("names")
+    names = (
+        given
+        if isinstance(given, list) and len(given) == len(shares)
+        else [f"intention {k}" for k, _ in enumerate(shares)]
+    )
+    rare = [f"{names[k]} ({100 * share:.1f}% of the steps)" for k, share in known if share < RARE_SHARE]
     if rare:
         return [Finding("warning", f"Hardly used: {', '.join(rare)}. Fewer intentions may do.")]
     least, share = min(known, key=lambda item: item[1])
-    return [Finding("good", f"Every intention is used; the rarest, intention {least}, in {100 * share:.0f}% of steps.")]
+    return [Finding("good", f"Every intention is used; the rarest, {names[least]}, in {100 * share:.0f}% of steps.")]
 
 
 def _dwell(metrics: Mapping[str, Any]) -> list[Finding]:

@@ -185,8 +185,10 @@ class GoalPolicies:
         """Weighted counts (K, C, A) of the contexts that the habit tells apart."""
         C, A = self.habit.shape
         rows = data.pairs
-        counts = [np.bincount(rows, weights=w, minlength=(C + 1) * A)[: C * A] for w in responsibilities.T]
-        return data.total(np.stack(counts).reshape(-1, C, A))
+        counts: FloatArray = np.empty((self.n_intentions, C, A))
+        for k, weights in enumerate(responsibilities.T):
+            counts[k] = np.bincount(rows, weights=weights, minlength=(C + 1) * A)[: C * A].reshape(C, A)
+        return data.total(counts)
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Improve each reward by projected gradient (L-BFGS-B, r ≥ 0) through the fixed point."""

@@ -50,7 +50,7 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
     if name == "rnn" and _triton(weight):
         # the bias of the recurrent product adds up with that of the input
         left = tables[0] + bias.unsqueeze(1)
-        hidden: Tensor = _TanhRecurrence.apply(rows, index, left, tables[1], weight)  # type: ignore[no-untyped-call]
+        hidden: Tensor = _TanhRecurrence.apply(rows, index, left, tables[1], weight)
         return hidden
     fits = torch.arange(len(weight), device=weight.device)[:, None, None]
     i, j = rows.gather(index[0]).long(), rows.gather(index[1]).long()

@@ -91,7 +91,7 @@ class Switching(nn.Module, ABC):
 
     def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
         """One training pass: improve the parameters and return the responsibilities met on the way."""
-        posterior = self.expectation(data, log_emission)
+        posterior = self.expectation(data, log_emission, online=False)
         self.maximise(data, log_emission, posterior, seed)
         return Seen(posterior.responsibilities, posterior.log_likelihood)
 
@@ -100,8 +100,12 @@ class Switching(nn.Module, ABC):
         """Return a `Stream` at the beginning of trajectories."""
 
     @torch.no_grad()
-    def expectation(self, data: Prepared, log_emission: Tensor) -> Posterior:
-        """E-step over all demonstrations; ``log_emission`` (n, K)."""
+    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
+        """E-step over all demonstrations; ``log_emission`` (n, K).
+
+        Without ``online`` the beliefs that only filtering and prediction need, ``predicted`` and ``filtered``, may come
+        back empty: EM does not read them.
+        """
         n, K = log_emission.shape
         flat = [torch.zeros(n, K, dtype=torch.float64) for _ in range(3)] + [torch.zeros(n, dtype=torch.float64)]
         transitions = None

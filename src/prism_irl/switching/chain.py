@@ -134,11 +134,13 @@ class MarkovChain(Chain):
         """The same kernel at every step, as a view."""
         return self.kernel.log().expand(*batch.states.shape, -1, -1)
 
-    def expectation(self, data: Prepared, log_emission: Tensor) -> Posterior:
+    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
         """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
-        beliefs = infer_flat(self.log_initial().cpu(), self.kernel.log().cpu(), log_emission, data.demos.offsets)
-        if beliefs is None or self.kernel.device.type != "cpu":
-            return super().expectation(data, log_emission)
+        beliefs = None
+        if self.kernel.device.type == "cpu":
+            beliefs = infer_flat(self.log_initial(), self.kernel.log(), log_emission, data.demos.offsets, online=online)
+        if beliefs is None:
+            return super().expectation(data, log_emission, online=online)
         return Posterior(
             beliefs.smoothed.numpy(),
             beliefs.predicted.numpy(),

@@ -1,9 +1,9 @@
-"""Compiled forward–backward: scaled probabilities, one thread per trajectory, no temporary arrays.
+"""Compiled forward–backward: scaled probabilities, one thread per trajectory, scratch no longer than a trajectory.
 
 Exponentials and logarithms stay outside, where they are vectorised. Trajectories may lie anywhere in flat arrays: step
 t of trajectory b is row ``first[b] + t`` of the emissions and of the results, and row ``kernel_first[b] + t * stride``
 of the kernels, so that one constant kernel (stride 0), padded batches and ragged data are the same code, and results
-land where they are wanted.
+land where they are wanted. What nobody asks for is not written: fresh pages cost more than the arithmetic.
 
 Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference` chooses it by itself.
 """
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 TINY = 1e-280  # below this a scaled probability has lost its digits: the caller falls back to log space
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _forward(
     intentions: tuple[int, ...],
     initial: Array,
@@ -30,12 +30,15 @@ def _forward(
     first: int,
     n: int,
     predicted: Array,
-    filtered: Array,
+    filtered_out: Array,
     scale: Array,
     weight: Array,
+    scaled: Array,
+    filtered: Array,
 ) -> bool:
-    """Forward pass of one trajectory; False where a step underflows."""
+    """Forward pass of one trajectory; leaves emission / likelihood in ``scaled``; False where a step underflows."""
     K = len(intentions)
+    online = predicted.shape[0] > 0
     for t in range(n):
         i, m = first + t, row + t * stride
         total = 0.0
@@ -45,36 +48,40 @@ def _forward(
             else:
                 p = 0.0
                 for j in range(K):
-                    p += filtered[i - 1, j] * kernel[m, j, k]
-            predicted[i, k] = p
-            p *= emission[i, k]
+                    p += filtered[t - 1, j] * kernel[m, j, k]
+            if online:
+                predicted[i, k] = p
+            scaled[t, k] = emission[i, k]
+            p *= scaled[t, k]
             weight[k] = p
             total += p
         if not total > TINY:
             return False
+        inverse = 1.0 / total
         for k in range(K):
-            filtered[i, k] = weight[k] / total
+            filtered[t, k] = weight[k] * inverse
+            scaled[t, k] *= inverse
+            if online:
+                filtered_out[i, k] = filtered[t, k]
         scale[i] = total
     return True
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _backward(
     intentions: tuple[int, ...],
     kernel: Array,
     row: int,
     stride: int,
-    emission: Array,
     first: int,
     n: int,
-    predicted: Array,
     filtered: Array,
-    scale: Array,
     smoothed: Array,
     counts: Array,
     pairwise: Array,
     weight: Array,
     message: Array,
+    scaled: Array,
 ) -> None:
     """Backward pass of one trajectory; adds its pairwise posteriors to counts (K, K)."""
     K = len(intentions)
@@ -82,15 +89,14 @@ def _backward(
     last = first + n - 1
     for k in range(K):
         message[k] = 1.0
-        smoothed[last, k] = filtered[last, k]
+        smoothed[last, k] = filtered[n - 1, k]
     for t in range(n - 1, 0, -1):
         i, m = first + t, row + t * stride
-        inverse = 1.0 / scale[i]
         for k in range(K):  # emission / likelihood, times what the future says: O(1) by construction
-            weight[k] = emission[i, k] * inverse * message[k]
+            weight[k] = scaled[t, k] * message[k]
         total = 0.0
         for j in range(K):
-            before = filtered[i - 1, j]
+            before = filtered[t - 1, j]
             sum_k = 0.0
             for k in range(K):
                 pair = kernel[m, j, k] * weight[k]
@@ -102,11 +108,12 @@ def _backward(
             message[j] = sum_k
             smoothed[i - 1, j] = before * sum_k
             total += before * sum_k
+        inverse = 1.0 / total
         for j in range(K):
-            smoothed[i - 1, j] /= total
+            smoothed[i - 1, j] *= inverse
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _trajectory(
     intentions: tuple[int, ...],
     b: Any,
@@ -127,34 +134,21 @@ def _trajectory(
     K = len(intentions)
     weight, message = np.empty(K), np.empty(K)
     start = initial[b if initial.shape[0] > 1 else 0]
-    row, n = kernel_first[b], lengths[b]
-    if not _forward(intentions, start, kernel, row, stride, emission, first[b], n, predicted, filtered, scale, weight):
+    row, n, i = kernel_first[b], lengths[b], first[b]
+    scaled, own = np.empty((n, K)), np.empty((n, K))
+    if not _forward(
+        intentions, start, kernel, row, stride, emission, i, n, predicted, filtered, scale, weight, scaled, own
+    ):
         return False
     counts = np.zeros((K, K))
-    _backward(
-        intentions,
-        kernel,
-        row,
-        stride,
-        emission,
-        first[b],
-        n,
-        predicted,
-        filtered,
-        scale,
-        smoothed,
-        counts,
-        pairwise,
-        weight,
-        message,
-    )
+    _backward(intentions, kernel, row, stride, i, n, own, smoothed, counts, pairwise, weight, message, scaled)
     for j in range(K):
         for k in range(K):
             transitions[b, j, k] = counts[j, k]
     return True
 
 
-@numba.njit(cache=True, error_model="numpy", parallel=True)
+@numba.njit(cache=True, error_model="numpy", parallel=True, fastmath={"contract", "nsz", "arcp"})
 def forward_backward(
     intentions: tuple[int, ...],
     initial: Array,
@@ -180,7 +174,7 @@ def forward_backward(
     kernel : (P, K, K) probabilities; step t of trajectory b is led into by row kernel_first[b] + t * stride
     emission : (N, K), probabilities; step t of trajectory b is row first[b] + t
     lengths : (B,) steps of each trajectory
-    predicted, filtered, smoothed : (N, K), out
+    predicted, filtered, smoothed : (N, K), out; the first two may be empty when not wanted
     scale : (N,), out, the likelihood of each step
     transitions : (B, K, K), out, the sum of pairwise posteriors of each trajectory
     pairwise : (P, K, K), out, or empty when not wanted

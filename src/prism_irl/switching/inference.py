@@ -8,6 +8,7 @@ same in log space with torch. All give the same numbers (tested). `PRISM_BACKEND
 from __future__ import annotations
 
 import os
+import threading
 from functools import cache
 from typing import NamedTuple
 
@@ -145,7 +146,7 @@ def _passes(
         *kernel_rows,
     )
     write = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
-    emission = log_emission.exp()
+    emission = torch.exp(log_emission, out=_scratch(log_emission))
     if compiled.forward_backward(*read, emission.numpy(), *rows, *write):
         out[3].log_()
         return torch.from_numpy(transitions.sum(0))
@@ -157,18 +158,33 @@ def _passes(
     return torch.from_numpy(transitions.sum(0))
 
 
+_own = threading.local()
+
+
+def _scratch(like: Tensor) -> Tensor:
+    """Memory that the next call of this thread will use again: fresh pages cost more than the passes themselves."""
+    kept: Tensor | None = getattr(_own, "memory", None)
+    if kept is None or kept.numel() < like.numel():
+        kept = _own.memory = torch.empty(like.numel(), dtype=torch.float64)
+    return kept[: like.numel()].view(like.shape)
+
+
 @torch.no_grad()
-def infer_flat(log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, offsets: IntArray) -> ChainBeliefs | None:
+def infer_flat(
+    log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, offsets: IntArray, *, online: bool = True
+) -> ChainBeliefs | None:
     """Beliefs of a chain with one constant kernel (K, K), straight from and into the flat layout.
 
-    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1]. Beliefs are (n, K) and (n,). None where
+    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1]. Beliefs are (n, K) and (n,); without
+    ``online`` the predicted and filtered ones are empty, which saves half of the memory that is written. None where
     there is no compiled path or a step underflows: then `infer` on padded batches gives the answer.
     """
     if not use_compiled(log_emission.device):
         return None
     n, K = log_emission.shape
     first = np.asarray(offsets[:-1], dtype=np.int64)
-    out = [torch.empty(n, K, dtype=torch.float64) for _ in range(3)] + [torch.empty(n, dtype=torch.float64)]
+    sizes = (n if online else 0, n if online else 0, n)
+    out = [torch.empty(size, K, dtype=torch.float64) for size in sizes] + [torch.empty(n, dtype=torch.float64)]
     transitions = _passes(
         log_initial,
         log_kernel.double().exp().unsqueeze(0),

@@ -209,8 +209,9 @@
       }
     }
     const [, values, k] = shades()[Math.max(0, shade.selectedIndex)];
-    const known = (values || []).filter((v) => v !== null);
-    const [low, top] = known.length ? [Math.min(...known), Math.max(...known)] : [0, 1];
+    // A place that was left once in many visits can have a huge reward, which would drown all others.
+    const known = (values || []).filter((v) => v !== null).sort((a, b) => a - b);
+    const [low, top] = known.length ? [0.02, 0.98].map((q) => known[Math.round(q * (known.length - 1))]) : [0, 1];
     for (const [s] of places) {
       const [cx, cy] = at(s);
       const barrier = layout.barriers.includes(s);
@@ -220,7 +221,7 @@
         ? make(map, "rect", { x: cx - radius, y: cy - radius, width: 2 * radius, height: 2 * radius, rx: 3, ...attributes })
         : make(map, "circle", { cx, cy, r: radius, ...attributes }));
       draw(look);
-      if (values && values[s] !== null && !barrier) draw({ fill: colors[k], opacity: (0.08 + (0.87 * (values[s] - low)) / (top - low || 1)).toFixed(3) });
+      if (values && values[s] !== null && !barrier) draw({ fill: colors[k], opacity: (0.08 + 0.87 * Math.max(0, Math.min(1, (values[s] - low) / (top - low || 1)))).toFixed(3) });
       if (!barrier && (grid || (places.length <= 60 && radius > 6))) {
         const text = data.states ? data.states[s] : String(s);
         if (text.length <= 7) write(map, grid ? cx - radius + 3 : cx, grid ? cy - radius + 10 : cy + 3.5, text, { "font-size": 9, "text-anchor": grid ? "start" : "middle" });

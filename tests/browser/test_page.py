@@ -1,0 +1,189 @@
+"""The report in a real browser: it loads quietly, and pointing, clicking, scrubbing, renaming and saving work."""
+
+import csv
+import json
+from io import StringIO
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from playwright.sync_api import expect
+
+from prism_irl.report.names import read_names
+from prism_irl.report.render import write_report
+
+ROWS = 40
+
+
+def raster_point(page, row, step, longest=50):
+    box = page.locator("#raster").bounding_box()
+    return {"x": (step + 0.5) / longest * box["width"], "y": (row + 0.5) / ROWS * box["height"]}
+
+
+def truth(run):
+    return json.loads((run / "explorer.json").read_text())
+
+
+def test_the_page_opens_without_complaint_and_answers_the_five_questions(watched, run, screenshots):
+    page = watched(run / "report.html").page
+    questions = page.locator("#verdict .question h3").all_inner_texts()
+    assert [question.split()[0] for question in questions] == ["Did", "How", "What", "When", "Can"]
+    assert page.locator("#verdict .wants li").count() == 2
+    assert (run / "report.html").stat().st_size < 8_000_000
+    page.screenshot(path=screenshots / "report-1280.png", full_page=True)
+
+
+def test_pointing_at_a_step_shows_what_was_done_there(watched, run):
+    page = watched(run / "report.html").page
+    assert page.locator("#tooltip").is_hidden()
+    page.locator("#raster").hover(position=raster_point(page, 7, 20))
+    one = truth(run)["trajectories"][7]
+    words = page.locator("#tooltip").inner_text()
+    assert "Trajectory 7, step 20" in words
+    action = truth(run)["actions"][one["actions"][20]]
+    assert f"state {one['states'][20]}, {action}" in words
+    assert "intention 0" in words
+    assert "%" in words
+
+
+def test_a_click_opens_the_trajectory_with_its_timeline_and_path(watched, run):
+    page = watched(run / "report.html").page
+    first = page.locator("#timeline polygon").first.get_attribute("points")
+    page.locator("#raster").click(position=raster_point(page, 12, 31))
+    assert page.locator("#trajectory").input_value() == "12"
+    assert page.locator("#scrub").input_value() == "31"
+    assert "Trajectory 12, step 31" in page.locator("#readout").inner_text()
+    assert page.locator("#timeline polygon").first.get_attribute("points") != first
+    one = truth(run)["trajectories"][12]["states"][:32]
+    moves = sum(a != b for a, b in pairwise(one))
+    assert page.locator("#map g line").count() == moves
+
+
+def test_scrubbing_moves_the_agent_along_its_path(watched, run):
+    page = watched(run / "report.html").page
+    page.locator("#scrub").fill("0")
+    assert page.locator("#map g line").count() == 0
+    start = page.locator("#map g circle").last.get_attribute("cx")
+    page.locator("#scrub").fill("49")
+    assert "step 49" in page.locator("#readout").inner_text()
+    assert page.locator("#map g line").count() > 0
+    page.locator("#scrub").focus()
+    page.keyboard.press("ArrowLeft")
+    assert "step 48" in page.locator("#readout").inner_text()
+    assert start is not None
+
+
+def test_the_raster_is_usable_by_keyboard(watched, run):
+    page = watched(run / "report.html").page
+    page.locator("#raster").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert "Trajectory 2, step 2" in page.locator("#readout").inner_text()
+    page.keyboard.press("End")
+    assert "step 49" in page.locator("#readout").inner_text()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "scrub"
+    assert page.locator("#scrub").get_attribute("aria-valuetext").startswith("Trajectory 2, step 49")
+
+
+def test_names_change_everywhere_and_are_exported(watched, run, tmp_path):
+    one = watched(run / "report.html")
+    page = one.page
+    evil = "<img src=x onerror=alert(1)>"
+    page.get_by_label("Name of intention 0").fill("reach the goal")
+    page.get_by_label("Name of intention 1").fill(evil)
+    assert page.locator('#verdict [data-name="0"]').inner_text() == "reach the goal"
+    assert page.locator('#intentions [data-name="1"]').inner_text() == evil
+    assert page.locator("img[src=x]").count() == 0
+    assert "reach the goal" in page.locator("#readout").inner_text()
+    assert "time of reach the goal" in page.locator("#shade").inner_text()
+    name, text = one.saved(page.locator("#export-names").click)
+    assert name == "names.json"
+    (tmp_path / name).write_text(text)
+    assert read_names(tmp_path / name, 2) == ["reach the goal", evil]
+
+
+def test_figures_and_their_data_can_be_saved(watched, run):
+    one = watched(run / "report.html")
+    page = one.page
+    page.locator("#shade").select_option(index=2)
+    for stem in ("raster", "timeline", "map"):
+        name, text = one.saved(page.locator(f"#{stem}-svg").click)
+        assert name == f"{stem}.svg"
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        name, text = one.saved(page.locator(f"#{stem}-csv").click)
+        assert name == f"{stem}.csv"
+        rows = list(csv.DictReader(StringIO(text)))
+        assert len(rows) == {"raster": ROWS * 50, "timeline": 50, "map": 25}[stem]
+    expected = truth(run)["trajectories"][0]
+    name, text = one.saved(page.locator("#timeline-csv").click)
+    rows = list(csv.DictReader(StringIO(text)))
+    assert [int(row["state"]) for row in rows] == expected["states"]
+    assert [round(1000 * float(row["p_0"])) for row in rows] == expected["p"][::2]
+    figure = page.locator("#figures figure").first
+    assert one.saved(figure.get_by_role("button", name="SVG").click)[1].lstrip().startswith("<?xml")
+    assert one.saved(figure.get_by_role("link", name="CSV").click)[1].startswith("axes,series,kind")
+
+
+def test_playing_walks_through_time(watched, run):
+    page = watched(run / "report.html").page
+    page.locator("#scrub").fill("47")
+    page.locator("#play").click()
+    expect(page.locator("#play")).to_have_text("Pause")
+    expect(page.locator("#readout")).to_contain_text("step 49")
+    expect(page.locator("#play")).to_have_text("Play")
+
+
+@pytest.mark.parametrize("width", [390, 768])
+def test_a_narrow_page_does_not_overflow(watched, run, screenshots, width):
+    page = watched(run / "report.html", width=width, height=844).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("#raster").hover(position=raster_point(page, 30, 49))
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.mouse.move(0, 0)
+    page.screenshot(path=screenshots / f"report-{width}.png", full_page=True)
+
+
+def test_a_wider_window_redraws_the_raster(watched, run):
+    page = watched(run / "report.html", width=500).page
+    raster = page.locator("#raster")
+    assert raster.evaluate("canvas => canvas.width") < 500
+    page.set_viewport_size({"width": 1100, "height": 900})
+    expect(raster).to_have_js_property("width", round(raster.bounding_box()["width"]))
+
+
+def test_paper_shows_the_verdict_and_hides_the_buttons(watched, run):
+    page = watched(run / "report.html").page
+    page.emulate_media(media="print")
+    assert page.locator("#verdict").is_visible()
+    assert page.locator("#raster").is_visible()
+    assert page.locator("#export-names").is_hidden()
+
+
+def test_names_in_the_run_folder_name_the_intentions(watched, run, tmp_path):
+    for name in ("metrics.json", "explorer.json"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    (tmp_path / "names.json").write_text(json.dumps({"names": ["home </script><b>", "away"]}))
+    page = watched(write_report(tmp_path)).page
+    assert page.get_by_label("Name of intention 0").input_value() == "home </script><b>"
+    assert page.locator('#verdict [data-name="1"]').inner_text() == "away"
+
+
+def test_a_table_of_methods_can_be_sorted_and_saved(watched, tmp_path, screenshots):
+    methods = {
+        "oracle": {"name": "Truth", "predictive_ll": {"mean": -1.0, "std": 0.1}},
+        "b": {"name": "B, worse", "predictive_ll": {"mean": -1.3, "std": 0.1}},
+        "a": {"name": "A, better", "predictive_ll": {"mean": -1.1, "std": 0.1}},
+    }
+    (tmp_path / "metrics.json").write_text(json.dumps({"title": "Table", "methods": methods}))
+    one = watched(write_report(tmp_path))
+    head = one.page.locator("table.sortable thead th").nth(1)
+    head.focus()
+    one.page.keyboard.press("Enter")
+    assert one.page.locator("table.sortable tbody th").all_inner_texts()[1:] == ["A, better", "B, worse"]
+    name, text = one.saved(one.page.get_by_role("button", name="Download the table as CSV").click)
+    assert name == "methods.csv"
+    rows = list(csv.DictReader(StringIO(text)))
+    assert [row["predictive LL"] for row in rows] == ["-1.0", "-1.1", "-1.3"]
+    assert rows[1]["method"] == "A, better"
+    one.page.screenshot(path=screenshots / "comparison-1280.png", full_page=True)
