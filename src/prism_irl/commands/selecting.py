@@ -37,7 +37,7 @@ class Select:
     history : policies depend on the last so many states
     folds : parts of the cross-validation
     by : what a fold keeps together
-    sets, starts : independent sets of random starts on all data; starts None is 16 for a constant kernel and 4 for a
+    sets, starts : independent sets of starts on all data; starts None is 16 for a constant kernel and 4 for a
         network
     cv_starts : starts of every fit of the cross-validation, None is the model's default
     max_iterations : EM iterations at most, None is the model's default
