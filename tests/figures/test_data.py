@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from prism_irl.errors import InputError
 from prism_irl.figures import curves, data, layouts, maps, style, timelines
+from prism_irl.worlds import maze
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -101,3 +102,15 @@ def test_layout_maps_choose_the_drawing():
     assert places == ["1", "3"]  # the state without a place is left out
     with pytest.raises(InputError, match="6 states"):
         layouts.layout_map(one, grid, [1.0])
+
+
+def test_arrows_on_the_maze_lead_where_they_should():
+    towards = np.where(np.arange(127) < 63, 2 * np.arange(127) + 1, -1)  # always the odd branch
+    policy = layouts._step_types(towards, np.full(127, 0.8))
+    np.testing.assert_allclose(policy.sum(axis=1), 1)
+    assert not policy[~maze.valid_actions()].any()
+    inner = np.arange(63)
+    np.testing.assert_array_equal(maze.successors()[inner, policy[inner].argmax(axis=1)], towards[inner])
+    _, (ax,) = style.new_figure()
+    layout = {"kind": "maze", "xy": maze.layout().tolist(), "edges": [], "barriers": []}
+    assert layouts.layout_map(ax, layout, np.arange(127.0), towards=towards) is ax

@@ -103,7 +103,9 @@ def test_the_recommended_number_of_intentions_is_marked_and_said_first(folder):
     chosen = {"recommended": 2, "by_likelihood": 2, "recommendation": "Two intentions are there."}
     notes = ["Two intentions are there.", "Five folds."]
     metrics = {"methods": methods, "notes": notes, **chosen}
-    assert [kind for _, kind, _ in method_table(metrics).rows] == ["", "recommended"]
+    table = method_table(metrics)
+    assert [kind for _, kind, _ in table.rows] == ["", "recommended"]
+    assert [column.key for column in table.columns][:2] == ["predictive_ll", "agreement"]
     page = Page(report(folder, metrics))
     assert page.text.count("Two intentions are there.") == 1  # in the verdict, not again among the notes
     assert "Five folds." in page.text
@@ -170,7 +172,9 @@ def test_figures_come_with_their_data(folder):
     (folder / "figures" / "a.csv").write_text("x,y\n1,2\n")
     (folder / "figures" / "b.svg").write_text(SVG.format(200, "b"))
     (folder / "figures" / "b.csv").write_text("x" * (render.MAX_DATA + 1))
-    links = [link for link in Page(report(folder, FIT)).all("a") if "download" in link]
+    page = Page(report(folder, FIT))
+    links = [link for link in page.all("a") if "download" in link]
+    assert "Its data is in figures/b.csv." in page.text
     assert [link["download"] for link in links] == ["a.csv"]
     assert base64.b64decode(links[0]["href"].partition("base64,")[2]) == b"x,y\n1,2\n"
     (chart,) = [link for link in Page(report(folder, COMPARISON)).all("a") if link["download"] == "method_bars.csv"]

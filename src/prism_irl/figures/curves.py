@@ -212,7 +212,8 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
         ax.stairs(share, edges, color=colour, linewidth=1.2, label=f"intention {k}: mean {values.mean():.1f}")
         ax.stairs(share, edges, color=colour, fill=True, alpha=0.18)
         ax.axvline(values.mean(), color=colour, linestyle=":", linewidth=1.0)
-    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, None), xlabel="dwell (steps)", ylabel="share of segments")
+    top = ax.get_ylim()[1] * (1 + 0.1 * len(lengths))  # room for the legend
+    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, top), xlabel="dwell (steps)", ylabel="share of segments")
     ax.legend(loc="upper right", frameon=True, framealpha=0.85, edgecolor="none")
     return ax
 

@@ -1,7 +1,7 @@
 """One number per state on whatever map the states have: a grid, the labyrinth, or any graph with a layout.
 
-Chooses between `maps.grid_heatmap` and `maze.graph_map`, so that a figure of a fit need not know which world its data
-comes from.
+Chooses between `maps.grid_heatmap`, `maze.maze_map` and `maze.graph_map`, so that a figure of a fit need not know which
+world its data comes from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
 from prism_irl.figures.maps import grid_heatmap
-from prism_irl.figures.maze import graph_map
+from prism_irl.figures.maze import graph_map, maze_map
+from prism_irl.worlds import maze
 
 
 def layout_map(
@@ -52,6 +53,9 @@ def layout_map(
         cells = [(s % width, s // width) for s in closed]
         steps = None if towards is None else _directions(np.asarray(towards), width)
         return grid_heatmap(ax, v, width=width, height=height, greedy=steps, barriers=cells, title=title)
+    if layout["kind"] == "maze":
+        policy = None if towards is None else _step_types(np.asarray(towards), confidence)
+        return maze_map(ax, v, policy=policy, title=title)
     placed = np.flatnonzero(np.isfinite(xy).all(axis=1))
     number = np.full(len(xy), -1)
     number[placed] = np.arange(len(placed))
@@ -63,6 +67,16 @@ def layout_map(
         targets = np.where(aims < 0, np.arange(len(placed)), number[np.maximum(aims, 0)])
     sure = None if confidence is None else np.asarray(confidence, float)[placed]
     return graph_map(ax, v[placed], layout=xy[placed], edges=edges, towards=targets, confidence=sure, title=title)
+
+
+def _step_types(towards: np.ndarray[Any, Any], confidence: ArrayLike | None) -> np.ndarray[Any, Any]:
+    """(127, 4) action probabilities that lead where the arrows do, as sure as they are."""
+    sure = np.ones(len(towards)) if confidence is None else np.asarray(confidence, float)
+    leads = (maze.successors() == towards[:, None]) & maze.valid_actions()
+    others = maze.valid_actions() & ~leads
+    found = leads.any(axis=1)
+    share = np.where(found, 1 - sure, 1.0) / np.maximum(others.sum(axis=1), 1)
+    return leads / np.maximum(leads.sum(axis=1, keepdims=True), 1) * sure[:, None] + others * share[:, None]
 
 
 def _directions(towards: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:

@@ -73,7 +73,7 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> Findin
     K = int(explorer["n_intentions"])
     text = f"{K} intention{'' if K == 1 else 's'}: the number that was asked for."
     if not is_comparison(metrics):
-        text += " Whether the data supports it, and more, is what prism select finds out."
+        text += " To ask the data for the number, run prism select."
     return Finding("info", text)
 
 

@@ -33,7 +33,7 @@ from prism_irl.report.verdict import Finding, is_comparison, is_selection, mappi
 
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
-MAX_DATA = 150_000  # bytes of a figure's CSV; a longer one stays in the run folder
+MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
 WIDE = 400.0  # points: a figure wider than one column gets the whole width, and scrolls on a phone
 
 
@@ -83,7 +83,7 @@ def render(folder: Path) -> str:
     figures, left_out = _figures(folder, used)
     drawn = {figure.stem for figure in figures}
     # A run that drew these itself knows better.
-    method_chart = None if "method_bars" in drawn else _method_chart(metrics)
+    method_chart = None if {"method_bars", "selection"} & drawn else _method_chart(metrics)
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
     found = verdict(metrics)
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
@@ -103,6 +103,7 @@ def render(folder: Path) -> str:
         summary=_summary(metrics, [f for question in asked for f in question.findings] or found),
         notes=[str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")],
         table=tables.method_table(metrics) if comparison else None,
+        table_title="Numbers of intentions" if is_selection(metrics) else "Methods",
         tiles=[] if comparison else tables.fit_tiles(metrics),
         intentions=[] if comparison else tables.intention_rows(metrics, names),
         explorer=None if explorer is None else _explorer(explorer, names or []),
@@ -280,9 +281,13 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
         caption = str(captions.get(stem) or stem.replace("_", " ").replace("-", " "))
         numbers = found[stem].with_name(stem + ".csv")
         text = ""
-        if numbers.is_file() and _inside(numbers, folder) and numbers.stat().st_size <= MAX_DATA:
-            text = numbers.read_text(encoding="utf-8", errors="replace")
-            used += len(text)
+        if numbers.is_file() and _inside(numbers, folder):
+            room = min(MAX_DATA, MAX_FIGURES - used)
+            if numbers.stat().st_size <= room:
+                text = numbers.read_text(encoding="utf-8", errors="replace")
+                used += len(text.encode())
+            else:
+                caption = f"{caption.rstrip('.')}. Its data is in figures/{numbers.name}."
         figures.append(_embed(stem, caption, data, kind, wide, text))
     return figures, left_out
 
