@@ -65,6 +65,7 @@ def run(tmp_path_factory):
     storage.write_json(folder / "figures" / "captions.json", captions)
     usage = np.bincount(probabilities.argmax(axis=1), minlength=2) / demos.n_steps
     metrics = {
+        "title": "A page for tests, its scores made up",  # the pictures of it stay around
         "method": "PRISM",
         "n_intentions": 2,
         "n_trajectories": len(demos),

@@ -61,22 +61,26 @@ def test_a_click_opens_the_trajectory_with_its_timeline_and_path(watched, run):
 
 def test_scrubbing_moves_the_agent_along_its_path(watched, run):
     page = watched(run / "report.html").page
-    page.locator("#scrub").fill("0")
-    assert page.locator("#map g line").count() == 0
-    start = page.locator("#map g circle").last.get_attribute("cx")
-    page.locator("#scrub").fill("49")
-    assert "step 49" in page.locator("#readout").inner_text()
-    assert page.locator("#map g line").count() > 0
+    found = truth(run)
+    states, ring = found["trajectories"][0]["states"], page.locator("#map g circle").last
+    places, seen = set(), set()
+    for step in (0, 10, 20, 49):
+        page.locator("#scrub").fill(str(step))
+        assert f"step {step}" in page.locator("#readout").inner_text()
+        moves = sum(a != b for a, b in pairwise(states[: step + 1]))
+        assert page.locator("#map g line").count() == moves
+        places.add((tuple(found["layout"]["xy"][states[step]]), ring.get_attribute("cx"), ring.get_attribute("cy")))
+        seen.add(states[step])
+    assert len(places) == len(seen) > 1  # one place on the screen for each state, and no two states share one
     page.locator("#scrub").focus()
     page.keyboard.press("ArrowLeft")
     assert "step 48" in page.locator("#readout").inner_text()
-    assert start is not None
 
 
 def test_the_raster_is_usable_by_keyboard(watched, run):
     page = watched(run / "report.html").page
     page.locator("#raster").focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
+    for key in ("Home", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
         page.keyboard.press(key)
     assert "Trajectory 2, step 2" in page.locator("#readout").inner_text()
     page.keyboard.press("End")
@@ -167,6 +171,18 @@ def test_names_in_the_run_folder_name_the_intentions(watched, run, tmp_path):
     page = watched(write_report(tmp_path)).page
     assert page.get_by_label("Name of intention 0").input_value() == "home </script><b>"
     assert page.locator('#verdict [data-name="1"]').inner_text() == "away"
+
+
+def test_data_without_a_map_is_explored_all_the_same(watched, run, tmp_path):
+    explored = truth(run) | {"layout": None, "flow": None, "rewards": None, "occupancy": None}
+    (tmp_path / "explorer.json").write_text(json.dumps(explored))
+    (tmp_path / "metrics.json").write_bytes((run / "metrics.json").read_bytes())
+    page = watched(write_report(tmp_path)).page
+    page.locator("#raster").click(position=raster_point(page, 3, 5))
+    assert "Trajectory 3, step 5" in page.locator("#readout").inner_text()
+    page.get_by_label("Name of intention 0").fill("first")
+    assert "first" in page.locator("#readout").inner_text()
+    assert page.locator("#map").count() == 0
 
 
 def test_a_table_of_methods_can_be_sorted_and_saved(watched, tmp_path, screenshots):

@@ -107,6 +107,9 @@ def test_figures_have_captions(tmp_path):
     figures = tmp_path / "figures"
     captions = json.loads((figures / "captions.json").read_text())
     assert set(captions) == {"method_bars", "c_posterior", "b_values", "b_rewards", "values_all", "switches"}
+    explored = json.loads((tmp_path / "explorer.json").read_text())
+    assert explored["names"] == ["goal", "abandon"]
+    assert {"em", "agreement", "usage", "mean_dwell"} <= set(explored["fit"])
     for stem, caption in captions.items():
         assert caption.endswith(".")
         assert (figures / f"{stem}.svg").stat().st_size > 1000

@@ -164,6 +164,22 @@ def test_long_trajectories_are_cut(tmp_path, monkeypatch):
     assert one["length"] == 360
 
 
+def test_many_long_names_do_not_fill_the_page(tmp_path, monkeypatch):
+    demos, labels = there_and_back(2)
+    named = replace(demos, state_names=tuple(f"{letter}" * 50 for letter in "abcd"))
+    monkeypatch.setattr(explorer, "MAX_NAMES", 40)
+    assert write_explorer(tmp_path, named, np.eye(2)[labels])["states"][0] == "a" * 9 + "…"
+    monkeypatch.setattr(explorer, "MAX_NAMES", 20)
+    assert write_explorer(tmp_path, named, np.eye(2)[labels])["states"] is None
+
+
+def test_without_a_map_nothing_is_kept_for_it(tmp_path):
+    states = np.random.default_rng(0).integers(500, size=3000)
+    demos = Demonstrations.from_arrays([states], [states % 2], n_states=500, n_actions=2)
+    written = write_explorer(tmp_path, demos, np.full((3000, 2), 0.5), rewards=np.ones((2, 500)))
+    assert [written[key] for key in ("layout", "flow", "rewards", "occupancy")] == [None] * 4
+
+
 def test_wrong_probabilities_and_damaged_files_are_refused(simulated, tmp_path):
     demos, p = simulated
     with pytest.raises(InputError, match="one row for each"):

@@ -76,7 +76,8 @@ def _step_types(towards: np.ndarray[Any, Any], confidence: ArrayLike | None) -> 
     others = maze.valid_actions() & ~leads
     found = leads.any(axis=1)
     share = np.where(found, 1 - sure, 1.0) / np.maximum(others.sum(axis=1), 1)
-    return leads / np.maximum(leads.sum(axis=1, keepdims=True), 1) * sure[:, None] + others * share[:, None]
+    aimed = leads / np.maximum(leads.sum(axis=1, keepdims=True), 1) * sure[:, None]
+    return np.asarray(aimed + others * share[:, None])
 
 
 def _directions(towards: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:

@@ -87,7 +87,7 @@ def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
         return "is never used."
     if places[0][1] >= HEADS_FOR:
         text = (
-            f"heads for {places[0][0]}, where it would spend {_percent(places[0][1])} of its time if nothing stopped it"
+            f"heads for {places[0][0]}, where it would spend {_percent(places[0][1])} of its time if it never switched"
         )
         further = [f"{name} ({_percent(share)})" for name, share in places[1:] if share >= 0.1]
         text += f"; then {' and '.join(further)}" if further else ""

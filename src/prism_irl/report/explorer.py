@@ -27,7 +27,8 @@ MAX_TRAJECTORIES = 120  # rows of the raster that a finger or a pointer can stil
 MAX_NUMBERS = 400_000  # states, actions and probabilities together: about 1.6 MB of text
 MAX_BYTES = 3_000_000  # a file above this is not taken into a page
 STAYS = 0.7  # share of the steps in a state after which the agent is still there, to say that it stays
-MAX_NAME = 60  # characters of a state's, action's or trajectory's name
+MIN_NAME, MAX_NAME = 6, 60  # characters of a state's, action's or trajectory's name
+MAX_NAMES = 400_000  # characters of all names of states
 
 
 def write_explorer(
@@ -68,18 +69,20 @@ def write_explorer(
         raise InputError(f"The probabilities have shape {p.shape}; give one row for each of {demos.n_steps} steps.")
     if not np.isfinite(p).all():
         raise InputError("Some probabilities are not finite; fit the model again.")
+    place = find_layout(demos) if layout is None else dict(layout)
     value = {
         "version": 1,
         "n_intentions": p.shape[1],
         "names": None if names is None else [_short(name) for name in names],
-        "states": None if demos.state_names is None else [_short(name) for name in demos.state_names],
-        "actions": [_short(name) for name in actions or demos.action_names or []] or None,
+        "states": _vocabulary(demos.state_names),
+        "actions": _vocabulary(actions or demos.action_names),
         "total": {"trajectories": demos.n_trajectories, "steps": demos.n_steps},
         "trajectories": _trajectories(demos, p, counters or {}),
-        "layout": find_layout(demos) if layout is None else dict(layout),
-        "flow": _flow(demos, p) if demos.n_states <= MAX_STATES else None,
-        "rewards": None if rewards is None else _numbers(rewards),
-        "occupancy": _numbers(_occupancy(demos, p)),
+        "layout": place,
+        # Without a map nobody would see these, and with many states they would fill the page.
+        "flow": None if place is None else _flow(demos, p),
+        "rewards": None if place is None or rewards is None else _numbers(rewards),
+        "occupancy": None if place is None else _numbers(_occupancy(demos, p)),
         "story": story.tell(demos, p),
         "fit": None if fit is None else dict(fit),
     }
@@ -217,6 +220,12 @@ def _numbers(values: npt.ArrayLike) -> list[list[float | None]]:
     return [[float(f"{x:.4g}") if np.isfinite(x) else None for x in row] for row in np.asarray(values, float)]
 
 
-def _short(name: Any) -> str:
+def _vocabulary(names: Sequence[str] | None) -> list[str] | None:
+    """Names of states or actions, the shorter the more there are; None, which means numbers, where there are none."""
+    longest = min(MAX_NAME, MAX_NAMES // max(1, len(names or ())))
+    return None if not names or longest < MIN_NAME else [_short(name, longest) for name in names]
+
+
+def _short(name: Any, longest: int = MAX_NAME) -> str:
     text = str(name)
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -359,6 +359,7 @@
   }
 
   const drawAll = () => { drawMap(); show(row, step, true); };
+  step = Math.floor(0.4 * trajectories[0].T); // somewhere with a path behind it
   drawAll();
   let known = canvas.parentElement.clientWidth;
   window.addEventListener("resize", () => {
