@@ -156,6 +156,16 @@ def test_a_wider_window_redraws_the_raster(watched, run):
     expect(raster).to_have_js_property("width", round(raster.bounding_box()["width"]))
 
 
+def test_a_page_without_any_width_does_not_complain(watched, run):
+    page = watched(run / "report.html").page
+    page.evaluate("document.querySelector('main').style.display = 'none'")
+    page.evaluate("window.dispatchEvent(new Event('resize'))")
+    page.evaluate("document.querySelector('main').style.display = ''")
+    page.evaluate("window.dispatchEvent(new Event('resize'))")
+    raster = page.locator("#raster")
+    expect(raster).to_have_js_property("width", round(raster.bounding_box()["width"]))
+
+
 def test_paper_shows_the_verdict_and_hides_the_buttons(watched, run):
     page = watched(run / "report.html").page
     page.emulate_media(media="print")

@@ -203,6 +203,16 @@ def test_large_figures_fall_back_to_png_or_are_named(folder, monkeypatch):
     assert "figures/b.svg" in page.text
 
 
+def test_no_figure_is_left_out_for_the_sake_of_a_table(folder, monkeypatch):
+    monkeypatch.setattr(render, "MAX_FIGURES", 400)
+    for stem in "ab":
+        (folder / "figures" / f"{stem}.svg").write_text(SVG.format(200, stem))
+        (folder / "figures" / f"{stem}.csv").write_text("x" * 150)
+    page = Page(report(folder, FIT))
+    assert len(page.all("img")) == 2
+    assert [link["download"] for link in page.all("a")] == ["a.csv"]
+
+
 def test_eight_megabytes_are_never_passed(folder):
     for i in range(12):
         (folder / "figures" / f"{i:02d}.svg").write_text(SVG.format(200, "x" * 900_000))

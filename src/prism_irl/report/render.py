@@ -279,23 +279,30 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
             continue
         used += len(data)
         caption = str(captions.get(stem) or stem.replace("_", " ").replace("-", " "))
-        numbers = found[stem].with_name(stem + ".csv")
-        text = ""
-        if numbers.is_file() and _inside(numbers, folder):
-            room = min(MAX_DATA, MAX_FIGURES - used)
-            if numbers.stat().st_size <= room:
-                text = numbers.read_text(encoding="utf-8", errors="replace")
-                used += len(text.encode())
-            else:
-                caption = f"{caption.rstrip('.')}. Its data is in figures/{numbers.name}."
-        figures.append(_embed(stem, caption, data, kind, wide, text))
+        figures.append(_embed(stem, caption, data, kind, wide))
+    # Data takes the room that the figures leave: no figure is left out for the sake of a table.
+    for i, figure in enumerate(figures):
+        numbers = found[figure.stem].with_name(figure.stem + ".csv")
+        if not numbers.is_file() or not _inside(numbers, folder):
+            continue
+        size = numbers.stat().st_size
+        if size <= min(MAX_DATA, MAX_FIGURES - used):
+            used += size
+            figures[i] = figure._replace(data=_uri("text/csv", numbers.read_bytes()))
+        else:
+            figures[i] = figure._replace(
+                caption=f"{figure.caption.rstrip('.')}. Its data is in figures/{numbers.name}."
+            )
     return figures, left_out
 
 
 def _embed(stem: str, caption: str, data: bytes, kind: str, wide: bool, numbers: str = "") -> EmbeddedFigure:
-    table = "" if not numbers else f"data:text/csv;base64,{base64.b64encode(numbers.encode()).decode('ascii')}"
-    uri = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
-    return EmbeddedFigure(stem, caption, uri, wide, table)
+    table = _uri("text/csv", numbers.encode()) if numbers else ""
+    return EmbeddedFigure(stem, caption, _uri(f"image/{kind}", data), wide, table)
+
+
+def _uri(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def _width(svg: bytes) -> float:

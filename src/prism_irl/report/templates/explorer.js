@@ -19,6 +19,8 @@
   }
   const longest = Math.max(...trajectories.map((one) => one.T));
   let row = 0, step = 0;
+  // A page that is being closed or hidden can have no width at all.
+  const widthOf = (node) => Math.max(120, node.parentElement.clientWidth);
 
   const stretches = (labels) => {
     const found = [];
@@ -41,7 +43,7 @@
   const canvas = byId("raster"), tooltip = byId("tooltip");
   const high = Math.max(4, Math.min(18, Math.floor(480 / trajectories.length)));
   const drawRaster = () => {
-    const width = canvas.parentElement.clientWidth, height = high * trajectories.length;
+    const width = widthOf(canvas), height = high * trajectories.length;
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -122,7 +124,7 @@
   let cursor = null, unit = 1;
   const drawTimeline = () => {
     const one = trajectories[row], T = one.T;
-    const width = timeline.parentElement.clientWidth;
+    const width = widthOf(timeline);
     const counters = Object.entries(one.counters || {});
     const strip = one.truth ? 18 : 0;
     const height = TOP + BAND + strip + counters.length * 50 + 32;
@@ -187,7 +189,7 @@
   };
   const drawMap = () => {
     if (!layout) return;
-    const width = map.parentElement.clientWidth;
+    const width = widthOf(map);
     const [xs, ys] = [0, 1].map((i) => places.map(([, xy]) => xy[i]));
     const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
     const pad = layout.kind === "grid" ? 0.6 : 0.05 * Math.max(x1 - x0, y1 - y0) + 0.3;
@@ -361,10 +363,10 @@
   const drawAll = () => { drawMap(); show(row, step, true); };
   step = Math.floor(0.4 * trajectories[0].T); // somewhere with a path behind it
   drawAll();
-  let known = canvas.parentElement.clientWidth;
+  let known = widthOf(canvas);
   window.addEventListener("resize", () => {
-    if (canvas.parentElement.clientWidth !== known) {
-      known = canvas.parentElement.clientWidth;
+    if (widthOf(canvas) !== known) {
+      known = widthOf(canvas);
       drawAll();
     }
   });
