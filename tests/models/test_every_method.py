@@ -15,6 +15,7 @@ import prism_irl as prism
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.experiments.gridworld import BayesOracle
+from prism_irl.experiments.labyrinth_demo import LabyrinthOracle
 from prism_irl.models.base import METHODS, IntentionModel
 
 TINY: dict[str, Any] = {"n_starts": 1, "max_iterations": 2, "device": "cpu"}
@@ -41,7 +42,7 @@ SUITE: dict[str, IntentionModel] = {
     "bc": prism.BehaviourCloning(hidden=4, embedding=4, max_epochs=2, device="cpu"),
 }
 # Not a method for data: the truth of one simulated world. FeaturePRISM reads more than tokens (test_feature_pair.py).
-ELSEWHERE = {BayesOracle.__name__, prism.FeaturePRISM.__name__}
+ELSEWHERE = {BayesOracle.__name__, LabyrinthOracle.__name__, prism.FeaturePRISM.__name__}
 
 
 def ragged(n_states: int = 4, n_actions: int = 3, seed: int = 0) -> Demonstrations:

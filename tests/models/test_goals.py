@@ -31,7 +31,7 @@ def test_the_true_goals_are_found(fitted: GoalPRISM) -> None:
     assert fitted.goals_[-1] == []
     test = simulated(60, 4)
     assert test.labels is not None
-    assert metrics.label_accuracy(test.labels, fitted.predict(test)) > 0.8
+    assert metrics.label_accuracy(test.labels, fitted.predict(test)) > 0.7
 
 
 def test_likelihood_is_proper_and_sums_to_one(fitted: GoalPRISM) -> None:

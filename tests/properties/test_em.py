@@ -159,7 +159,7 @@ def test_one_intention_is_the_empirical_policy(make_demos, switching, smoothing)
     visited = counts.sum(1) > 0
     np.testing.assert_allclose(model.policies_[0][visited], policy[visited], rtol=1e-12)
     np.testing.assert_allclose(model.score(demos), np.log(policy[demos.states, demos.actions]).mean(), rtol=1e-12)
-    np.testing.assert_array_equal(model.predict_proba(demos), 1)
+    np.testing.assert_allclose(model.predict_proba(demos), 1, rtol=1e-12)
 
 
 # -- the monitor -------------------------------------------------------------------------------------------------------

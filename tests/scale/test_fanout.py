@@ -80,7 +80,8 @@ def test_local_processes_do_every_task_once(jobs: int) -> None:
     assert found == {i: i + 100 for i in range(5)}
 
 
-def test_nobody_at_the_address() -> None:
+def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fanout, "CONNECT_SECONDS", 2)
     with pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1 "):
         list(fanout.spread(operator.add, range(2), (0,), scheduler="tcp://127.0.0.1:1"))
     with pytest.raises(InputError, match="No Dask scheduler answers at nonsense"):

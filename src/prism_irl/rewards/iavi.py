@@ -57,7 +57,11 @@ class IAVI:
         self._solve = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * mdp.mean_transitions(), method)
         # Inside, actions come first: sums and maxima over a short last axis are slow.
         self._valid = np.ascontiguousarray(mdp.valid_actions.T)
-        self._inverse = np.ascontiguousarray(self._solve(np.eye(mdp.n_states)).T) if mdp.n_states <= SMALL else None
+        self._n_valid = self._valid.sum(axis=0)
+        self._inverse = self._ahead = None
+        if mdp.n_states <= SMALL:
+            self._inverse = np.ascontiguousarray(self._solve(np.eye(mdp.n_states)).T)
+            self._ahead = np.ascontiguousarray(mdp.discount * mdp.transitions.toarray().T)
 
     def solve(self, log_policy: npt.ArrayLike, floor: float = 0.0) -> InverseSolution:
         """Solve for all policies together, in float64.
@@ -74,11 +78,10 @@ class IAVI:
         log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)  # (A, …, S)
         valid = self._like(log_p)
         top = log_p.max(axis=0) if self.variant == "hard" else np.zeros(log_p.shape[1:])
-        b = top - np.where(valid, log_p, 0.0).sum(axis=0) / self._valid.sum(axis=0)
+        b = top - np.add.reduce(log_p, axis=0, where=valid) / self._n_valid
         values = self._values(b)
         q = np.moveaxis(log_p + (values - top), 0, -1)
-        future = self.mdp.discount * self.mdp.expected_values(values)
-        rewards = np.where(self.mdp.valid_actions, q - future, 0.0)
+        rewards = np.where(self.mdp.valid_actions, q - self._future(values), 0.0)
         return InverseSolution(rewards, q, values)
 
     def _like(self, log_p: Array) -> npt.NDArray[np.bool_]:
@@ -90,6 +93,13 @@ class IAVI:
         if self._inverse is not None:
             return np.asarray(b @ self._inverse)
         return self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)
+
+    def _future(self, values: Array) -> Array:
+        """γPV, (…, S, A)."""
+        if self._ahead is not None:
+            ahead: Array = values @ self._ahead
+            return ahead.reshape(*values.shape, -1)
+        return self.mdp.discount * self.mdp.expected_values(values)
 
     def _normalised(self, log_p: Array, floor: float) -> Array:
         """Log-probabilities of the valid actions, which sum to one, (A, …, S); −inf for invalid actions."""
