@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ from prism_irl import storage
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.evaluation.cross_validation import Fit, Method, cross_validate, table
 from prism_irl.evaluation.value_difference import Truth
+from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntentionModel
 from prism_irl.models.cloning import BehaviourCloning
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
@@ -87,43 +87,13 @@ class Gridworld:
         )
 
 
-class BayesOracle(IntentionModel):
-    """The exact Bayes filter and smoother of the generating process: nothing to fit, nothing can beat it."""
+class BayesOracle(WorldOracle):
+    """The exact Bayes filter and smoother of the frustration gridworld."""
 
     n_intentions = 2
 
-    def __init__(self, world: FrustrationWorld | None = None) -> None:
-        self.world = world
-
-    @property
-    def _world(self) -> FrustrationWorld:
-        return FrustrationWorld() if self.world is None else self.world
-
-    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
-        """Remember the sizes."""
-        self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
-        return self
-
-    def action_proba(self, demos: Demonstrations) -> FloatArray:
-        """p(a | past) under the true process."""
-        return self._world.oracle(demos).action_proba
-
-    def predict_proba(self, demos: Demonstrations) -> FloatArray:
-        """P(z_t | everything) under the true process."""
-        return self._world.oracle(demos).smoothed
-
-    @property
-    def policies_(self) -> FloatArray:
-        """The expert's policies."""
-        return self._world.policies
-
-    def state(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
-        """Sizes only."""
-        self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
+    def _default_world(self) -> FrustrationWorld:
+        return FrustrationWorld()
 
 
 def methods(settings: Gridworld) -> list[Method]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,10 @@ from prism_irl.demonstrations import Demonstrations
 from prism_irl.evaluation.cross_validation import Fit, Method, cross_validate, table
 from prism_irl.evaluation.value_difference import Truth, recovered_order
 from prism_irl.experiments.comparison import likelihood_figure
+from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.figures import maps, style, timelines
 from prism_irl.figures import maze as drawing
-from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.base import IntentionModel
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
 from prism_irl.models.single import IAVI
@@ -62,43 +62,13 @@ class LabyrinthDemo:
     world: LabyrinthWorld = field(default_factory=LabyrinthWorld)
 
 
-class LabyrinthOracle(IntentionModel):
-    """The exact Bayes filter and smoother of the simulated mouse: nothing to fit, nothing can beat it."""
+class LabyrinthOracle(WorldOracle):
+    """The exact Bayes filter and smoother of the simulated mouse."""
 
     n_intentions = len(INTENTIONS)
 
-    def __init__(self, world: LabyrinthWorld | None = None) -> None:
-        self.world = world
-
-    @property
-    def _world(self) -> LabyrinthWorld:
-        return LabyrinthWorld() if self.world is None else self.world
-
-    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
-        """Remember the sizes."""
-        self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
-        return self
-
-    def action_proba(self, demos: Demonstrations) -> FloatArray:
-        """p(a | past) under the true process."""
-        return self._world.oracle(demos).action_proba
-
-    def predict_proba(self, demos: Demonstrations) -> FloatArray:
-        """P(z_t | everything) under the true process."""
-        return self._world.oracle(demos).smoothed
-
-    @property
-    def policies_(self) -> FloatArray:
-        """The mouse's policies."""
-        return self._world.policies
-
-    def state(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
-        """Sizes only."""
-        self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
+    def _default_world(self) -> LabyrinthWorld:
+        return LabyrinthWorld()
 
 
 def methods(settings: LabyrinthDemo) -> list[Method]:
