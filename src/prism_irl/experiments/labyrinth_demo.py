@@ -1,7 +1,9 @@
 """A simulated mouse in the labyrinth: what `prism demo --world labyrinth` runs where the recordings are absent.
 
 One split of a small simulation, four methods and the exact Bayes filter, with reward maps on the maze. The settings
-of the methods are those of the gridworld; none was chosen on this world's labels.
+of the networks are those of the gridworld. How many windows, starts and iterations it takes was raised once, after a
+smaller run had put recurrent switching below HIQL (0.892 against 0.902 of the labels), so the demo shows what the
+methods can do and is no independent evidence that one is ahead.
 """
 
 from __future__ import annotations
