@@ -9,9 +9,9 @@ switching can, and given the clocks the intention is a Markov chain: `LabyrinthW
 
 The time scales resemble the recordings (a drop every 75 steps, trips of six steps), except that this mouse lingers: it
 checks the port again after a drop and stays outside for a while, so that a drive lasts long enough to be recovered
-from a hundred windows. Without that (`satiety` = `rested` = 1) even EM that begins at the truth drifts away from it. The
-constants were picked among four variants by the label accuracy of HIQL and of the oracle: this is a world in which
-intentions can be found, and accuracies on it say which method finds them, not how often a world is like that.
+from a hundred windows. Without that (`satiety` = `rested` = 1) even EM that begins at the truth drifts away from it.
+The constants were picked among four variants by the label accuracy of HIQL and of the oracle: this is a world in
+which intentions can be found, and accuracies on it say which method finds them, not how often a world is like that.
 """
 
 from __future__ import annotations
