@@ -1,9 +1,11 @@
 """Compiled forward–backward: scaled probabilities, one thread per trajectory, scratch no longer than a trajectory.
 
-Exponentials and logarithms stay outside, where they are vectorised. Trajectories may lie anywhere in flat arrays: step
-t of trajectory b is row ``first[b] + t`` of the emissions and of the results, and row ``kernel_first[b] + t * stride``
-of the kernels, so that one constant kernel (stride 0), padded batches and ragged data are the same code, and results
-land where they are wanted. What nobody asks for is not written: fresh pages cost more than the arithmetic.
+Exponentials and logarithms stay outside, where they are vectorised. Sums are divided out only where they leave the
+comfortable range of a float64, so that no step waits for the division of the step before. Trajectories may lie anywhere
+in flat arrays: step t of trajectory b is row ``first[b] + t`` of the emissions and of the results, and row
+``kernel_first[b] + t * stride`` of the kernels, so that one constant kernel (stride 0), padded batches and ragged data
+are the same code, and results land where they are wanted. What nobody asks for is not written: fresh pages cost more
+than the arithmetic.
 
 Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference` chooses it by itself.
 """
@@ -16,7 +18,9 @@ import numba
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-TINY = 1e-280  # below this a scaled probability has lost its digits: the caller falls back to log space
+TINY = 1e-280  # below this a probability has lost its digits: the caller falls back to log space
+UINT = np.uint64  # an index that cannot be negative need not be checked for it, in every access
+SMALL, LARGE = 1e-60, 1e60  # sums between these are left as they are
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
@@ -30,40 +34,45 @@ def _forward(
     first: int,
     n: int,
     predicted: Array,
-    filtered_out: Array,
-    scale: Array,
-    weight: Array,
-    scaled: Array,
     filtered: Array,
+    scale: Array,
+    alpha: Array,
 ) -> bool:
-    """Forward pass of one trajectory; leaves emission / likelihood in ``scaled``; False where a step underflows."""
+    """Forward pass of one trajectory; leaves P(z_t=k, a_≤t) up to a factor per step in alpha; False on underflow."""
     K = len(intentions)
     online = predicted.shape[0] > 0
-    for t in range(n):
-        i, m = first + t, row + t * stride
-        total = 0.0
-        for k in range(K):
-            if t == 0:
-                p = initial[k]
-            else:
-                p = 0.0
-                for j in range(K):
-                    p += filtered[t - 1, j] * kernel[m, j, k]
+    before, t = 1.0, 0
+    while t < n:
+        # Left only to divide a sum out: as a branch in one loop it would be computed, and waited for, in every step.
+        while t < n:
+            i, m, now, last = UINT(first + t), UINT(row + t * stride), UINT(t), UINT(t - 1)
+            total = 0.0
+            for k in range(K):
+                if t == 0:
+                    p = initial[k]
+                else:
+                    p = 0.0
+                    for j in range(K):
+                        p += alpha[last, j] * kernel[m, j, k]
+                if online:
+                    predicted[i, k] = p / before
+                p *= emission[i, k]
+                alpha[now, k] = p
+                total += p
+            likelihood = total / before
+            if not (likelihood > TINY and total > TINY):
+                return False
+            scale[i] = likelihood
             if online:
-                predicted[i, k] = p
-            scaled[t, k] = emission[i, k]
-            p *= scaled[t, k]
-            weight[k] = p
-            total += p
-        if not total > TINY:
-            return False
-        inverse = 1.0 / total
+                for k in range(K):
+                    filtered[i, k] = alpha[now, k] / total
+            before = total
+            t += 1
+            if not SMALL < total < LARGE:
+                break
         for k in range(K):
-            filtered[t, k] = weight[k] * inverse
-            scaled[t, k] *= inverse
-            if online:
-                filtered_out[i, k] = filtered[t, k]
-        scale[i] = total
+            alpha[t - 1, k] /= before
+        before = 1.0
     return True
 
 
@@ -73,44 +82,64 @@ def _backward(
     kernel: Array,
     row: int,
     stride: int,
+    emission: Array,
     first: int,
     n: int,
-    filtered: Array,
+    alpha: Array,
     smoothed: Array,
     counts: Array,
     pairwise: Array,
     weight: Array,
     message: Array,
-    scaled: Array,
-) -> None:
-    """Backward pass of one trajectory; adds its pairwise posteriors to counts (K, K)."""
+) -> bool:
+    """Backward pass of one trajectory; its pairwise posteriors are summed into counts (K, K); False on underflow."""
     K = len(intentions)
     wants_pairs = pairwise.shape[0] > 0
-    last = first + n - 1
+    constant = stride == 0 and not wants_pairs
+    total = 0.0
     for k in range(K):
         message[k] = 1.0
-        smoothed[last, k] = filtered[n - 1, k]
-    for t in range(n - 1, 0, -1):
-        i, m = first + t, row + t * stride
-        for k in range(K):  # emission / likelihood, times what the future says: O(1) by construction
-            weight[k] = scaled[t, k] * message[k]
-        total = 0.0
-        for j in range(K):
-            before = filtered[t - 1, j]
-            sum_k = 0.0
+        total += alpha[n - 1, k]
+    for k in range(K):
+        smoothed[first + n - 1, k] = alpha[n - 1, k] / total
+    t = n - 1
+    while t > 0:
+        while t > 0:  # as in the forward pass
+            i, m, before, last = UINT(first + t), UINT(row + t * stride), UINT(first + t - 1), UINT(t - 1)
             for k in range(K):
-                pair = kernel[m, j, k] * weight[k]
-                sum_k += pair
-                pair *= before
-                counts[j, k] += pair
-                if wants_pairs:
-                    pairwise[m, j, k] = pair
-            message[j] = sum_k
-            smoothed[i - 1, j] = before * sum_k
-            total += before * sum_k
-        inverse = 1.0 / total
+                weight[k] = emission[i, k] * message[k]
+            total = 0.0
+            for j in range(K):
+                sum_k = 0.0
+                for k in range(K):
+                    sum_k += kernel[m, j, k] * weight[k]
+                message[j] = sum_k
+                total += alpha[last, j] * sum_k
+            if not total > TINY:
+                return False
+            inverse = 1.0 / total
+            for j in range(K):
+                share = alpha[last, j] * inverse
+                smoothed[before, j] = share * message[j]
+                if constant:
+                    for k in range(K):
+                        counts[j, k] += share * weight[k]
+                else:
+                    for k in range(K):
+                        pair = share * kernel[m, j, k] * weight[k]
+                        counts[j, k] += pair
+                        if wants_pairs:
+                            pairwise[m, j, k] = pair
+            t -= 1
+            if not SMALL < total < LARGE:
+                break
         for j in range(K):
-            smoothed[i - 1, j] *= inverse
+            message[j] /= total
+    if constant:  # the same factor in every step
+        for j in range(K):
+            for k in range(K):
+                counts[j, k] *= kernel[row, j, k]
+    return True
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
@@ -132,16 +161,16 @@ def _trajectory(
     pairwise: Array,
 ) -> bool:
     K = len(intentions)
-    weight, message = np.empty(K), np.empty(K)
     start = initial[b if initial.shape[0] > 1 else 0]
     row, n, i = kernel_first[b], lengths[b], first[b]
-    scaled, own = np.empty((n, K)), np.empty((n, K))
-    if not _forward(
-        intentions, start, kernel, row, stride, emission, i, n, predicted, filtered, scale, weight, scaled, own
+    alpha = np.empty((n, K))
+    if not _forward(intentions, start, kernel, row, stride, emission, i, n, predicted, filtered, scale, alpha):
+        return False
+    weight, message, counts = np.empty(K), np.empty(K), np.zeros((K, K))
+    if not _backward(
+        intentions, kernel, row, stride, emission, i, n, alpha, smoothed, counts, pairwise, weight, message
     ):
         return False
-    counts = np.zeros((K, K))
-    _backward(intentions, kernel, row, stride, i, n, own, smoothed, counts, pairwise, weight, message, scaled)
     for j in range(K):
         for k in range(K):
             transitions[b, j, k] = counts[j, k]

@@ -25,6 +25,7 @@ except ImportError:  # numba is an extra
     compiled = None  # type: ignore[assignment]
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 
 
 class ChainBeliefs(NamedTuple):
@@ -146,27 +147,29 @@ def _passes(
         *kernel_rows,
     )
     write = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
-    emission = torch.exp(log_emission, out=_scratch(log_emission))
-    if compiled.forward_backward(*read, emission.numpy(), *rows, *write):
-        out[3].log_()
+    # NumPy's vectorised functions, on one core: torch's would wake threads that compete with those of the kernel.
+    emission = np.exp(log_emission.numpy(), out=_scratch(log_emission))
+    if compiled.forward_backward(*read, emission, *rows, *write):
+        np.log(likelihood, out=likelihood)
         return torch.from_numpy(transitions.sum(0))
     impossible = torch.isneginf(log_emission).all(-1)  # see `forward_backward.possible`
-    emission[impossible] = 1.0
-    if not (impossible.any() and compiled.forward_backward(*read, emission.numpy(), *rows, *write)):
+    emission[impossible.numpy()] = 1.0
+    if not (impossible.any() and compiled.forward_backward(*read, emission, *rows, *write)):
         return None
-    out[3].log_().masked_fill_(impossible, -torch.inf)
+    np.log(likelihood, out=likelihood)
+    out[3].masked_fill_(impossible, -torch.inf)
     return torch.from_numpy(transitions.sum(0))
 
 
 _own = threading.local()
 
 
-def _scratch(like: Tensor) -> Tensor:
+def _scratch(like: Tensor) -> FloatArray:
     """Memory that the next call of this thread will use again: fresh pages cost more than the passes themselves."""
-    kept: Tensor | None = getattr(_own, "memory", None)
-    if kept is None or kept.numel() < like.numel():
-        kept = _own.memory = torch.empty(like.numel(), dtype=torch.float64)
-    return kept[: like.numel()].view(like.shape)
+    kept: FloatArray | None = getattr(_own, "memory", None)
+    if kept is None or kept.size < like.numel():
+        kept = _own.memory = np.empty(like.numel())
+    return kept[: like.numel()].reshape(like.shape)
 
 
 @torch.no_grad()
