@@ -8,6 +8,7 @@ from prism_irl.batching import Prepared
 from prism_irl.contexts import Contexts
 from prism_irl.switching.chain import MarkovChain, RecurrentChain
 from prism_irl.switching.gate import Gate
+from prism_irl.switching.inference import infer_flat, responsibilities
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
@@ -116,9 +117,45 @@ def test_flat_inference_equals_padded_inference(data, emission, impossible, monk
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+def test_extreme_emissions_stay_on_the_compiled_path(data, emission, monkeypatch):
+    """Sums are divided out only now and then: neither very small nor very large densities may be lost on the way."""
+    generator = np.random.default_rng(0)
+    extreme = emission + torch.from_numpy(generator.choice([-250.0, 0.0, 250.0], size=(len(emission), 1)))
+    found = {}
+    for backend in ("", "torch"):
+        monkeypatch.setenv("PRISM_BACKEND", backend)
+        found[backend] = MarkovChain(K).expectation(data, extreme)
+    assert infer_flat(*_chain(), extreme, data.demos.offsets) is None  # torch was asked for
+    monkeypatch.setenv("PRISM_BACKEND", "")
+    assert infer_flat(*_chain(), extreme, data.demos.offsets) is not None
+    for one, other in zip(found[""], found["torch"], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def _chain():
+    chain = MarkovChain(K)
+    return chain.log_initial(), chain.kernel.log()
+
+
 def test_underflow_falls_back_to_log_space(data, emission, monkeypatch):
     tiny = emission - 2000.0
     found = MarkovChain(K).expectation(data, tiny)
     expected = MarkovChain(K).expectation(data, emission)
     np.testing.assert_allclose(found.responsibilities, expected.responsibilities, atol=1e-9)
     np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood - 2000.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_compiled_responsibilities_equal_torch(K, monkeypatch):
+    generator = torch.Generator().manual_seed(K)
+    logits = 3.0 * torch.randn(4, 7, K, generator=generator)
+    emission = 5.0 * torch.randn(4, 7, K, generator=generator, dtype=torch.float64) - 400.0
+    emission[0, 0, 0] = -torch.inf  # one intention excluded (all, with K = 1)
+    emission[1, 2] = -torch.inf  # all excluded
+    fast = responsibilities(logits, emission)
+    monkeypatch.setenv("PRISM_BACKEND", "torch")
+    slow = responsibilities(logits, emission)
+    for one, other in zip(fast, slow, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+    assert torch.isneginf(fast[1][1, 2])
+    torch.testing.assert_close(fast[0].sum(-1), torch.ones(4, 7, dtype=torch.float64))

@@ -229,3 +229,35 @@ def forward_backward(
             pairwise,
         )
     return not failed.any()
+
+
+@numba.njit(cache=True, error_model="numpy")
+def responsibilities(logits: Array, log_emission: Array, weights: Array, likelihood: Array) -> None:
+    """Eq. (posterior) of n independent steps, in log space.
+
+    Parameters
+    ----------
+    logits : (n, K), of the gate
+    log_emission : (n, K); no row may be −inf throughout
+    weights, likelihood : (n, K) and (n,), out: w_tk, and log Σ_k f_k π_k
+    """
+    n, K = logits.shape
+    for i in range(n):
+        top = -np.inf
+        for k in range(K):
+            top = max(top, np.float64(logits[i, k]))
+        total = 0.0
+        for k in range(K):
+            total += np.exp(logits[i, k] - top)
+        top += np.log(total)
+        largest = -np.inf
+        for k in range(K):
+            weights[i, k] = logits[i, k] - top + log_emission[i, k]
+            largest = max(largest, weights[i, k])
+        total = 0.0
+        for k in range(K):
+            weights[i, k] = np.exp(weights[i, k] - largest)
+            total += weights[i, k]
+        for k in range(K):
+            weights[i, k] /= total
+        likelihood[i] = largest + np.log(total)

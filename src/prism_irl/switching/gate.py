@@ -14,7 +14,7 @@ from torch import Tensor
 
 from prism_irl.batching import Batch, Prepared, scatter
 from prism_irl.switching.base import BatchPosterior, Posterior, Seen, Stream, Switching
-from prism_irl.switching.forward_backward import possible
+from prism_irl.switching.inference import responsibilities
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
@@ -65,16 +65,9 @@ class Gate(Switching):
 
     def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
         """Eq. (posterior)."""
-        return self._posterior(self.network(batch), log_emission)
-
-    @staticmethod
-    def _posterior(logits: Tensor, log_emission: Tensor) -> BatchPosterior:
-        prior = torch.log_softmax(logits.double(), dim=-1)
-        evidence, impossible = possible(log_emission)
-        joint = prior + evidence
-        likelihood = torch.logsumexp(joint, dim=-1)
-        posterior = (joint - likelihood.unsqueeze(-1)).exp()
-        return BatchPosterior(posterior, prior.exp(), posterior, likelihood.masked_fill(impossible, -torch.inf))
+        logits = self.network(batch)
+        posterior, likelihood = responsibilities(logits, log_emission)
+        return BatchPosterior(posterior, torch.softmax(logits.double(), dim=-1), posterior, likelihood)
 
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Epochs of Adam on Eq. (loss), with the responsibilities of the E-step held fixed."""
@@ -94,11 +87,11 @@ class Gate(Switching):
         for batch in self.optimiser.minibatches(data, seed):
             logits = self.network(batch)
             if n_seen < n:
-                posterior = self._posterior(logits.detach(), data.gather(batch, log_emission))
-                scatter(batch, posterior.responsibilities, weights)
-                scatter(batch, posterior.log_likelihood, likelihood)
+                posterior, of_steps = responsibilities(logits.detach(), data.gather(batch, log_emission))
+                scatter(batch, posterior, weights)
+                scatter(batch, of_steps, likelihood)
                 n_seen += len(batch.real)
-                w = posterior.responsibilities.float()
+                w = posterior.float()
             else:
                 w = data.gather(batch, weights).float()
             log_gate = torch.log_softmax(logits, dim=-1)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.switching.forward_backward import forward_backward
+from prism_irl.switching.forward_backward import forward_backward, possible
 
 try:
     from prism_irl.switching import compiled
@@ -197,3 +197,24 @@ def infer_flat(
         [*out, torch.empty(0, K, K, dtype=torch.float64)],
     )
     return None if transitions is None else ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None)
+
+
+@torch.no_grad()
+def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tensor]:
+    """Eq. (posterior) of a gate: w ∝ softmax(logits) · exp(log_emission), (…, K), and the log-likelihood, (…).
+
+    Both in double precision. An action that is impossible under every intention says nothing about the intention.
+    """
+    evidence, impossible = possible(log_emission)
+    if use_compiled(logits.device):
+        K = logits.shape[-1]
+        weights = torch.empty(logits.shape, dtype=torch.float64)
+        likelihood = torch.empty(logits.shape[:-1], dtype=torch.float64)
+        arrays = [values.reshape(-1, K).numpy() for values in (logits, evidence.double(), weights)]
+        arrays.append(likelihood.view(-1).numpy())
+        compiled.responsibilities(*arrays)
+    else:
+        joint = torch.log_softmax(logits.double(), dim=-1) + evidence
+        likelihood = torch.logsumexp(joint, dim=-1)
+        weights = (joint - likelihood.unsqueeze(-1)).exp()
+    return weights, likelihood.masked_fill_(impossible, -torch.inf)

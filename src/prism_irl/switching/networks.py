@@ -276,20 +276,24 @@ class HistoryNetwork(nn.Module):
         return fused.AVAILABLE and use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
 
     def _projected(self, batch: Batch, core: Any) -> fused.Inputs:
-        """Inputs of the fused recurrence: tables times W_ih where they are smaller than the batch, else x W_ih."""
+        """Inputs of the fused recurrence: rows of the tables times W_ih, each once; with observations, x W_ih."""
         tokens, lengths = self.tokens, batch.mask.sum(1)
         W: Tensor = core.weight_ih_l0
         # a GRU multiplies its recurrent bias by the reset gate; elsewhere both biases simply add
         bias: Tensor = core.bias_ih_l0 if self.core.name == "gru" else core.bias_ih_l0 + core.bias_hh_l0
-        n_rows = tokens.states.num_embeddings + tokens.actions.num_embeddings
-        if n_rows > batch.states.numel() or tokens.observations is not None:
+        if tokens.observations is not None:
             return fused.Inputs(lengths, (), (), nn.functional.linear(self.embed(batch), W, bias))
         seen, before = self.seen(batch), self.before(batch)
-        if int(batch.states.max()) > self.n_states or int(batch.states.min()) < 0:
-            raise IndexError("A state is outside the table of the network.")
-        known, unknown = tokens.states.weight[:-1], tokens.states.weight[-1:].detach()  # which no gradient moves
-        index = (batch.states, seen)
-        tables = (torch.cat([known, unknown]) @ W.t(), nn.functional.linear(tokens.actions.weight, W, bias))
+        actions = nn.functional.linear(tokens.actions.weight, W, bias)
+        if tokens.states.num_embeddings > batch.states.numel():
+            # Most of a large table is not in this batch: only the rows that are get projected, each once.
+            present, states = torch.unique(batch.states, return_inverse=True)
+            index, tables = (states, seen), (tokens.states(present) @ W.t(), actions)
+        else:
+            if int(batch.states.max()) > self.n_states or int(batch.states.min()) < 0:
+                raise IndexError("A state is outside the table of the network.")
+            known, unknown = tokens.states.weight[:-1], tokens.states.weight[-1:].detach()  # which no gradient moves
+            index, tables = (batch.states, seen), (torch.cat([known, unknown]) @ W.t(), actions)
         if before is None or tokens.state_before is None or tokens.action_before is None:
             return fused.Inputs(lengths, index, tables, None)
         U, V = tokens.state_before, tokens.action_before
