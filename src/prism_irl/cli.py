@@ -176,6 +176,7 @@ def fit(
     overwrite: bool = False,
     resume: bool = False,
     tensorboard: bool = False,
+    events: tuple[str, ...] = (),
     common: CommonOptions | None = None,
 ) -> None:
     """Fit a model to a table of states and actions.
@@ -196,13 +197,16 @@ def fit(
         Go on with an interrupted fit, with the same result as if it had never been interrupted.
     tensorboard
         Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
+    events
+        Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat.
     """
     from prism_irl.commands import output
     from prism_irl.commands.fitting import fit_table
 
     estimator = build_model(model, preset)
     chosen = {} if columns is None else columns.given()
-    metrics = fit_table(table, estimator, chosen, out, overwrite=overwrite, resume=resume, tensorboard=tensorboard)
+    options: dict[str, Any] = {"overwrite": overwrite, "resume": resume, "tensorboard": tensorboard, "events": events}
+    metrics = fit_table(table, estimator, chosen, out, **options)
     if metrics is None:  # another rank writes and prints
         return
     if common is not None and common.json:
@@ -320,6 +324,7 @@ def compare(
     jobs: int = 2,
     scheduler: str | None = None,
     columns: ColumnOptions | None = None,
+    events: tuple[str, ...] = (),
     overwrite: bool = False,
     resume: bool = False,
     common: CommonOptions | None = None,
@@ -352,6 +357,8 @@ def compare(
         Fits that run at the same time.
     scheduler
         Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine.
+    events
+        Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat.
     overwrite
         Replace a comparison that is already there.
     resume
@@ -359,6 +366,7 @@ def compare(
     """
     from prism_irl import runs, storage, tables
     from prism_irl.commands import output
+    from prism_irl.commands.marking import read_events, refuse_events
     from prism_irl.commands.progress import fits_progress
     from prism_irl.datasets import NAMED
     from prism_irl.evaluation.value_difference import read_truth
@@ -369,12 +377,14 @@ def compare(
     if overwrite and resume:
         raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
     chosen = [method(identifier.strip(), intentions) for identifier in methods.split(",") if identifier.strip()]
-    mdp = None
+    mdp, marks = None, {}
     if str(table) in NAMED and not table.exists():
+        refuse_events(str(table), events)
         load, dynamics = NAMED[str(table)]
         demos, mdp = load(), dynamics()
     else:
-        demos = tables.read(table, **({} if columns is None else columns.given())).demonstrations
+        rows = tables.read(table, **({} if columns is None else columns.given()))
+        demos, marks = rows.demonstrations, read_events(rows, events)
     folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
     with fits_progress() as on_fit:
         metrics = comparison.compare(
@@ -391,6 +401,7 @@ def compare(
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
             fresh=overwrite,
+            events=marks,
         )
     config = comparison.config(demos, chosen, folds=folds, seeds=seeds, by=by)
     data = {"file": table.name, "columns": {} if columns is None else columns.given(), **config.pop("data")}
@@ -423,6 +434,7 @@ def select(
     jobs: int = 2,
     seed: int = 0,
     columns: ColumnOptions | None = None,
+    events: tuple[str, ...] = (),
     overwrite: bool = False,
     common: CommonOptions | None = None,
 ) -> None:
@@ -456,6 +468,8 @@ def select(
         Fits that run at the same time.
     seed
         The one source of randomness.
+    events
+        Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat.
     overwrite
         Replace a selection that is already there.
     """
@@ -473,9 +487,8 @@ def select(
         seed=seed,
     )
     chosen = {} if columns is None else columns.given()
-    selecting.select_table(
-        table, settings, chosen, out, jobs=jobs, overwrite=overwrite, json=common is not None and common.json
-    )
+    as_json = common is not None and common.json
+    selecting.select_table(table, settings, chosen, out, jobs=jobs, overwrite=overwrite, json=as_json, events=events)
 
 
 @app.command(group=ROBOTS)

@@ -79,6 +79,18 @@ def test_everything_is_left_behind(selected: Path):
     assert "identifies 2 intentions" in (run / "report.html").read_text()
 
 
+def test_the_winner_with_the_recommended_number_can_be_explored(selected: Path):
+    explored = json.loads((selected / "run" / "explorer.json").read_text())
+    metrics = json.loads((selected / "run" / "metrics.json").read_text())
+    assert explored["n_intentions"] == metrics["recommended"]
+    assert explored["fit"]["agreement"] == metrics["methods"][f"k{metrics['recommended']}"]["agreement"]
+    # The very winner whose use of its intentions stands in the table.
+    assert sorted(explored["fit"]["usage"], reverse=True) == pytest.approx(metrics["methods"]["k2"]["use"])
+    page = (selected / "run" / "report.html").read_text()
+    assert "the winner of the independent fits with K=2" in page
+    assert "When does the agent switch?" in page
+
+
 def test_wrong_input_is_one_sentence(selected: Path, capsys: pytest.CaptureFixture[str]):
     base = ["select", str(selected / "grid.csv")]
     for arguments, word in (

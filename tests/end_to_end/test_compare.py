@@ -15,6 +15,7 @@ import pytest
 from prism_irl.cli import main
 from prism_irl.commands.output import print_value_differences
 from prism_irl.evaluation import cross_validation
+from prism_irl.models.hiql import HIQL
 from prism_irl.worlds.frustration import FrustrationWorld
 
 WORLD = FrustrationWorld(horizon=10)
@@ -95,7 +96,30 @@ def test_the_run_folder_is_complete(run: Path) -> None:
     assert pd.read_csv(run / "table.csv")["method"].tolist() == ["uniform", "iavi", "hiql"]
 
 
+def test_the_page_explores_the_best_method_with_intentions(run: Path) -> None:
+    explored = json.loads((run / "explorer.json").read_text())
+    assert explored["fit"]["name"].startswith("HIQL (Markov chain)")
+    page = (run / "report.html").read_text()
+    assert "It was fitted to all trajectories to be looked at" in page
+    assert "What does each intention want?" in page
+
+
+def test_events_are_marked_in_the_page(table: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(table)
+    frame["bell"] = (frame["state"] == 0).astype(int)
+    frame.to_csv(tmp_path / "events.csv", index=False)
+    arguments = ("compare", tmp_path / "events.csv", "--methods", "hiql", "--folds", 2, "--intentions", 2, "--jobs", 1)
+    done = prism(*arguments, "--events", "bell", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    explored = json.loads((tmp_path / "run" / "explorer.json").read_text())
+    marked = sum(len(one["events"]["bell"]) for one in explored["trajectories"])
+    assert marked == frame["bell"].sum() > 0
+    refused(prism(*arguments, "--events", "gong", "--out", tmp_path / "other"), "gong")
+    assert not (tmp_path / "other").exists()
+
+
 def test_resume_makes_no_finished_fit_again(run: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HIQL, "fit", forbidden)
     before = json.loads((run / "metrics.json").read_text())
     with monkeypatch.context() as patch:
         patch.setattr(cross_validation, "run_job", forbidden)

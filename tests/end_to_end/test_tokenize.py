@@ -104,6 +104,9 @@ def test_fit_and_write_back(tokens: Path, dataset: Path):
     before, here = checksum(dataset), dataset.parent
     done = prism("fit", tokens / "demonstrations.npz", *SMALL, "--out", "run", cwd=here)
     assert done.returncode == 0, done.stderr
+    page = (here / "run" / "report.html").read_text()
+    assert "Frames are kept of every step of 6 trajectories" in page
+    assert json.loads((tokens / "config.json").read_text())["source"]["folder"] == str(dataset)
     command = ("segment", "run", tokens / "demonstrations.npz", "--write-back", "blocks", "--out", "copy")
     done = prism(*command, cwd=here)
     assert (done.returncode, done.stdout) == (0, "120 steps segmented: copy\n"), done.stderr

@@ -105,6 +105,17 @@ def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
     assert {"confusion", "label_accuracy", "likelihood_by_k"} <= stems
     assert sum(stem.startswith("filmstrip_") for stem in stems) == 3
     assert set(json.loads((out / "figures" / "captions.json").read_text())) == stems
+    explored = json.loads((out / "explorer.json").read_text())
+    main_accuracy = result["methods"]["features-ordered-recurrent"]["label_accuracy"]["mean"]
+    assert explored["fit"]["name"].startswith("Gaussian features, ordered recurrent")
+    assert "four fifths" in explored["fit"]["how"]
+    assert explored["names"] == list(PHASES[:3])
+    found = np.concatenate([np.reshape(one["p"], (-1, 3)).argmax(axis=1) for one in explored["trajectories"]])
+    true = np.tile([0] * 9 + [1] * 5 + [2] * 10, 15)
+    assert (found == true).mean() == pytest.approx(main_accuracy)  # names and colours are those of the phases
+    frames = json.loads((out / "frames.json").read_text())
+    assert len(frames["trajectories"]) == 12
+    assert frames["trajectories"]["0"]["steps"] == list(range(24))
 
 
 def test_a_dataset_without_truth_from_the_command_line(tmp_path, capsys, monkeypatch):
@@ -119,7 +130,9 @@ def test_a_dataset_without_truth_from_the_command_line(tmp_path, capsys, monkeyp
     assert "confusion" not in result
     assert result["methods"]["features-markov"]["label_accuracy"] is None
     assert not any(name.startswith("kmeans") for name in result["methods"])
-    assert "<html" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "Frames are kept of every step of 12 trajectories" in page
+    assert len(page) < 8_000_000
     assert main(["reproduce", "bridge", str(folder), "--out", str(out)]) == 2
 
 

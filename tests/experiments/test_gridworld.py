@@ -110,12 +110,32 @@ def test_figures_have_captions(tmp_path):
     explored = json.loads((tmp_path / "explorer.json").read_text())
     assert explored["names"] == ["goal", "abandon"]
     assert {"em", "agreement", "usage", "mean_dwell"} <= set(explored["fit"])
+    assert explored["fit"]["name"].startswith("Recurrent switching")  # and not the gate that sees the action
+    assert "has not seen" in explored["fit"]["how"]
     for stem, caption in captions.items():
         assert caption.endswith(".")
         assert (figures / f"{stem}.svg").stat().st_size > 1000
         assert (figures / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
     assert "hatched" in captions["method_bars"]
     assert "Bayes filter" in captions["method_bars"]
+
+
+def test_events_are_barriers_met_and_targets_reached():
+    world = FrustrationWorld(horizon=30)
+    simulation = world.simulate(20, seed=3)
+    demos, counters = simulation.demonstrations, simulation.counters
+    found = gridworld_figures._events(world, demos)
+    inside = np.setdiff1d(np.arange(demos.n_steps), demos.offsets[1:] - 1)
+    grown, kept = (counters[inside + 1] == counters[inside] + more for more in (1, 0))
+    met = found["barrier met"][inside]
+    assert grown.sum() > 100
+    assert met[grown].all()  # frustration grows where a barrier is met, unless the expert gives up at once
+    assert not met[kept & (counters[inside] > 0)].any()
+    for name, cell in (("goal reached", world.goal), ("abandon reached", world.abandon)):
+        at = np.flatnonzero(found[name])
+        assert (demos.states[at] == world.state(cell)).all()
+        later = at[~np.isin(at, demos.offsets[:-1])]
+        assert (demos.states[later - 1] != world.state(cell)).all()
 
 
 def test_rewards_of_a_single_intention_can_be_drawn(done, tmp_path):

@@ -15,6 +15,7 @@ from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer, script_json, write_explorer
 from prism_irl.report.layouts import find_layout, grid
 from prism_irl.report.names import read_names
+from prism_irl.report.render import write_report
 from prism_irl.worlds import maze
 from prism_irl.worlds.frustration import FrustrationWorld
 
@@ -270,3 +271,92 @@ def test_names_come_back_and_wrong_files_are_named(tmp_path):
         path.write_text(json.dumps(value))
         with pytest.raises(InputError, match=words):
             read_names(path, 2)
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+def test_events_are_marked_at_their_steps_of_their_trajectories(tmp_path, make_demos):
+    demos = make_demos(0, lengths=(7, 1, 4, 12))
+    happened = np.random.default_rng(1).random(demos.n_steps) < 0.4
+    written = write_explorer(
+        tmp_path, demos, np.full((24, 2), 0.5), events={"water": happened, "none": happened & False}
+    )
+    assert read_explorer(tmp_path) == written
+    assert written["events"] == ["water", "none"]
+    for i, one in enumerate(written["trajectories"]):
+        own = happened[demos.offsets[i] : demos.offsets[i + 1]]
+        assert one["events"] == {"water": np.flatnonzero(own).tolist(), "none": []}
+
+
+def test_events_behind_the_cut_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "MAX_NUMBERS", 5 * 60)
+    demos, labels = there_and_back()
+    happened = np.arange(demos.n_steps) % 50 == 0
+    (one,) = write_explorer(tmp_path, demos, np.eye(2)[labels], events={"bell": happened})["trajectories"]
+    assert len(one["states"]) == 60  # the events count among the numbers of a step
+    assert one["events"] == {"bell": [0, 50]}
+    assert read_explorer(tmp_path)["trajectories"] == [one]
+
+
+def test_wrong_events_are_refused(simulated, tmp_path):
+    demos, p = simulated
+    for wrong in (np.zeros(3, bool), np.zeros(demos.n_steps)):
+        with pytest.raises(InputError, match=r"'water'.*true or false"):
+            write_explorer(tmp_path, demos, p, events={"water": wrong})
+    write_explorer(tmp_path, demos, p, events={"water": np.ones(demos.n_steps, bool)})
+    value = json.loads((tmp_path / "explorer.json").read_text())
+    for steps in ([50], [-1], ["0"], 3):
+        value["trajectories"][0]["events"] = {"water": steps}
+        (tmp_path / "explorer.json").write_text(json.dumps(value))
+        with pytest.raises(InputError, match="damaged"):
+            read_explorer(tmp_path)
+
+
+def test_switches_after_events_are_counted_within_trajectories():
+    two = Demonstrations.from_arrays([[0] * 8, [0] * 8], [[0] * 8, [0] * 8], n_states=1, n_actions=1)
+    labels = np.r_[[0, 0, 1, 1, 1, 1, 0, 0], np.zeros(8, int)]
+    happened = np.zeros(16, bool)
+    happened[[1, 7]] = True  # the second at the end of its trajectory: nothing follows
+    (after,) = story.tell(two, np.eye(2)[labels], {"bell": happened})["switches"]["after"].values()
+    # Steps 2, 3 and 4 follow the first event, and the switch at 2 is one of them; that at 6 is elsewhere.
+    assert after == {"events": 2, "steps": 3, "rate": pytest.approx(1 / 3), "otherwise": {"steps": 11, "rate": 1 / 11}}
+
+
+def test_switches_after_events_are_told_where_they_are_clear(tmp_path):
+    demos, labels = there_and_back(60)
+    step = np.arange(demos.n_steps)
+    # The last step before every second switch, before every switch, and before none.
+    events = {"bell": step % 12 == 5, "gong": step % 6 == 5, "rest": step % 6 == 1}
+    written = write_explorer(tmp_path, demos, np.eye(2)[labels], events=events)
+    metrics = {"n_intentions": 2, "predictive_ll": {}, "usage": [0.5, 0.5]}
+    words = questions(metrics, written, NAMES)[3].findings[-1].text
+    assert "3.0 times as often in the 3 steps after “bell” (60 times in the data) as elsewhere" in words
+    assert "Only in the 3 steps after “gong”" in words
+    assert "Less often in the 3 steps after “rest”" in words
+
+
+# -- of several models one is shown ------------------------------------------------------------------------------------
+
+
+def test_the_answers_say_which_model_they_are_about(simulated, tmp_path):
+    demos, p = simulated
+    fit = {"name": "HIQL, the best", "how": "It was fitted to all trajectories.", "em": {"converged": True}}
+    written = write_explorer(tmp_path, demos, p, fit=fit)
+    methods = {"methods": {"a": {"name": "A", "predictive_ll": -1.0}}}
+    first = questions(methods, written, NAMES)[0].findings[0]
+    assert first.text == "The answers here are about HIQL, the best. It was fitted to all trajectories."
+    (tmp_path / "metrics.json").write_text(json.dumps(methods))
+    page = write_report(tmp_path).read_text()
+    assert "Segmented by HIQL, the best. It was fitted to all trajectories." in page
+
+
+def test_a_choice_of_the_number_answers_the_question_for_the_number(simulated, tmp_path):
+    demos, p = simulated
+    written = write_explorer(tmp_path, demos, p, fit={"em": {"converged": True}, "agreement": 0.9})
+    chosen = {"recommended": 2, "recommendation": "The data identifies 2.", "by_likelihood": 2}
+    chosen["methods"] = {f"k{k}": {"name": f"K={k}", "predictive_ll": -1.0, "agreement": 0.9} for k in (1, 2, 3)}
+    asked = questions(chosen, written, NAMES)
+    assert asked[1].findings[0].text == "The data identifies 2."
+    assert all("asked for" not in finding.text for finding in asked[1].findings)
+    assert "The data identifies 2." not in [finding.text for finding in asked[4].findings]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from prism_irl import em, logging_tensorboard, runs, storage, tables
+from prism_irl.commands.marking import read_events
 from prism_irl.commands.progress import em_progress
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
@@ -31,11 +32,12 @@ def fit_table(
     overwrite: bool,
     resume: bool,
     tensorboard: bool = False,
+    events: Sequence[str] = (),
 ) -> dict[str, Any] | None:
     """Fit a model to a table and leave model, metrics, segments, figures and report in ``out``.
 
     Under torchrun the ranks fit together; one of them writes, and the others return None. With ``tensorboard`` the
-    likelihood of every iteration goes to ``out``/tensorboard.
+    likelihood of every iteration goes to ``out``/tensorboard; columns named in ``events`` are marked in the report.
     """
     if overwrite and resume:
         raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
@@ -47,6 +49,7 @@ def fit_table(
     with distributed.join() as world:
         table = tables.read(source, **columns)
         demos = table.demonstrations
+        read_events(table, events)  # refuses wrong columns before anything is fitted
         model._check_parameters(demos)
         if not world.writes:
             model.fit(demos, resume=resume)
@@ -57,7 +60,7 @@ def fit_table(
         memory.announce(demos, model, world.size)
         with _watched(folder if tensorboard else None, resume=resume) as on_iteration:
             model.fit(demos, checkpoint=checkpoint, resume=resume, on_iteration=on_iteration)
-    result = write_run(folder, model, table, columns=columns, source=source)
+    result = write_run(folder, model, table, columns=columns, source=source, events=events)
     shutil.rmtree(checkpoint)
     return result
 
@@ -100,13 +103,19 @@ def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool)
 
 
 def write_run(
-    folder: Path, model: PairModel, table: tables.Table, *, columns: dict[str, Any], source: Path
+    folder: Path,
+    model: PairModel,
+    table: tables.Table,
+    *,
+    columns: dict[str, Any],
+    source: Path,
+    events: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind; returns the metrics."""
     demos = table.demonstrations
     extra = {
         "command": runs.command_line(),
-        "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns},
+        "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(events)},
         "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
     }
     probabilities = model.predict_proba(demos)
@@ -120,11 +129,35 @@ def write_run(
     from prism_irl.report.pictures import write_pictures
     from prism_irl.report.render import write_report
 
-    explorer = write_explorer(folder, demos, probabilities, rewards=state_rewards(model))
+    explorer = write_explorer(
+        folder, demos, probabilities, rewards=state_rewards(model), events=read_events(table, events)
+    )
+    _write_frames(folder, demos, explorer, source)
     captions = write_pictures(folder / "figures", explorer) | write_figures(folder / "figures", model, demos, labels)
     storage.write_json(folder / "figures" / "captions.json", captions)
     write_report(folder)
     return result
+
+
+def _write_frames(folder: Path, demos: Demonstrations, explorer: dict[str, Any], source: Path) -> None:
+    """Put what the camera saw into the report where the data come from `prism tokenize`."""
+    from prism_irl.datasets.recordings import frames_of, kept_frames, reachable, recordings_of
+    from prism_irl.report import frames
+
+    try:
+        found = recordings_of(source, demos)
+    except InputError as error:
+        frames.without_frames(folder, f"There are no frames here. {error}")
+        return
+    if found is None:
+        return
+
+    def pictures(i: int) -> Iterator[Any] | None:
+        assert demos.trajectory_names is not None
+        seen = frames_of(found.source, int(demos.trajectory_names[i]), found.camera)
+        return None if seen is None else kept_frames(seen, demos, i)
+
+    frames.write_frames(folder, demos, explorer, pictures, trajectories=reachable(found.source, demos))
 
 
 def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from prism_irl.models.prism import PRISM, SwitchingName
 
 STARTS = {"markov": 16}  # a network takes minutes where a constant kernel takes a second
 STARTS_OF_NETWORKS = 4
+SAME = 1e-9  # nats per step: a fit made again with the same seed
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,9 @@ def select(
     jobs: int = 1,
     title: str = "How many intentions?",
     on_fit: Callable[[Fit, int], None] | None = None,
+    events: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Fit every K, write metrics.json, table.csv, folds.csv, captions and the figure; return the metrics."""
+    """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics."""
     methods = [Method(f"k{k}", f"K={k}", settings.model(k)) for k in settings.intentions]
     for method in methods:
         method.model._check_parameters(demos)
@@ -127,7 +129,44 @@ def select(
     choice = selection.choose(candidates)
     result = _metrics(demos, settings, methods, rows, candidates, choice, title)
     _write(folder, result, rows, candidates, choice)
+    score = max(winner.score for winner in winners if winner.n_intentions == choice.recommended)
+    _explore(folder, demos, settings, mdp, candidates[choice.recommended], score, events)
     return result
+
+
+def _explore(
+    folder: Path,
+    demos: Demonstrations,
+    settings: Select,
+    mdp: MDP | None,
+    chosen: Candidate,
+    score: float,
+    events: Mapping[str, Any] | None,
+) -> None:
+    """Show the winner with the recommended number of intentions in the interactive part of the report.
+
+    Only labels came back from the independent fits; the same seed makes the winner again.
+    """
+    from prism_irl.experiments import shown
+
+    K = chosen.n_intentions
+    tried: list[tuple[float, PairModel]] = []
+    for index in range(settings.sets if K > 1 else 1):
+        model = selection.independent_model(settings.model(K), index, settings.starts_per_set).fit(demos, mdp)
+        tried.append((max(float(start["score"]) for start in model.starts_), model))
+        if tried[-1][0] >= score - SAME:
+            break
+    best = max(tried, key=lambda pair: pair[0])[1]
+    captions = shown.write_shown(
+        folder,
+        demos,
+        best,
+        name=f"the winner of the independent fits with K={K}",
+        how="It was fitted to all trajectories; the likelihoods in the table come from held-out folds.",
+        facts={"agreement": chosen.agreement} if K > 1 else None,
+        events=events,
+    )
+    shown.add_captions(folder, captions)
 
 
 def _metrics(
@@ -246,25 +285,29 @@ def select_table(
     jobs: int = 1,
     overwrite: bool = False,
     json: bool = False,
+    events: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Read a table or a named data set, select, and leave metrics, table, figure and report in ``out``."""
     from prism_irl import runs, tables
+    from prism_irl.commands.marking import read_events, refuse_events
     from prism_irl.commands.output import print_json
     from prism_irl.commands.progress import fits_progress
     from prism_irl.datasets import NAMED
     from prism_irl.report.render import write_report
 
-    mdp = None
+    mdp, marks = None, {}
     if str(source) in NAMED and not source.exists():
+        refuse_events(str(source), events)
         load, dynamics = NAMED[str(source)]
         demos, mdp = load(), dynamics()
     else:
-        demos = tables.read(source, **columns).demonstrations
+        table = tables.read(source, **columns)
+        demos, marks = table.demonstrations, read_events(table, events)
     demos.fold_indices(settings.folds, by=settings.by)  # refuses impossible folds before anything is written
     folder = runs.prepare_folder(out, overwrite=overwrite)
     with fits_progress() as on_fit:
         title = f"How many intentions in {source.name}?"
-        result = select(demos, settings, folder, mdp=mdp, jobs=jobs, title=title, on_fit=on_fit)
+        result = select(demos, settings, folder, mdp=mdp, jobs=jobs, title=title, on_fit=on_fit, events=marks)
     storage.write_json(
         folder / "config.json",
         {"command": runs.command_line(), "versions": runs.versions(), "data": {"sha256": demos.checksum()}},

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from prism_irl import runs, storage
 from prism_irl.commands.progress import console
+from prism_irl.datasets import recordings
 from prism_irl.datasets.episodes import open_episodes
 from prism_irl.datasets.lerobot_columns import add_column
 from prism_irl.demonstrations import Demonstrations
@@ -106,6 +107,7 @@ def tokenize(
         "command": runs.command_line(),
         "versions": runs.versions(),
         "dataset": source.describe(),
+        "source": recordings.place(dataset, folder),  # where a report finds the frames again
         "options": vars(options),
         "data": {"sha256": demos.checksum()},
     }

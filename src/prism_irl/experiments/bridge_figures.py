@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,17 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from prism_irl import storage
+from prism_irl.datasets.recordings import frames_of, kept_frames, reachable
+from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
+from prism_irl.experiments.bridge_methods import BASELINES
 from prism_irl.figures import style
 from prism_irl.figures.filmstrip import filmstrip
+from prism_irl.models.feature_pair import FeaturePRISM
+from prism_irl.report import frames
+from prism_irl.report.explorer import fit_facts, shown_trajectories, write_explorer
+from prism_irl.report.pictures import write_pictures
 
 if TYPE_CHECKING:
     from prism_irl.experiments.bridge import Bridge, Data
@@ -31,13 +39,15 @@ def write_all(
     """Write every figure as SVG and PNG, with captions for the report."""
     folder.mkdir(parents=True, exist_ok=True)
     captions: dict[str, str] = {}
+    demos = data.tokens if len(outcomes[main].labels) == data.tokens.n_steps else data.motions
+    pictures = {i: _pictures(settings, data, demos, i) for i in _watched(demos)}
+    name = result["methods"][main]["name"]
     with style.paper_style():
-        captions |= filmstrips(folder, settings, data, outcomes[main].labels, result["methods"][main]["name"])
+        captions |= filmstrips(folder, demos, outcomes[main].labels, name, pictures)
         if "confusion" in result:
             figure, (ax,) = style.new_figure(width=3.6, height=2.8)
             confusion_matrix(ax, result["confusion"])
             style.save(figure, folder / "confusion")
-            name = result["methods"][main]["name"]
             captions["confusion"] = f"Steps of each true phase (rows) by matched intention (columns), {name}."
             figure, (ax,) = style.new_figure(width=5.2, height=0.6 + 0.24 * len(result["methods"]))
             accuracy_bars(ax, result["methods"])
@@ -51,26 +61,93 @@ def write_all(
                 "Held-out scores of the paper's model against the number of intentions: the predictive likelihood, and "
                 "the paper's score, which is not a likelihood and grows like log K (dotted) by itself."
             )
+    outcome = outcomes[main]
+    if result["methods"][main]["family"] == BASELINES:  # whose models read other data than tokens or features
+        outcome = outcome._replace(model=None)
+    captions |= explore(folder.parent, settings, data, demos, outcome, name, pictures)
     storage.write_json(folder / "captions.json", captions)
 
 
-def filmstrips(folder: Path, settings: Bridge, data: Data, labels: npt.NDArray[np.int64], name: str) -> dict[str, str]:
+def explore(
+    run: Path,
+    settings: Bridge,
+    data: Data,
+    demos: Demonstrations,
+    outcome: Outcome,
+    name: str,
+    pictures: Mapping[int, npt.NDArray[np.uint8] | None],
+) -> dict[str, str]:
+    """Write the interactive part of the report, with frames where there are any; return its captions.
+
+    Intentions come in the order, and under the names, of the true phases where these are known, as in the filmstrips.
+    """
+    K = max(settings.n_intentions, int(outcome.labels.max()) + 1)
+    probabilities = np.eye(K)[outcome.labels]
+    if outcome.model is not None and outcome.model.n_intentions == K:
+        probabilities = outcome.model.predict_proba(data.motions if isinstance(outcome.model, FeaturePRISM) else demos)
+    names, named = None, ""
+    if demos.labels is not None:
+        named = " Intentions are called after the true phases with which they share most steps."
+        mapping = metrics.match(demos.labels, outcome.labels, n_predicted=K).mapping
+        probabilities = probabilities[:, np.argsort(mapping)]
+        known = dict(enumerate(demos.label_names or ()))
+        names = [known.get(int(phase), f"intention {k}") for k, phase in enumerate(np.sort(mapping))]
+    facts = {} if outcome.model is None else fit_facts(outcome.model, probabilities.argmax(axis=1), demos.offsets)
+    explorer = write_explorer(
+        run,
+        demos,
+        probabilities,
+        names=names,
+        fit={
+            "name": f"{name}, the method of the filmstrips",
+            "how": "It was fitted to four fifths of the episodes and is shown on all of them; scores in the table are "
+            f"those of the last fifth.{named}",
+            **facts,
+            "agreement": outcome.agreement,
+        },
+    )
+    if settings.dataset is None:
+        frames.write_frames(run, demos, explorer, pictures.get, trajectories=list(pictures))
+    else:
+        near = reachable(data.source, demos)
+        frames.write_frames(run, demos, explorer, partial(_recorded, data, demos), trajectories=near)
+    return write_pictures(run / "figures", explorer)
+
+
+def _recorded(data: Data, demos: Demonstrations, i: int) -> Iterator[npt.NDArray[np.uint8]] | None:
+    """Frames of the kept steps of trajectory i, read from the dataset."""
+    found = frames_of(data.source, int(_identifier(demos, i)))
+    return None if found is None else kept_frames(found, demos, i)
+
+
+def _watched(demos: Demonstrations) -> list[int]:
+    """The first held-out episodes that the raster shows as well."""
+    shown = set(shown_trajectories(demos).tolist())
+    return [int(i) for i in demos.split_indices(0.8, seed=0)[1] if int(i) in shown][:SHOWN]
+
+
+def _identifier(demos: Demonstrations, i: int) -> str:
+    return str(i if demos.trajectory_names is None else demos.trajectory_names[i])
+
+
+def filmstrips(
+    folder: Path,
+    demos: Demonstrations,
+    labels: npt.NDArray[np.int64],
+    name: str,
+    pictures: Mapping[int, npt.NDArray[np.uint8] | None],
+) -> dict[str, str]:
     """Draw a few held-out episodes; return the captions."""
-    demos = data.tokens if len(labels) == data.tokens.n_steps else data.motions
     matched, names = labels, None
     if demos.labels is not None:
         matched, names = metrics.match(demos.labels, labels).labels, demos.label_names
-    episodes = demos.split_indices(0.8, seed=0)[1][:SHOWN]
     captions = {}
-    for episode in episodes:
+    for episode, own in pictures.items():
         steps = slice(int(demos.offsets[episode]), int(demos.offsets[episode + 1]))
-        identifier = str(episode if demos.trajectory_names is None else demos.trajectory_names[episode])
-        pictures = _pictures(settings, data, identifier)
-        if pictures is not None and demos.times is not None:
-            pictures = pictures[np.asarray(demos.times[steps], dtype=np.int64)]
-        figure, (ax,) = style.new_figure(width=style.PAGE_WIDTH, height=1.5 if pictures is not None else 0.9)
+        identifier = _identifier(demos, episode)
+        figure, (ax,) = style.new_figure(width=style.PAGE_WIDTH, height=1.5 if own is not None else 0.9)
         true = None if demos.labels is None else demos.labels[steps].astype(np.int64)
-        filmstrip(ax, pictures, matched[steps], true=true, names=names, title=f"episode {identifier}")
+        filmstrip(ax, own, matched[steps], true=true, names=names, title=f"episode {identifier}")
         stem = f"filmstrip_{identifier}"
         style.save(figure, folder / stem)
         captions[stem] = f"Episode {identifier}: frames bordered in the colour of their intention ({name})." + (
@@ -79,9 +156,9 @@ def filmstrips(folder: Path, settings: Bridge, data: Data, labels: npt.NDArray[n
     return captions
 
 
-def _pictures(settings: Bridge, data: Data, identifier: str) -> npt.NDArray[np.uint8] | None:
-    """Frames of an episode: recorded ones, or the simulation run once more with a camera; None where there are none."""
-    index = int(identifier)
+def _pictures(settings: Bridge, data: Data, demos: Demonstrations, i: int) -> npt.NDArray[np.uint8] | None:
+    """Frames of the kept steps: recorded ones, or the simulation run once more with a camera; None without any."""
+    index = int(_identifier(demos, i))
     if settings.dataset is None and not settings.frames:
         from prism_irl.worlds.manipulation import PickAndPlace
 
@@ -91,11 +168,9 @@ def _pictures(settings: Bridge, data: Data, identifier: str) -> npt.NDArray[np.u
         except InputError as error:
             warnings.warn(f"The filmstrip has no frames: {error}", stacklevel=2)
             return None
-        return np.stack(list(episode.frames()))
-    for episode in data.source:
-        if episode.index == index:
-            return np.stack(list(episode.frames())) if episode.cameras else None
-    return None
+        return np.stack(list(kept_frames(episode.frames(), demos, i)))
+    found = _recorded(data, demos, i)
+    return None if found is None else np.stack(list(found))
 
 
 def confusion_matrix(ax: Axes, confusion: Mapping[str, Any]) -> Axes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,13 @@ def compare(
     title: str = "Comparison of methods",
     fresh: bool = False,
     on_fit: Callable[[Fit, int], None] | None = None,
+    events: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Cross-validate, write metrics.json, folds.csv, table.csv and the figure; return the metrics.
+    """Cross-validate, write metrics.json, folds.csv, table.csv and figures; return the metrics.
 
-    Finished fits are remembered in ``folder/cache``, so that an interrupted comparison goes on where it stopped;
-    ``fresh`` forgets them first.
+    The best predictor with several intentions is fitted once more, to all data, for the interactive part of the
+    report; ``events`` ({name: (n,) bool}) are marked there. Finished fits are remembered in ``folder/cache``, so that
+    an interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
     """
     _check(methods, seeds, jobs)
     demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
@@ -45,6 +48,8 @@ def compare(
     cache.mkdir(exist_ok=True)
     for remembered in cache.glob("?" * 32 + ".json") if fresh else ():
         remembered.unlink()
+    if fresh:
+        shutil.rmtree(cache / "shown", ignore_errors=True)
     rows: list[dict[str, Any]] = []
     total = len(methods) * folds * seeds
     for fit in cross_validate(
@@ -81,7 +86,29 @@ def compare(
         *best_two_note(result),
     ]
     write(folder, result, rows)
+    _explore(folder, demos, methods, result, mdp, events)
     return result
+
+
+def _explore(
+    folder: Path,
+    demos: Demonstrations,
+    methods: Sequence[Method],
+    result: dict[str, Any],
+    mdp: MDP | None,
+    events: Mapping[str, Any] | None,
+) -> None:
+    """Show the best method with several intentions; a page of an earlier comparison must not show its old one."""
+    from prism_irl.experiments import shown
+    from prism_irl.report.explorer import FILE
+
+    best = shown.best_shown(methods, result["methods"])
+    if best is None:
+        (folder / FILE).unlink(missing_ok=True)
+        return
+    model = shown.fit_to_all(best, demos, mdp, folder / "cache" / "shown")
+    name = f"{best.name}, the best predictor here with several intentions"
+    shown.add_captions(folder, shown.write_shown(folder, demos, model, name=name, how=shown.ALL_DATA, events=events))
 
 
 def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:

@@ -16,8 +16,10 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.demonstrations import Demonstrations
+from prism_irl.evaluation.cross_validation import Method
 from prism_irl.evaluation.value_difference import recovered_order, recovered_policies
 from prism_irl.experiments.comparison import likelihood_figure
+from prism_irl.experiments.shown import best_shown
 from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
@@ -40,9 +42,7 @@ def write_all(
     """Write every figure as SVG and PNG, with captions for the report."""
     folder.mkdir(parents=True, exist_ok=True)
     names = {name: entry["name"] for name, entry in result["methods"].items()}
-    main = (
-        "prism-recurrent" if "prism-recurrent" in models else next((name for name in models if name != "oracle"), None)
-    )
+    main = _shown(result, models)
     captions: dict[str, str] = {}
     with style.paper_style():
         captions["method_bars"] = likelihood_figure(folder / "method_bars", result)
@@ -56,6 +56,13 @@ def write_all(
         explorer = explore(folder.parent, world, models[main], names[main], test, counters)
         captions |= write_pictures(folder, explorer, maps=False)
     storage.write_json(folder / "captions.json", captions)
+
+
+def _shown(result: dict[str, Any], models: Models) -> str | None:
+    """The best predictor whose intentions switch and whose gate has not seen the action; without one, any method."""
+    methods = [Method(name, name, model, result["methods"][name]["leaks"]) for name, model in models.items()]
+    best = best_shown(methods, result["methods"])
+    return next((name for name in models if name != "oracle"), None) if best is None else best.id
 
 
 def explore(
@@ -79,8 +86,25 @@ def explore(
         names=INTENTIONS,
         actions=ACTIONS,
         counters={"frustration": counters},
-        fit={"name": f"{name}, on test trajectories", **fit_facts(model, probabilities.argmax(axis=1), test.offsets)},
+        events=_events(world, test),
+        fit={
+            "name": f"{name}, the best predictor here with several intentions",
+            "how": "It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
+            "has not seen.",
+            **fit_facts(model, probabilities.argmax(axis=1), test.offsets),
+        },
     )
+
+
+def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDArray[np.bool_]]:
+    """Steps in which the expert runs into a barrier or wall, and those in which it arrives at one of its targets."""
+    first, before = test.first_steps, np.roll(test.states, 1)
+    met = np.asarray(world.blocked[test.states, test.actions], bool)
+    arrives = {
+        f"{intention} reached": (test.states == world.state(cell)) & (first | (before != test.states))
+        for intention, cell in zip(INTENTIONS, (world.goal, world.abandon), strict=True)
+    }
+    return {"barrier met": met, **arrives}
 
 
 def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:

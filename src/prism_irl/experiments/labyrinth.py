@@ -108,7 +108,9 @@ class Labyrinth:
     only_animals: tuple[int, ...] | None = None
     explained: tuple[str, ...] = (
         "hiql-k2",
+        "prism-markov-k2",
         "hiql",
+        "prism-markov",
         "prism",
         "prism-recurrent",
         "prism-recurrent-h2",
@@ -140,7 +142,7 @@ class Labyrinth:
             frontier_histories=("",),
             animals=("iavi", "ngram", "hiql-hauto"),
             only_animals=(0, 1),
-            explained=("hiql-k2", "hiql", "prism-recurrent", "prism-goals"),
+            explained=("prism-markov-k2", "hiql", "prism-recurrent", "prism-goals"),
             independent_fits=2,
             quick=True,
         )
@@ -225,7 +227,7 @@ class Judge:
     def arrival(self, model: IntentionModel) -> Any:
         """Share of nodes whose greedy path arrives at water and at home, (K, 2); None without policies."""
         policies = getattr(model, "policies_", None)
-        if policies is None:
+        if policies is None or len(policies) != model.n_intentions:  # DIRL's differ between steps, not intentions
             return None
         if policies.shape[1] == self.mdp.n_states:
             return greedy_arrival(self.mdp, policies, self.targets)
@@ -383,6 +385,8 @@ def _notes(settings: Labyrinth, data: Data, found: dict[str, Any], methods: dict
         notes.insert(0, "A quick run: fewer windows, folds, starts and iterations than the paper's protocol.")
     if not data.events.mode_names:
         notes.append("Annotations are absent: there is no leave-one-animal-out and no enrichment of modes.")
+    if "alignment" not in found:
+        notes.append("The segmentation can be explored here once the part alignment has run: it fits to all windows.")
     if "animals" in found and found["animals"]["methods"]:
         best = max(found["animals"]["methods"].items(), key=lambda item: item[1]["predictive_ll"]["mean"])
         notes.append(

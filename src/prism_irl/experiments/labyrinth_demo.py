@@ -194,7 +194,12 @@ def explore(
         names=INTENTIONS,
         actions=maze.ACTION_NAMES,
         counters={"port rests": counters},
-        fit={"name": "Recurrent switching, on test windows", **facts},
+        events={"at the water port": test.states == maze.WATER, "at the entrance": test.states == maze.HOME},
+        fit={
+            "name": "Recurrent switching",
+            "how": "It was fitted to the other windows; those shown are test windows, which it has not seen.",
+            **facts,
+        },
     )
 
 

@@ -19,11 +19,14 @@ from prism_irl import storage
 from prism_irl.evaluation.metrics import match, segments
 from prism_irl.experiments.comparison import likelihood_figure
 from prism_irl.experiments.labyrinth import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
+from prism_irl.experiments.shown import write_shown
 from prism_irl.figures import curves, maps, style
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.saving import load
-from prism_irl.worlds.maze import N_NODES
+from prism_irl.report.explorer import FILE
+from prism_irl.report.verdict import AGREEMENT_GOOD
+from prism_irl.worlds.maze import ACTION_NAMES, N_NODES
 
 N_BARS = 24
 """So many methods fit on one page; the report's table has all of them."""
@@ -48,7 +51,48 @@ def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> 
         for stem, there, draw in drawings:
             if there:
                 captions[stem] = draw(folder / stem)
+    captions |= explore(folder.parent, data, result, saved)
     storage.write_json(folder / "captions.json", captions)
+
+
+def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> dict[str, str]:
+    """Write the interactive part of the report from a fit to all windows; return the captions of its figures.
+
+    Of the methods that are fitted to all windows, the one with the highest held-out likelihood is shown among those
+    whose independent fits agree; where none does, the one on which they agree most.
+    """
+    methods = result.get("alignment", {}).get("methods", {})
+    there = {name: entry for name, entry in methods.items() if (saved / entry["model"] / "config.json").is_file()}
+    there = {name: entry for name, entry in there.items() if entry["n_intentions"] > 1}
+    if not there:
+        (run / FILE).unlink(missing_ok=True)  # of other parts, with models that are gone
+        return {}
+    held_out = {name: _score(result["methods"].get(name)) for name in there}
+    agreed = {name: -1.0 if entry["agreement"] is None else entry["agreement"] for name, entry in there.items()}
+    sure = [name for name in there if agreed[name] >= AGREEMENT_GOOD and held_out[name] > -np.inf]
+    best = max(sure, key=held_out.__getitem__) if sure else max(there, key=agreed.__getitem__)
+    why = (
+        "predicts held-out windows best among the methods whose independent fits agree"
+        if sure
+        else "is the one on which independent fits agree most"
+    )
+    entry = there[best]
+    return write_shown(
+        run,
+        data.demos,
+        load(saved / entry["model"]),
+        name=f"{entry['name']}, which {why}",
+        how="It was fitted to all windows to be looked at; scores in the table come from held-out folds.",
+        facts={"agreement": entry["agreement"]},
+        maps=entry != _explained(result, saved),  # of which figure (c) has the maps
+        names=entry["names"],
+        actions=ACTION_NAMES,
+        events=data.events.happened,
+    )
+
+
+def _score(entry: Mapping[str, Any] | None) -> float:
+    return -np.inf if entry is None or not entry.get("predictive_ll") else float(entry["predictive_ll"]["mean"])
 
 
 def bars(path: Path, result: dict[str, Any]) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
-from prism_irl.report.verdict import Finding, is_comparison, mapping, number, verdict
+from prism_irl.report.story import AFTER
+from prism_irl.report.verdict import Finding, is_comparison, is_selection, mapping, number, verdict
 
 HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
 CLEAR = 1.5  # ratio from which one rate is called higher than another
@@ -53,7 +54,11 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         topic: [f for f in judged if f.topic == topic] for topic in ("converged", "number", "switches", "trust")
     }
     told = explorer["story"]
-    if comparison:
+    if comparison and facts and "em" not in facts:
+        by_topic["converged"] = [Finding("info", "It is not fitted by EM and does not say whether it converged.")]
+    if is_selection(metrics):
+        by_topic["number"] = verdict(metrics) + by_topic["number"]
+    elif comparison:
         by_topic["trust"] = verdict(metrics) + by_topic["trust"]
     elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
         text = (
@@ -61,20 +66,30 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         )
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
     return [
-        Question("Did it converge?", by_topic["converged"], []),
-        Question("How many intentions are there?", [_how_many(explorer, metrics), *by_topic["number"]], []),
+        Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
+        Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
         Question("What does each intention want?", [], _wants(told["wants"], explorer, names)),
         Question("When does the agent switch?", by_topic["switches"] + _switches(told["switches"], explorer), []),
         Question("Can I trust it?", by_topic["trust"], []),
     ]
 
 
-def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> Finding:
+def _about(facts: Mapping[str, Any], comparison: bool) -> list[Finding]:
+    """Of several models, say which one the answers are about and what it was fitted to."""
+    if not comparison or not facts.get("name"):
+        return []
+    how = facts.get("how")
+    return [Finding("info", f"The answers here are about {facts['name']}." + (f" {how}" if how else ""))]
+
+
+def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[Finding]:
+    if is_selection(metrics):
+        return []  # its own verdict says it
     K = int(explorer["n_intentions"])
     text = f"{K} intention{'' if K == 1 else 's'}: the number that was asked for."
     if not is_comparison(metrics):
         text += " To ask the data for the number, run prism select."
-    return Finding("info", text)
+    return [Finding("info", text)]
 
 
 def _wants(told: Sequence[Mapping[str, Any]], explorer: Mapping[str, Any], names: Sequence[str]) -> list[Want]:
@@ -108,15 +123,28 @@ def _switches(told: Mapping[str, Any], explorer: Mapping[str, Any]) -> list[Find
     if min(stuck["steps"], moved["steps"]) >= ENOUGH and stuck["rate"] and moved["rate"]:
         ratio = stuck["rate"] / moved["rate"]
         if ratio >= CLEAR:
-            found.append(f"{ratio:.1f} times as often after a step that left the state as it was than after a move.")
+            found.append(f"{ratio:.1f} times as often after a step that left the state as it was as after a move.")
         elif ratio <= 1 / CLEAR:
-            found.append(
-                f"{1 / ratio:.1f} times as often after a move than after a step that left the state as it was."
-            )
+            found.append(f"{1 / ratio:.1f} times as often after a move as after a step that left the state as it was.")
+    for name, after in mapping(told.get("after")).items():
+        found += _after(name, after)
     if told["places"]:
         listed = [f"{state_name(explorer, p['state'])} ({p['lift']:.1f}×, {p['n']:,} switches)" for p in told["places"]]
         found.append(f"More often than usual after {', '.join(listed)}.")
     return [Finding("info", " ".join(found))]
+
+
+def _after(name: str, after: Mapping[str, Any]) -> list[str]:
+    """One sentence where switches follow an event, or stay away from it, clearly."""
+    rate, otherwise = after["rate"], after["otherwise"]["rate"]
+    if after["steps"] < ENOUGH or otherwise is None:
+        return []
+    what = f"in the {AFTER} steps after “{name}” ({after['events']:,} times in the data)"
+    if not otherwise:
+        return [f"Only {what}."] if rate else []
+    if rate >= CLEAR * otherwise:
+        return [f"{rate / otherwise:.1f} times as often {what} as elsewhere."]
+    return [f"Less often {what} than elsewhere."] if rate <= otherwise / CLEAR else []
 
 
 def state_name(explorer: Mapping[str, Any], s: int) -> str:

@@ -23,6 +23,7 @@ from prism_irl.report import story
 from prism_irl.report.layouts import MAX_STATES, find_layout
 
 FILE = "explorer.json"
+FRAMES = "frames.json"  # belongs to it, see `prism_irl.report.frames`
 MAX_TRAJECTORIES = 120  # rows of the raster that a finger or a pointer can still hit
 MAX_NUMBERS = 400_000  # states, actions and probabilities together: about 1.6 MB of text
 MAX_BYTES = 3_000_000  # a file above this is not taken into a page
@@ -41,6 +42,7 @@ def write_explorer(
     names: Sequence[str] | None = None,
     actions: Sequence[str] | None = None,
     counters: Mapping[str, npt.ArrayLike] | None = None,
+    events: Mapping[str, npt.ArrayLike] | None = None,
     fit: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write ``explorer.json`` into a run folder and return what it holds.
@@ -61,8 +63,11 @@ def write_explorer(
         Names of the actions where the data has only numbers.
     counters : {name: (n,)}, optional
         Hidden quantities that no method saw, drawn below the posterior.
+    events : {name: (n,) bool}, optional
+        Steps at which something happened that no method saw (water was delivered), marked above the posterior.
     fit : dict, optional
-        The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods.
+        The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods;
+        ``name`` says which model is shown and ``how`` what it was fitted to.
     """
     p = np.asarray(probabilities, np.float64)
     if p.ndim != 2 or len(p) != demos.n_steps:
@@ -70,6 +75,7 @@ def write_explorer(
     if not np.isfinite(p).all():
         raise InputError("Some probabilities are not finite; fit the model again.")
     place = find_layout(demos) if layout is None else dict(layout)
+    marks = {_short(name): _marks(name, at, demos) for name, at in (events or {}).items()}
     value = {
         "version": 1,
         "n_intentions": p.shape[1],
@@ -77,16 +83,18 @@ def write_explorer(
         "states": _vocabulary(demos.state_names),
         "actions": _vocabulary(actions or demos.action_names),
         "total": {"trajectories": demos.n_trajectories, "steps": demos.n_steps},
-        "trajectories": _trajectories(demos, p, counters or {}),
+        "trajectories": _trajectories(demos, p, counters or {}, marks),
+        "events": list(marks),
         "layout": place,
         # Without a map nobody would see these, and with many states they would fill the page.
         "flow": None if place is None else _flow(demos, p),
         "rewards": None if place is None or rewards is None else _numbers(rewards),
         "occupancy": None if place is None else _numbers(_occupancy(demos, p)),
-        "story": story.tell(demos, p),
+        "story": story.tell(demos, p, marks),
         "fit": None if fit is None else dict(fit),
     }
     plain: dict[str, Any] = storage.read_plain(value)
+    (folder / FRAMES).unlink(missing_ok=True)  # of another segmentation
     storage.write_text(folder / FILE, json.dumps(plain, separators=(",", ":")) + "\n")  # one line: half the size
     return plain
 
@@ -105,6 +113,7 @@ def read_explorer(folder: Path) -> dict[str, Any] | None:
             value["version"] == 1
             and len(value["story"]["wants"]) == K
             and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in value["trajectories"])
+            and all(_within(one.get("events", {}), len(one["states"])) for one in value["trajectories"])
         )
     except (KeyError, TypeError):
         complete = False
@@ -124,10 +133,13 @@ def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict
         "mean_dwell": float(cut.lengths.mean()),
     }
     if hasattr(model, "converged_"):
+        starts = getattr(model, "starts_", [])
+        # How many were run; the one that was kept may be earlier.
+        run = [start["iterations"] for start in starts if start.get("best") and "iterations" in start]
         facts["em"] = {
             "converged": model.converged_,
-            "iterations": getattr(model, "n_iterations_", None),
-            "starts": len(getattr(model, "starts_", [])) or None,
+            "iterations": run[0] if run else getattr(model, "n_iterations_", None),
+            "starts": len(starts) or None,
         }
     if hasattr(model, "agreement_"):
         facts["agreement"] = model.agreement_
@@ -137,13 +149,16 @@ def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict
 def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
     """(K, S) reward of each state, expected under the intention's own policy; NaN where the intention never is.
 
-    None where a model has no rewards over states, or so many states that nobody would see them on a map.
+    None where a model has no rewards over states, no policy of each intention to expect them under, or so many states
+    that nobody would see them on a map.
     """
     if getattr(model, "n_states_", MAX_STATES + 1) > MAX_STATES:
         return None
     if not (hasattr(model, "rewards_") and hasattr(model, "policies_")):
         return None
     rewards, policies = np.asarray(model.rewards_, np.float64), np.asarray(model.policies_)
+    if not len(rewards) == len(policies) == model.n_intentions:  # policies that change with time, say
+        return None
     if rewards.ndim == 3:
         # Rows of single states come first in a table of histories; what is never done has no reward to count.
         policies = policies[:, : model.n_states_]
@@ -158,13 +173,38 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _trajectories(demos: Demonstrations, p: npt.NDArray[Any], counters: Mapping[str, Any]) -> list[dict[str, Any]]:
+def evenly(n: int, most: int) -> npt.NDArray[np.int64]:
+    """At most so many of n things, evenly over them, the first and the last among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def shown_trajectories(demos: Demonstrations) -> npt.NDArray[np.int64]:
+    """(rows,) positions of the trajectories that are the rows of the raster."""
+    return evenly(demos.n_trajectories, MAX_TRAJECTORIES)
+
+
+def _marks(name: str, at: npt.ArrayLike, demos: Demonstrations) -> npt.NDArray[np.bool_]:
+    marks = np.asarray(at)
+    if marks.shape != (demos.n_steps,) or marks.dtype.kind not in "biu":
+        raise InputError(
+            f"The events {name!r} have shape {marks.shape} and type {marks.dtype}; give true or false for each of "
+            f"{demos.n_steps} steps."
+        )
+    return marks.astype(bool)
+
+
+def _within(events: Mapping[str, Sequence[int]], length: int) -> bool:
+    return all(isinstance(t, int) and 0 <= t < length for steps in events.values() for t in steps)
+
+
+def _trajectories(
+    demos: Demonstrations, p: npt.NDArray[Any], counters: Mapping[str, Any], marks: Mapping[str, npt.NDArray[np.bool_]]
+) -> list[dict[str, Any]]:
     K = p.shape[1]
     truth = None if demos.labels is None else _matched(demos.labels, p)
-    shown = min(MAX_TRAJECTORIES, demos.n_trajectories)
-    chosen = np.unique(np.linspace(0, demos.n_trajectories - 1, shown).round().astype(np.int64))
+    chosen = shown_trajectories(demos)
     # Every trajectory gets its share of the page; what short ones leave over is not worth the bookkeeping.
-    longest = max(50, MAX_NUMBERS // ((K + 2 + len(counters)) * len(chosen)))
+    longest = max(50, MAX_NUMBERS // ((K + 2 + len(counters) + len(marks)) * len(chosen)))
     told = []
     for i in chosen:
         begin, end = int(demos.offsets[i]), int(demos.offsets[i + 1])
@@ -182,6 +222,8 @@ def _trajectories(demos: Demonstrations, p: npt.NDArray[Any], counters: Mapping[
             one["truth"] = truth[steps].tolist()
         for name, values in counters.items():
             one.setdefault("counters", {})[name] = np.asarray(values)[steps].tolist()
+        for name, happened in marks.items():
+            one.setdefault("events", {})[name] = np.flatnonzero(happened[steps]).tolist()
         told.append(one)
     return told
 

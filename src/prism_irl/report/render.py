@@ -26,7 +26,8 @@ from prism_irl.figures.data import to_csv
 from prism_irl.report import tables
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import FILE as EXPLORER
-from prism_irl.report.explorer import read_explorer, script_json
+from prism_irl.report.explorer import FRAMES, read_explorer, script_json
+from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
 from prism_irl.report.verdict import Finding, is_comparison, is_selection, mapping, number, verdict
@@ -79,7 +80,9 @@ def render(folder: Path) -> str:
     config = _read_object(folder, "config.json") if (folder / "config.json").is_file() else {}
     explorer = read_explorer(folder)
     names = _names(folder, metrics, explorer)
+    frames = None if explorer is None else read_frames(folder, len(explorer["trajectories"]))
     used = 0 if explorer is None else (folder / EXPLORER).stat().st_size
+    used += 0 if frames is None else (folder / FRAMES).stat().st_size
     figures, left_out = _figures(folder, used)
     drawn = {figure.stem for figure in figures}
     # A run that drew these itself knows better.
@@ -106,7 +109,7 @@ def render(folder: Path) -> str:
         table_title="Numbers of intentions" if is_selection(metrics) else "Methods",
         tiles=[] if comparison else tables.fit_tiles(metrics),
         intentions=[] if comparison else tables.intention_rows(metrics, names),
-        explorer=None if explorer is None else _explorer(explorer, names or []),
+        explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
         figures=figures if em_chart is None else [em_chart, *figures],
         left_out=left_out,
@@ -172,24 +175,41 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
     return [str(name) for name in given] if given and len(given) == n else default_names(int(n))
 
 
-def _explorer(explorer: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the template shows of the interactive part, and the data for its script."""
     shown = explorer["trajectories"]
     n, total = len(shown), int(explorer["total"]["trajectories"])
     cut = any(one["length"] > len(one["states"]) for one in shown)
     words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
-    keys = ("states", "actions", "trajectories", "layout", "rewards", "occupancy")
+    keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "occupancy")
     colors = [style.intention_color(k) for k in range(2 * len(names) + 8)]
     facts = mapping(explorer.get("fit"))
-    data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors}
+    data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors, "frames": frames}
     return {
         "json": script_json(data),
         "names": list(zip(names, colors, strict=False)),
         "shown": words + (", of long ones the beginning." if cut else "."),
         "what": str(facts.get("name") or ""),
+        "how": str(facts.get("how") or ""),
+        "events": [str(name) for name in explorer.get("events") or []],
         "layout": explorer.get("layout"),
+        "frames": bool(frames and frames["trajectories"]),
+        "frames_note": "" if frames is None else _frames_note(frames),
         "has_truth": any("truth" in one for one in shown),
     }
+
+
+def _frames_note(frames: Mapping[str, Any]) -> str:
+    """Say of how many trajectories and steps there are frames, or why there are none."""
+    n, every = len(frames["trajectories"]), int(frames["every"])
+    if not n:
+        return str(frames["note"])
+    which = "every step" if every == 1 else f"every {every}{_ordinal(every)} step"
+    return f"Frames are kept of {which} of {n} trajector{'y' if n == 1 else 'ies'}, marked in the list."
+
+
+def _ordinal(n: int) -> str:
+    return "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
 
 
 def _command(config: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ step. A place that only catches the agent's eye on the way is rare in the long r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,12 @@ LONG_RUN = 400  # steps of power iteration; what is left after them is 0.97^400 
 AROUND = 6  # steps shown on either side of a switch
 MIN_SWITCHES = 5  # at a place, before the place is named
 MIN_LIFT = 1.5
+AFTER = 3  # steps from an event on in which a switch counts as following it
 
 
-def tell(demos: Demonstrations, probabilities: npt.ArrayLike) -> dict[str, Any]:
+def tell(
+    demos: Demonstrations, probabilities: npt.ArrayLike, events: Mapping[str, npt.NDArray[np.bool_]] | None = None
+) -> dict[str, Any]:
     """Return the story of a segmentation.
 
     Parameters
@@ -37,6 +41,8 @@ def tell(demos: Demonstrations, probabilities: npt.ArrayLike) -> dict[str, Any]:
     demos : Demonstrations
     probabilities : (n, K)
         Posterior of every step.
+    events : {name: (n,) bool}, optional
+        Steps at which something happened.
 
     Returns
     -------
@@ -45,10 +51,11 @@ def tell(demos: Demonstrations, probabilities: npt.ArrayLike) -> dict[str, Any]:
         the long run), over how many states it ``spread``s (the exponential of the entropy) and how it ``acts``.
         ``switches``: their number ``n``, the ``pairs`` (from, to, number), ``places`` where the agent switches more
         often than usual, how often after a step that left the state as it was (``stuck``) and otherwise
-        (``moved``), and the mean posterior ``around`` switches into each intention.
+        (``moved``), how often in the few steps ``after`` each kind of event and ``otherwise``, and the mean posterior
+        ``around`` switches into each intention.
     """
     p = np.asarray(probabilities, np.float64)
-    return {"wants": _wants(demos, p), "switches": _switches(demos, p)}
+    return {"wants": _wants(demos, p), "switches": _switches(demos, p, events or {})}
 
 
 def successor_counts(demos: Demonstrations, weights: npt.ArrayLike) -> csr_array:
@@ -104,7 +111,7 @@ def _top(shares: Floats, n: int = 3) -> list[list[float]]:
     return [[int(i), float(shares[i])] for i in order if shares[i] > 0]
 
 
-def _switches(demos: Demonstrations, p: Floats) -> dict[str, Any]:
+def _switches(demos: Demonstrations, p: Floats, events: Mapping[str, npt.NDArray[np.bool_]]) -> dict[str, Any]:
     labels = p.argmax(axis=1)
     follows = np.ones(demos.n_steps, bool)
     follows[demos.offsets[:-1]] = False
@@ -122,12 +129,29 @@ def _switches(demos: Demonstrations, p: Floats) -> dict[str, Any]:
         "places": _places(before, switched, rate, demos.n_states),
         "stuck": _rate(switched[stuck]),
         "moved": _rate(switched[~stuck]),
+        "after": {name: _after(happened, demos.offsets, later, switched) for name, happened in events.items()},
         "around": [_around(p, demos.offsets, at[labels[at] == k]) for k in range(p.shape[1])],
     }
 
 
 def _rate(switched: npt.NDArray[np.bool_]) -> dict[str, Any]:
     return {"steps": len(switched), "rate": float(switched.mean()) if len(switched) else None}
+
+
+def _after(
+    happened: npt.NDArray[np.bool_],
+    offsets: npt.NDArray[np.int64],
+    later: npt.NDArray[np.int64],
+    switched: npt.NDArray[np.bool_],
+) -> dict[str, Any]:
+    """How often the agent switches from the step after an event on, for `AFTER` steps of its trajectory, and else."""
+    at = np.flatnonzero(happened)
+    end = offsets[np.searchsorted(offsets, at, side="right")]
+    near = np.zeros(len(happened), bool)
+    for ahead in range(1, AFTER + 1):
+        near[(at + ahead)[at + ahead < end]] = True
+    follows = near[later]
+    return {"events": len(at), **_rate(switched[follows]), "otherwise": _rate(switched[~follows])}
 
 
 def _places(

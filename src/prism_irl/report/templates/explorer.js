@@ -16,7 +16,13 @@
       for (let k = 1; k < K; k++) if (one.p[t * K + k] > one.p[t * K + best]) best = k;
       return best;
     });
+    // Which events happen at each step: most steps have none.
+    one.at = new Map();
+    for (const [name, steps] of Object.entries(one.events || {})) {
+      for (const t of steps) one.at.set(t, [...(one.at.get(t) || []), name]);
+    }
   }
+  const events = data.events || [];
   const longest = Math.max(...trajectories.map((one) => one.T));
   let row = 0, step = 0;
   // A page that is being closed or hidden can have no width at all.
@@ -36,12 +42,16 @@
     const one = trajectories[i];
     const shares = names.map((name, k) => [one.p[t * K + k], name]).sort((a, b) => b[0] - a[0]);
     const words = shares.map(([p, name]) => `${name} ${(p / 10).toFixed(p > 990 && p < 1000 ? 1 : 0)}%`).join(", ");
-    return [`Trajectory ${title(one)}, step ${t}`, `${stateName(one.states[t])}, ${actionName(one.actions[t])}`, words];
+    const lines = [`Trajectory ${title(one)}, step ${t}`, `${stateName(one.states[t])}, ${actionName(one.actions[t])}`, words];
+    if (one.at.has(t)) lines.splice(2, 0, `Here: ${one.at.get(t).join(", ")}`);
+    return lines;
   };
 
   // -- raster ---------------------------------------------------------------------------------------------------------
-  const canvas = byId("raster"), tooltip = byId("tooltip");
+  const canvas = byId("raster"), tooltip = byId("tooltip"), marks = byId("marks");
   const high = Math.max(4, Math.min(18, Math.floor(480 / trajectories.length)));
+  const markSize = Math.max(1.5, Math.min(4, 0.3 * high));
+  const chosenMark = () => (marks ? events[marks.selectedIndex - 1] : undefined);
   const drawRaster = () => {
     const width = widthOf(canvas), height = high * trajectories.length;
     const ratio = window.devicePixelRatio || 1;
@@ -57,6 +67,17 @@
       for (const [from, to, k] of stretches(one.z)) {
         ink.fillStyle = colors[k];
         ink.fillRect(from * unit, i * high, (to - from) * unit, high > 5 ? high - 1 : high);
+      }
+    });
+    ink.fillStyle = INK; // dark with a light rim: seen on every colour
+    ink.strokeStyle = "#fff";
+    ink.lineWidth = 1;
+    trajectories.forEach((one, i) => {
+      for (const t of (one.events || {})[chosenMark()] || []) {
+        ink.beginPath();
+        ink.arc((t + 0.5) * unit, (i + 0.5) * high - 0.5, markSize, 0, 2 * Math.PI);
+        ink.fill();
+        ink.stroke();
       }
     });
     ink.strokeStyle = INK;
@@ -83,6 +104,14 @@
     tooltip.style.left = `${Math.max(0, Math.min(x + 14, box.width - tooltip.offsetWidth))}px`;
     tooltip.style.top = `${y + 18}px`;
   });
+  if (marks) {
+    marks.append(new Option("nothing"), ...events.map((name) => new Option(name)));
+    // The rarest kind of event says most; what happens all the time would cover the raster.
+    const times = events.map((name) => trajectories.reduce((n, one) => n + ((one.events || {})[name] || []).length, 0) || Infinity);
+    const rarest = Math.min(...times);
+    marks.selectedIndex = rarest === Infinity ? 0 : 1 + times.indexOf(rarest);
+    marks.addEventListener("change", drawRaster);
+  }
   canvas.addEventListener("pointerleave", () => { tooltip.hidden = true; });
   canvas.addEventListener("click", (event) => {
     const found = under(event);
@@ -120,17 +149,51 @@
 
   // -- timeline -------------------------------------------------------------------------------------------------------
   const timeline = byId("timeline");
-  const LEFT = 30, TOP = 8, BAND = 150;
+  const LEFT = 30, BAND = 150, EACH = 13;
   let cursor = null, unit = 1;
+  // One shape for each kind of event, so that nobody has to tell colours apart.
+  const SHAPES = [
+    (x, y) => `M${x} ${y + 4}l-4 -8h8z`,
+    (x, y) => `M${x - 3.5} ${y - 3.5}l7 7m0 -7l-7 7`,
+    (x, y) => `M${x} ${y - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z`,
+    (x, y) => `M${x - 3.5} ${y - 3.5}h7v7h-7z`,
+    (x, y) => `M${x} ${y - 4}v8m-4 -4h8`,
+  ];
+  const mark = (x, y, kind) => make(timeline, "path", {
+    d: SHAPES[kind % SHAPES.length](Number(x.toFixed(2)), y), fill: INK, stroke: INK, "stroke-width": 1.4,
+    "data-event": events[kind],
+  });
+  // The names of the marks, broken into as many lines as they need; returns the height that was used.
+  const drawKey = (width) => {
+    let x = LEFT, y = 8;
+    events.forEach((name, kind) => {
+      const space = 26 + 6.2 * name.length;
+      if (x > LEFT && x + space > width) { x = LEFT; y += 16; }
+      const shape = mark(x + 5, y, kind);
+      shape.removeAttribute("data-event");
+      write(timeline, x + 14, y + 4, name);
+      x += space;
+    });
+    return y + 10;
+  };
   const drawTimeline = () => {
     const one = trajectories[row], T = one.T;
     const width = widthOf(timeline);
     const counters = Object.entries(one.counters || {});
     const strip = one.truth ? 18 : 0;
+    blank(timeline, width, 0);
+    const KEY = events.length ? drawKey(width) : 0;
+    const TOP = 8 + KEY + EACH * events.length;
     const height = TOP + BAND + strip + counters.length * 50 + 32;
-    blank(timeline, width, height);
+    timeline.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    timeline.setAttribute("height", height);
     unit = (width - LEFT - 6) / T;
     const x = (t) => (LEFT + t * unit).toFixed(2);
+    events.forEach((name, kind) => {
+      const y = KEY + 6 + EACH * kind;
+      make(timeline, "line", { x1: x(0), x2: x(T), y1: y, y2: y, stroke: "#e6e9ed" });
+      for (const t of (one.events || {})[name] || []) mark(LEFT + (t + 0.5) * unit, y, kind);
+    });
     const low = new Float64Array(T);
     for (let k = 0; k < K; k++) {
       const top = [], bottom = [];
@@ -167,7 +230,7 @@
     for (let t = 0; t < T; t += every) write(timeline, LEFT + (t + 0.5) * unit, y + 16, t, { "text-anchor": "middle" });
     write(timeline, width - 6, y + 30, "step", { "text-anchor": "end" });
     cursor = make(timeline, "rect", {
-      y: TOP - 4, height: y - TOP + 4, fill: "none", stroke: INK, "stroke-width": 2, rx: 2,
+      y: KEY + (events.length ? 0 : 4), height: y - KEY - (events.length ? 0 : 4), fill: "none", stroke: INK, "stroke-width": 2, rx: 2,
     });
   };
   timeline.addEventListener("click", (event) => {
@@ -255,6 +318,24 @@
     }
   };
 
+  // -- frames ---------------------------------------------------------------------------------------------------------
+  const frame = byId("frame"), frames = (data.frames || {}).trajectories || {};
+  const drawFrame = () => {
+    if (!frame) return;
+    const own = frames[row];
+    frame.hidden = own === undefined;
+    byId("no-frame").hidden = own !== undefined;
+    byId("frame-words").textContent = "";
+    if (own === undefined) return;
+    let i = 0;
+    while (i + 1 < own.steps.length && own.steps[i + 1] <= step) i++;
+    const address = `data:image/jpeg;base64,${own.jpeg[i]}`;
+    if (frame.src !== address) frame.src = address;
+    frame.alt = `What the camera saw at step ${own.steps[i]} of trajectory ${title(trajectories[row])}`;
+    frame.style.borderColor = colors[trajectories[row].z[step]];
+    byId("frame-words").textContent = `What the camera saw at step ${own.steps[i]}, bordered in the colour of the intention.`;
+  };
+
   // -- one trajectory, one step ---------------------------------------------------------------------------------------
   const scrub = byId("scrub"), chooser = byId("trajectory");
   const show = (i, t, everything = false) => {
@@ -275,8 +356,9 @@
     cursor.setAttribute("width", Math.max(3, unit + 2).toFixed(2));
     drawRaster();
     drawPath();
+    drawFrame();
   };
-  trajectories.forEach((one) => chooser.append(new Option(title(one))));
+  trajectories.forEach((one, i) => chooser.append(new Option(frames[i] ? `${title(one)} – with frames` : title(one))));
   chooser.addEventListener("change", () => show(chooser.selectedIndex, 0));
   scrub.addEventListener("input", () => show(row, Number(scrub.value)));
   const play = byId("play");
@@ -320,11 +402,11 @@
   }
 
   // -- downloads ------------------------------------------------------------------------------------------------------
-  const HEAD = ["trajectory", "step", "state", "action", "intention", "name", ...names.map((_, k) => `p_${k}`)];
+  const HEAD = ["trajectory", "step", "state", "action", "intention", "name", ...names.map((_, k) => `p_${k}`), ...events];
   const plain = (value, list) => (list ? list[value] : value);
   const rowsOf = (one) => one.states.map((s, t) => [
     one.name, t, plain(s, data.states), plain(one.actions[t], data.actions), one.z[t], names[one.z[t]],
-    ...names.map((_, k) => one.p[t * K + k] / 1000),
+    ...names.map((_, k) => one.p[t * K + k] / 1000), ...events.map((name) => Number((one.at.get(t) || []).includes(name))),
   ]);
   const saveSvg = (name, svg) => {
     const copy = svg.cloneNode(true);
@@ -339,6 +421,9 @@
     trajectories.forEach((one, i) => {
       for (const [from, to, k] of stretches(one.z)) {
         make(svg, "rect", { x: (from * each).toFixed(2), y: i * high, width: ((to - from) * each).toFixed(2), height: high > 5 ? high - 1 : high, fill: colors[k] });
+      }
+      for (const t of (one.events || {})[chosenMark()] || []) {
+        make(svg, "circle", { cx: ((t + 0.5) * each).toFixed(2), cy: (i + 0.5) * high - 0.5, r: markSize, fill: INK, stroke: "#fff" });
       }
     });
     names.forEach((name, k) => {
@@ -361,7 +446,9 @@
   }
 
   const drawAll = () => { drawMap(); show(row, step, true); };
-  step = Math.floor(0.4 * trajectories[0].T); // somewhere with a path behind it
+  row = Math.min(...Object.keys(frames).map(Number), trajectories.length); // the first that has something to see
+  if (row === trajectories.length) row = 0;
+  step = Math.floor(0.4 * trajectories[row].T); // somewhere with a path behind it
   drawAll();
   let known = widthOf(canvas);
   window.addEventListener("resize", () => {
