@@ -15,6 +15,7 @@ from rich.table import Table
 
 import bridge
 import chains
+import data_parallel
 import growth
 import inverse
 import networks
@@ -46,6 +47,7 @@ def main() -> None:
     all_cores()
     quick, title = options.quick, machine()
     rows = [*inverse.rows(), *chains.rows(8 if quick else 190), *networks.rows(8 if quick else 190, 1 if quick else 5)]
+    rows += data_parallel.rows(8, 20, 2, repeats=1) if quick else data_parallel.rows()
     curves = growth.measure(8 if quick else 95)
     limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves)]
     docs = None if quick else ROOT / "docs"

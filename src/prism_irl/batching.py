@@ -160,6 +160,10 @@ class Prepared:
         """Batches for training, in a random order, padded one by one; None for one without any of this shard."""
         return (_pad(self.demos, part, self.device) for part in minibatches(self.demos, batch_size, generator))
 
+    def dealt(self, batch_size: int, generator: np.random.Generator) -> Prepared:
+        """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""
+        return self
+
     def gather(self, batch: Batch, flat: Tensor) -> Tensor:
         """Values of a flat tensor at the steps of a batch, on the batch's device."""
         return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)

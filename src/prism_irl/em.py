@@ -198,6 +198,7 @@ def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posteri
 
 def improve(start: Start, train: Prepared, seed: Any) -> Seen:
     """One iteration of incremental EM: a pass of the switching model, then policies from what it saw."""
+    train = start.switching.dealt(train, seed)
     emission = torch.from_numpy(start.rewards.log_likelihood(train))
     seen = start.switching.improve(train, emission, seed)
     start.rewards.maximise(train, seen.responsibilities)

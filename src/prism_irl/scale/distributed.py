@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -141,14 +141,17 @@ class Shard(Prepared):
         Which of all trajectories are here, in increasing order.
     lengths : (N,) int64
         Steps of all trajectories.
-    gather_all : callable
-        Makes the demonstrations of all ranks; called for a moment when a start is chosen, and not kept.
+    source, trajectories : Demonstrations, (N,) int64
+        Where all trajectories come from, and which of its own they are.
+    contexts : Contexts
     """
 
     world: Group
     mine: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
-    gather_all: Callable[[], Demonstrations]
+    source: Demonstrations
+    trajectories: npt.NDArray[np.int64]
+    contexts: Contexts
 
     @classmethod
     def of_trajectories(
@@ -160,18 +163,40 @@ class Shard(Prepared):
         device: torch.device | str = "cpu",
     ) -> Shard:
         """Deal the trajectories out by length, so that all ranks get about as many steps."""
-        lengths = demos.lengths[trajectories]
-        mine = np.sort(np.argsort(-lengths, kind="stable")[world.rank :: world.size])
-        here = demos.subset(trajectories[mine])
+        order = np.argsort(-demos.lengths[trajectories], kind="stable")
+        return cls._holding(np.sort(order[world.rank :: world.size]), world, demos, trajectories, contexts, device)
+
+    @classmethod
+    def _holding(
+        cls,
+        mine: npt.NDArray[np.int64],
+        world: Group,
+        source: Demonstrations,
+        trajectories: npt.NDArray[np.int64],
+        contexts: Contexts,
+        device: torch.device | str,
+    ) -> Shard:
+        here = source.subset(trajectories[mine])
         return cls(
             here,
             _compact(contexts.encode(here), contexts.n_contexts),
             device,
             world=world,
             mine=mine,
-            lengths=lengths,
-            gather_all=lambda: demos.subset(trajectories),
+            lengths=source.lengths[trajectories],
+            source=source,
+            trajectories=trajectories,
+            contexts=contexts,
         )
+
+    def dealt(self, batch_size: int, generator: np.random.Generator) -> Shard:
+        """The same data, dealt out anew: of every minibatch of the coming epoch each rank gets an equal share.
+
+        Ranks wait for each other in every minibatch; with shares left to chance, the larger one decides.
+        """
+        parts = minibatches(_Lengths(self.lengths), batch_size, generator)  # type: ignore[arg-type]
+        mine = np.sort(np.concatenate([part[self.world.rank :: self.world.size] for part in parts]))
+        return self._holding(mine, self.world, self.source, self.trajectories, self.contexts, self.device)
 
     @property
     def n_steps(self) -> int:
@@ -181,7 +206,7 @@ class Shard(Prepared):
     @property
     def whole(self) -> Demonstrations:
         """Demonstrations of all ranks together."""
-        return self.gather_all()
+        return self.source.subset(self.trajectories)
 
     def _steps(self) -> npt.NDArray[np.int64]:
         """Position among all steps of every step here."""

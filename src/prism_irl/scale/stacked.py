@@ -5,16 +5,16 @@ order, Adam moments and early stopping, all derived from its own seed as when it
 does not depend on its neighbours (tested). Different numbers of intentions share a stack: absent intentions have
 logits of −10⁴, hence probability and gradient zero.
 
-Stacked: the independent gate and the recurrent chain over RNN, GRU or LSTM, with weighted-count policies. On equal
-lengths the update of a minibatch is captured once as a CUDA graph and replayed. The same code runs on a CPU, where
-it is the slower way and serves the tests.
+Stacked: the independent gate and the recurrent chain over RNN, GRU or LSTM, with weighted-count policies. On a GPU
+minibatches are filled up to a few shapes, for each of which the update is captured once as a CUDA graph and replayed.
+The same code runs on a CPU, where it is the slower way and serves the tests.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -33,7 +33,8 @@ from prism_irl.scale.recurrence import Rows, recurrence
 from prism_irl.scale.stacked_policies import StackedPolicies
 from prism_irl.scale.stacked_switching import Parameters, StackedChain, StackedGate, StackedSwitching
 
-EVALUATION_ROWS = 256
+EVALUATION_ROWS = 2**14  # of all fits together: enough to fill a GPU, and their hidden states still fit
+SHAPES = 8  # different lengths of minibatches, at most
 LARGEST = 128  # starts side by side: more than fill a GPU, and their hidden states still fit
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as torch has them
 
@@ -121,7 +122,7 @@ class Flat:
     Attributes
     ----------
     left, right : int32, rows of the two token tables; pairs : int64, context · A + action
-    even : all trajectories are equally long, so that every minibatch has the same shape
+    longest, most : steps of the longest trajectory, and the largest number of trajectories
     """
 
     def __init__(self, data: Sequence[Prepared], switching: StackedSwitching, device: torch.device) -> None:
@@ -138,29 +139,33 @@ class Flat:
         sizes = np.array([one.demos.n_steps for one in data])
         self.begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         self.n_steps = torch.from_numpy(sizes).to(device)
-        lengths = np.concatenate([one.demos.lengths for one in data])
-        self.even = bool((lengths == lengths[0]).all())
+        self.lengths = [one.demos.lengths for one in data]
+        self.most = max(map(len, self.lengths))
+        self.longest = max(int(lengths.max()) for lengths in self.lengths)
+        shortest = min(int(lengths.min()) for lengths in self.lengths)
+        self.rounding = 1 if shortest == self.longest else 8 * -(-self.longest // (8 * SHAPES))
 
-    def rows(self, parts: Sequence[np.ndarray]) -> Rows:
-        """Trajectories of each fit as a padded minibatch."""
-        width = max(len(part) for part in parts)
+    def rows(self, parts: Sequence[np.ndarray], width: int) -> Rows:
+        """Trajectories of each fit as a padded minibatch of ``width`` rows and a rounded length."""
         first, length = np.zeros((len(parts), width), np.int64), np.zeros((len(parts), width), np.int32)
         for f, (part, one) in enumerate(zip(parts, self.data, strict=True)):
             first[f, : len(part)] = self.begin[f] + one.demos.offsets[part]
-            length[f, : len(part)] = one.demos.lengths[part]
-        return Rows(
-            torch.from_numpy(first).to(self.device), torch.from_numpy(length).to(self.device), int(length.max())
-        )
+            length[f, : len(part)] = self.lengths[f][part]
+        n_steps = min(-(-int(length.max()) // self.rounding) * self.rounding, self.longest)
+        return Rows(torch.from_numpy(first).to(self.device), torch.from_numpy(length).to(self.device), n_steps)
 
-    def shuffled(self, batch_size: int, seeds: Sequence[tuple[int, ...]]) -> list[Rows]:
-        """Minibatches of one epoch, each fit in the order of its own seed."""
+    def shuffled(self, batch_size: int, seeds: Sequence[tuple[int, ...]]) -> Iterator[Rows]:
+        """Minibatches of one epoch, each fit in the order of its own seed, filled up to few different shapes.
+
+        What is computed for rows and steps that are not there costs less than launching every operation on its own.
+        """
         orders = [
             minibatches(one.demos, batch_size, np.random.default_rng(seed))
             for one, seed in zip(self.data, seeds, strict=True)
         ]
         nothing = np.empty(0, np.int64)
-        batches = [[order[m] if m < len(order) else nothing for order in orders] for m in range(max(map(len, orders)))]
-        return [self.rows(batch) for batch in batches]
+        for m in range(max(map(len, orders))):
+            yield self.rows([order[m] if m < len(order) else nothing for order in orders], batch_size)
 
 
 class Stack:
@@ -187,6 +192,7 @@ class Stack:
         self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.parameters.items()}
         self.updates = torch.zeros(len(entries), device=device)
         self.likelihood = torch.zeros(len(entries), device=device, dtype=torch.float64)
+        self.graphs: dict[int, tuple[Rows, torch.cuda.CUDAGraph]] = {}
 
     # -- one minibatch ---------------------------------------------------------------------------------------------
 
@@ -231,9 +237,17 @@ class Stack:
             square.add_((gradient * gradient - square) * on, alpha=1.0 - BETAS[1])
             parameter.sub_(step.view(shape) * mean / (square.sqrt() / scale.view(shape) + EPSILON))
 
-    def _captured(self) -> Callable[[Rows], None]:
-        """`update` as a CUDA graph: hundreds of small launches become one."""
-        example = self.train.shuffled(self.batch_size, self._seeds(0))[0]
+    def _replay(self, rows: Rows) -> None:
+        """`update` as a CUDA graph, one for each shape: hundreds of small launches become one."""
+        if rows.n_steps not in self.graphs:
+            self.graphs[rows.n_steps] = self._capture(rows)
+        own, graph = self.graphs[rows.n_steps]
+        own.first.copy_(rows.first)
+        own.length.copy_(rows.length)
+        graph.replay()
+
+    def _capture(self, example: Rows) -> tuple[Rows, torch.cuda.CUDAGraph]:
+        """The graph of one shape and the rows that it reads; leaves everything as it was."""
         rows = Rows(example.first.clone(), example.length.clone(), example.n_steps)
         before = {name: value.clone() for name, value in self._everything().items()}
         side = torch.cuda.Stream()
@@ -243,27 +257,19 @@ class Stack:
                 self.update(rows)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Graphs run one after the other and keep nothing for each other, so that they can share their memory.
+        with torch.cuda.graph(graph, pool=next((g.pool() for _, g in self.graphs.values()), None)):
             self.update(rows)
         with torch.no_grad():
             for name, value in self._everything().items():
                 value.copy_(before[name])
-
-        def replay(batch: Rows) -> None:
-            if batch.first.shape != rows.first.shape:
-                self.update(batch)
-                return
-            rows.first.copy_(batch.first)
-            rows.length.copy_(batch.length)
-            graph.replay()
-
-        return replay
+        return rows, graph
 
     @torch.no_grad()
     def evaluate(self, data: Flat) -> Tensor:
         """Mean log-likelihood per step of every fit, (F,)."""
         total = torch.zeros_like(self.likelihood)
-        for rows in data.shuffled(EVALUATION_ROWS, self._seeds(0)):
+        for rows in data.shuffled(min(max(EVALUATION_ROWS // len(self.entries), 1), data.most), self._seeds(0)):
             emission = self.policies.log_emission(rows.gather(data.pairs))
             outputs = self.outputs(self.parameters, rows, data)
             total += self.switching.loss(self.parameters, outputs, emission, rows)[2].sum((1, 2))
@@ -274,7 +280,7 @@ class Stack:
     def run(self, on_iteration: Callable[[int, int], None] | None = None) -> None:
         """EM until every start is finished."""
         clock = time.perf_counter()
-        update = self._captured() if self.device.type == "cuda" and self.train.even else self.update
+        update = self._replay if self.device.type == "cuda" else self.update
         self._record(self.evaluate(self.train), 0.0)
         best = {name: value.clone() for name, value in self._state().items()}
         iteration = 0
@@ -282,7 +288,7 @@ class Stack:
             iteration += 1
             self.likelihood.zero_()
             self.policies.clear()
-            for rows in self.train.shuffled(self.batch_size, self._seeds(iteration)):
+            for rows in self.train.shuffled(min(self.batch_size, self.train.most), self._seeds(iteration)):
                 update(rows)
             self.policies.maximise()
             improved = self._record(self.likelihood / self.train.n_steps, time.perf_counter() - clock)

@@ -89,6 +89,10 @@ class Switching(nn.Module, ABC):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Improve the parameters given the posterior of the E-step; ``seed`` fixes the order of minibatches."""
 
+    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+        """The data as `improve` with the same seed would have them shared out among processes."""
+        return data
+
     def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
         """One training pass: improve the parameters and return the responsibilities met on the way."""
         posterior = self.expectation(data, log_emission, online=False)

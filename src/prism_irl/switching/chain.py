@@ -246,6 +246,10 @@ class RecurrentChain(Chain):
         for batch in self.optimiser.minibatches(data, seed):
             self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)), len(batch.real))
 
+    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+        """An equal share of every minibatch for each process."""
+        return self.optimiser.dealt(data, seed)
+
     def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
         """The same epochs; the responsibilities are those that the last epoch's gradients held fixed."""
         n, K = log_emission.shape

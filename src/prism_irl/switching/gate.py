@@ -76,6 +76,10 @@ class Gate(Switching):
             w = data.gather(batch, weights)
             self.optimiser.step(gate_loss(self.log_gate(batch), w, batch.mask, self.l1, self.kl), len(batch.mask))
 
+    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+        """An equal share of every minibatch for each process."""
+        return self.optimiser.dealt(data, seed)
+
     def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
         """Eq. (posterior) and Eq. (loss) from one forward pass per minibatch.
 
