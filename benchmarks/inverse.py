@@ -13,8 +13,11 @@ Array = np.ndarray
 
 
 def authors_style(mdp: MDP, log_policy: Array, threshold: float) -> Array:
-    """In the manner of the authors' code: states in reverse order, each with a least-squares system built row by row,
-    and the values of all states taken anew from the whole table of Q wherever one of them is needed."""
+    """Sweep in the manner of the authors' code, over the states in reverse order.
+
+    Each state's least-squares system is built row by row, and wherever the value of a successor is needed, the values
+    of all states are taken anew from the table of Q.
+    """
     S, A = mdp.valid_actions.shape
     P = mdp.transitions.toarray().reshape(S, A, S)
     r, q = np.zeros((S, A)), np.where(mdp.valid_actions, 0.0, -np.inf)
