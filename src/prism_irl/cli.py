@@ -80,6 +80,7 @@ def reproduce(
     quick: bool = False,
     out: Path | None = None,
     jobs: int = 2,
+    scheduler: str | None = None,
     overwrite: bool = False,
     resume: bool = False,
     parts: str | None = None,
@@ -101,6 +102,8 @@ def reproduce(
         Folder of the results [default: runs/EXPERIMENT].
     jobs
         Fits that run at the same time.
+    scheduler
+        Address of a running Dask scheduler, tcp://host:port, whose workers make the fits of gridworld and labyrinth.
     overwrite
         Replace results that are already there.
     resume
@@ -110,18 +113,23 @@ def reproduce(
     """
     if dataset is not None and experiment != "bridge":
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
+    if scheduler is not None and experiment == "bridge":
+        raise InputError("bridge makes its fits one after the other; leave out --scheduler.")
+    from prism_irl.scale.fanout import cluster
+
     if experiment == "labyrinth":
         from prism_irl.commands.reproducing import reproduce_labyrinth
 
-        reproduce_labyrinth(
-            out or Path("runs") / experiment,
-            quick=quick,
-            parts=parts,
-            jobs=jobs,
-            overwrite=overwrite,
-            resume=resume,
-            json=common is not None and common.json,
-        )
+        with cluster(scheduler):
+            reproduce_labyrinth(
+                out or Path("runs") / experiment,
+                quick=quick,
+                parts=parts,
+                jobs=jobs,
+                overwrite=overwrite,
+                resume=resume,
+                json=common is not None and common.json,
+            )
         return
     if experiment == "bridge" and parts is None:
         from prism_irl.commands.manipulating import reproduce_bridge
@@ -140,9 +148,10 @@ def reproduce(
     from prism_irl.experiments.gridworld import Gridworld
 
     settings = Gridworld.small() if quick else Gridworld()
-    _gridworld(
-        settings, out or Path("runs") / experiment, jobs, overwrite, common, "Frustration gridworld (paper §5.1)"
-    )
+    with cluster(scheduler):
+        _gridworld(
+            settings, out or Path("runs") / experiment, jobs, overwrite, common, "Frustration gridworld (paper §5.1)"
+        )
 
 
 def _gridworld(settings: Any, out: Path, jobs: int, overwrite: bool, common: CommonOptions | None, title: str) -> None:
@@ -373,6 +382,7 @@ def compare(
     from prism_irl.experiments import comparison
     from prism_irl.experiments.methods import method
     from prism_irl.report.render import write_report
+    from prism_irl.scale.fanout import cluster
 
     if overwrite and resume:
         raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
@@ -386,7 +396,7 @@ def compare(
         rows = tables.read(table, **({} if columns is None else columns.given()))
         demos, marks = rows.demonstrations, read_events(rows, events)
     folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
-    with fits_progress() as on_fit:
+    with fits_progress() as on_fit, cluster(scheduler):
         metrics = comparison.compare(
             demos,
             chosen,
@@ -396,7 +406,6 @@ def compare(
             seeds=seeds,
             by=by,
             jobs=jobs,
-            scheduler=scheduler,
             extra=None if truth is None else read_truth(truth, demos),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
@@ -432,6 +441,7 @@ def select(
     starts: int | None = None,
     max_iterations: int | None = None,
     jobs: int = 2,
+    scheduler: str | None = None,
     seed: int = 0,
     columns: ColumnOptions | None = None,
     events: tuple[str, ...] = (),
@@ -466,6 +476,8 @@ def select(
         EM iterations at most [default: the model's].
     jobs
         Fits that run at the same time.
+    scheduler
+        Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine.
     seed
         The one source of randomness.
     events
@@ -474,6 +486,7 @@ def select(
         Replace a selection that is already there.
     """
     from prism_irl.commands import selecting
+    from prism_irl.scale.fanout import cluster
 
     settings = selecting.Select(
         intentions=selecting.parse_intentions(intentions),
@@ -488,7 +501,10 @@ def select(
     )
     chosen = {} if columns is None else columns.given()
     as_json = common is not None and common.json
-    selecting.select_table(table, settings, chosen, out, jobs=jobs, overwrite=overwrite, json=as_json, events=events)
+    with cluster(scheduler):
+        selecting.select_table(
+            table, settings, chosen, out, jobs=jobs, overwrite=overwrite, json=as_json, events=events
+        )
 
 
 @app.command(group=ROBOTS)

@@ -74,6 +74,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def spread(address: str, *work: object) -> dict[int, object]:
+    """Results by task, from a cluster."""
+    with fanout.cluster(address):
+        return dict(fanout.spread(*work))
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_local_processes_do_every_task_once(jobs: int) -> None:
     found = dict(fanout.spread(operator.add, range(5), (100,), jobs=jobs))
@@ -83,9 +89,9 @@ def test_local_processes_do_every_task_once(jobs: int) -> None:
 def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fanout, "CONNECT_SECONDS", 2)
     with pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1 "):
-        list(fanout.spread(operator.add, range(2), (0,), scheduler="tcp://127.0.0.1:1"))
+        spread("tcp://127.0.0.1:1", operator.add, range(2), (0,))
     with pytest.raises(InputError, match="No Dask scheduler answers at nonsense"):
-        list(fanout.spread(operator.add, range(2), (0,), scheduler="nonsense://"))
+        spread("nonsense://", operator.add, range(2), (0,))
 
 
 def compare(table: Path, out: Path, *options: str) -> subprocess.Popen[str]:
@@ -158,7 +164,7 @@ def test_data_that_died_with_its_worker_is_sent_again(
     worker, flag, data = cluster.worker(), tmp_path / "killed", list(range(1000))
     replace = threading.Thread(target=lambda: (worker.wait(400), cluster.worker()))
     replace.start()
-    found = dict(fanout.spread(unlucky.kill_once, range(4), (data, str(flag)), scheduler=cluster.address))
+    found = spread(cluster.address, unlucky.kill_once, range(4), (data, str(flag)))
     replace.join()
     assert flag.exists()
     assert found == {i: sum(data) + i for i in range(4)}

@@ -74,7 +74,6 @@ def cross_validate(
     only_folds: Sequence[int] | None = None,
     mdp: MDP | None = None,
     jobs: int = 1,
-    scheduler: str | None = None,
     extra: Extra | None = None,
     keep: Callable[[int, int], bool] = lambda fold, seed: False,
     cache: Path | None = None,
@@ -84,8 +83,7 @@ def cross_validate(
     Parameters
     ----------
     only_folds : run these folds only (an honest smaller run)
-    jobs : fits at the same time on this machine
-    scheduler : address of a Dask scheduler, tcp://host:port, whose workers make the fits instead
+    jobs : fits at the same time on this machine; on a cluster inside `scale.fanout.cluster`
     extra : further numbers of a fitted model on its test fold, picklable
     keep : whether to return the fitted model of (fold, seed)
     cache : folder that remembers the rows of finished fits, by configuration and data; an interrupted comparison
@@ -107,9 +105,9 @@ def cross_validate(
                 else:
                     left.append(job)
                     paths.append(path)
-    shared = (demos, mdp, extra, jobs != 1 or scheduler is not None)
-    tasks = left if scheduler is not None else _fitted_together(left, demos, mdp)
-    for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs, scheduler=scheduler):
+    shared = (demos, mdp, extra, fanout.side_by_side(jobs))
+    tasks = left if fanout.on_cluster() else _fitted_together(left, demos, mdp)
+    for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs):
         path = paths[index]
         if path is not None:  # written here, because a worker of a cluster need not see this disk
             write_row(path, fit.row)

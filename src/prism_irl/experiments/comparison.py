@@ -28,7 +28,6 @@ def compare(
     seeds: int = 1,
     by: str = "trajectory",
     jobs: int = 1,
-    scheduler: str | None = None,
     mdp: MDP | None = None,
     extra: Extra | None = None,
     title: str = "Comparison of methods",
@@ -61,7 +60,6 @@ def compare(
         split_seed=SPLIT_SEED,
         mdp=mdp,
         jobs=jobs,
-        scheduler=scheduler,
         extra=extra,
         cache=cache,
     ):

@@ -8,7 +8,8 @@ another one; should all copies of the data be lost with their workers, it is sen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config, register_parallel_backend
@@ -20,6 +21,30 @@ Result = TypeVar("Result")
 ATTEMPTS = 3
 """Times that the cluster may lose everything without finishing a single fit in between."""
 CONNECT_SECONDS = 60
+_scheduler: ContextVar[str | None] = ContextVar("scheduler", default=None)
+
+
+@contextmanager
+def cluster(scheduler: str | None) -> Iterator[None]:
+    """Let the workers of a Dask scheduler (tcp://host:port) make all fits that are spread in here; None: this machine.
+
+    Everything that fits many models asks `spread` to, at whatever depth; only the command knows about a cluster.
+    """
+    token = _scheduler.set(scheduler)
+    try:
+        yield
+    finally:
+        _scheduler.reset(token)
+
+
+def on_cluster() -> bool:
+    """Whether fits go to a cluster."""
+    return _scheduler.get() is not None
+
+
+def side_by_side(jobs: int) -> bool:
+    """Whether several fits run at once, so that each should keep to one thread."""
+    return jobs != 1 or on_cluster()
 
 
 def spread(
@@ -28,11 +53,11 @@ def spread(
     shared: tuple[Any, ...],
     *,
     jobs: int = 1,
-    scheduler: str | None = None,
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the task, ``function(task, *shared)``) as results come in, in any order."""
     if not tasks:
         return
+    scheduler = _scheduler.get()
     if scheduler is None:
         calls = (delayed(_numbered)(function, i, task, *shared) for i, task in enumerate(tasks))
         yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
