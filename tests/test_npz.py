@@ -2,7 +2,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,41 +11,7 @@ from prism_irl.errors import InputError
 from prism_irl.npz import write_npz
 from prism_irl.tables import read, to_pandas
 from prism_irl.vocabulary import Vocabulary
-
-FIELDS = list(Demonstrations.__dataclass_fields__)
-
-
-def frame(**columns: Any) -> pd.DataFrame:
-    """Two trajectories, interleaved."""
-    base = {"trajectory": ["b", "a", "b", "a", "b"], "state": [0, 1, 2, 1, 0], "action": [0, 1, 0, 0, 1]}
-    return pd.DataFrame(base | columns)
-
-
-def assert_same(one: Demonstrations, other: Demonstrations) -> None:
-    for name in FIELDS:
-        left, right = getattr(one, name), getattr(other, name)
-        assert (left is None) == (right is None), name
-        if isinstance(left, np.ndarray):
-            assert left.dtype == right.dtype, name
-            np.testing.assert_array_equal(left, right, err_msg=name)
-        else:
-            assert left == right, name
-
-
-def one_sentence(error: pytest.ExceptionInfo[InputError]) -> str:
-    text = str(error.value)
-    assert text.endswith((".", "?"))
-    assert "\n" not in text
-    return text
-
-
-def refused(source: Any, *parts: str, **options: Any) -> None:
-    with pytest.raises(InputError) as error:
-        read(source, **options)
-    text = one_sentence(error)
-    for part in parts:
-        assert part in text, text
-
+from support import assert_same, frame, refused
 
 FULL = Demonstrations(
     states=np.array([0, 299, 2, 1, 2]),

@@ -1,5 +1,4 @@
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,27 +10,7 @@ from prism_irl import tables
 from prism_irl.errors import InputError
 from prism_irl.tables import read, to_pandas
 from prism_irl.vocabulary import Vocabulary
-
-
-def frame(**columns: Any) -> pd.DataFrame:
-    """Two trajectories, interleaved."""
-    base = {"trajectory": ["b", "a", "b", "a", "b"], "state": [0, 1, 2, 1, 0], "action": [0, 1, 0, 0, 1]}
-    return pd.DataFrame(base | columns)
-
-
-def one_sentence(error: pytest.ExceptionInfo[InputError]) -> str:
-    text = str(error.value)
-    assert text.endswith((".", "?"))
-    assert "\n" not in text
-    return text
-
-
-def refused(source: Any, *parts: str, **options: Any) -> None:
-    with pytest.raises(InputError) as error:
-        read(source, **options)
-    text = one_sentence(error)
-    for part in parts:
-        assert part in text, text
+from support import frame, one_sentence, refused
 
 
 class TestVocabulary:

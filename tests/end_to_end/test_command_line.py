@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import signal
@@ -11,33 +9,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 from safetensors.torch import load_file, save_file
 
-from prism_irl.cli import main
 from prism_irl.worlds.frustration import FrustrationWorld
+from support import Done, prism
 
 SMALL = "--intentions 2 --hidden 8 --embedding 8 --n-starts 2 --max-iterations 4 --warm-up 3 --device cpu".split()
 
 
-class Done(NamedTuple):
-    """What a command left behind."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def prism(*arguments: object, cwd: Path) -> Done:
-    """Run the command in this process, which saves starting Python a hundred times."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([str(argument) for argument in arguments])
-    return Done(code, out.getvalue(), err.getvalue())
+def refused(done: Done, *words: str) -> None:
+    """One sentence on standard error, exit code 2, no stack trace."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
 
 
 def process(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
@@ -70,15 +60,6 @@ def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     metrics = json.loads(stdout)
     assert metrics == json.loads((folder / "metrics.json").read_text())
     return folder
-
-
-def refused(done: Done, *words: str) -> None:
-    """One sentence on standard error, exit code 2, no stack trace."""
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr
 
 
 def test_fit_leaves_a_complete_run_folder(run: Path) -> None:

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import json
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from prism_irl.cli import main
 from prism_irl.commands.tokenizing import load_mdp
 from prism_irl.datasets.episodes import DamagedEpisodeWarning, Episode
 from prism_irl.datasets.lerobot import LeRobotSource, write_lerobot
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.vision.tokenizer import Tokenizer
+from support import prism
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 SMALL = "--intentions 2 --hidden 8 --embedding 8 --n-starts 1 --max-iterations 3 --warm-up 2 --device cpu".split()
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def prism(*arguments: object, cwd: Path) -> Done:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([str(argument) for argument in arguments])
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 def checksum(folder: Path) -> str:

@@ -1,0 +1,67 @@
+"""What several test files share: small tables, refusals in one sentence, and the command run in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_irl.cli import main
+from prism_irl.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.tables import read
+
+FIELDS = list(Demonstrations.__dataclass_fields__)
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    """Two trajectories, interleaved."""
+    base = {"trajectory": ["b", "a", "b", "a", "b"], "state": [0, 1, 2, 1, 0], "action": [0, 1, 0, 0, 1]}
+    return pd.DataFrame(base | columns)
+
+
+def assert_same(one: Demonstrations, other: Demonstrations) -> None:
+    for name in FIELDS:
+        left, right = getattr(one, name), getattr(other, name)
+        assert (left is None) == (right is None), name
+        if isinstance(left, np.ndarray):
+            assert left.dtype == right.dtype, name
+            np.testing.assert_array_equal(left, right, err_msg=name)
+        else:
+            assert left == right, name
+
+
+def one_sentence(error: pytest.ExceptionInfo[InputError]) -> str:
+    text = str(error.value)
+    assert text.endswith((".", "?"))
+    assert "\n" not in text
+    return text
+
+
+def refused(source: Any, *parts: str, **options: Any) -> None:
+    with pytest.raises(InputError) as error:
+        read(source, **options)
+    text = one_sentence(error)
+    for part in parts:
+        assert part in text, text
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def prism(*arguments: object, cwd: Path) -> Done:
+    """Run the command in this process, which saves starting Python a hundred times."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return Done(code, out.getvalue(), err.getvalue())
