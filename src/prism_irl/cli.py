@@ -446,6 +446,7 @@ def select(
     columns: ColumnOptions | None = None,
     events: tuple[str, ...] = (),
     overwrite: bool = False,
+    resume: bool = False,
     common: CommonOptions | None = None,
 ) -> None:
     """Say how many intentions the data identifies: what predicts, and what independent fits agree on.
@@ -484,7 +485,11 @@ def select(
         Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat.
     overwrite
         Replace a selection that is already there.
+    resume
+        Go on with an interrupted selection, or add numbers of intentions; finished fits are not made again.
     """
+    if overwrite and resume:
+        raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
     from prism_irl.commands import selecting
     from prism_irl.scale.fanout import cluster
 
@@ -503,7 +508,15 @@ def select(
     as_json = common is not None and common.json
     with cluster(scheduler):
         selecting.select_table(
-            table, settings, chosen, out, jobs=jobs, overwrite=overwrite, json=as_json, events=events
+            table,
+            settings,
+            chosen,
+            out,
+            jobs=jobs,
+            overwrite=overwrite,
+            resume=resume,
+            json=as_json,
+            events=events,
         )
 
 

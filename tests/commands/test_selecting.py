@@ -103,3 +103,16 @@ def test_wrong_input_is_one_sentence(selected: Path, capsys: pytest.CaptureFixtu
         assert word in error
         assert error.count("\n") == 1
     assert not (selected / "x").exists()
+
+
+def test_what_was_fitted_is_not_fitted_again(selected: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a finished fit was made again")
+
+    before = json.loads((selected / "run" / "metrics.json").read_text())
+    monkeypatch.setattr("prism_irl.evaluation.cross_validation.run_job", refuse)
+    monkeypatch.setattr("prism_irl.evaluation.selection._fit_set", refuse)
+    options = "--intentions 1..3 --folds 2 --sets 2 --starts 2 --max-iterations 25 --jobs 1 --resume".split()
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["select", str(selected / "grid.csv"), *options, "--out", str(selected / "run")]) == 0
+    assert json.loads((selected / "run" / "metrics.json").read_text()) == before

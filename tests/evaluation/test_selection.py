@@ -10,6 +10,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import selection
 from prism_irl.evaluation.selection import Candidate, Winner, candidate, choose, one_standard_error
 from prism_irl.models.hiql import HIQL
+from prism_irl.models.prism import PRISM
 
 
 def made(k, likelihood, agreement=None, **changes):
@@ -102,6 +103,11 @@ def test_sets_are_independent():
     assert models[0].seed != models[1].seed
     assert all((m.n_candidates, m.starts, m.validation_fraction) == (7, "windows", 0.0) for m in models)
     assert selection.independent_model(HIQL(1), 0, starts=7).n_starts == 1
+    # The same chain under its other name, and a network, which has no candidates to screen.
+    again = selection.independent_model(PRISM(2, switching="markov", seed=5), 0, starts=7)
+    assert again.get_params() == {**models[0].get_params(), "max_iterations": again.max_iterations}
+    network = selection.independent_model(PRISM(2, seed=5), 0, starts=7)
+    assert (network.switching, network.n_starts, network.starts) == ("recurrent", 7, "random")
 
 
 def test_winners_of_clear_data_agree():

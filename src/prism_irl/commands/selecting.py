@@ -101,7 +101,9 @@ def select(
     for method in methods:
         method.model._check_parameters(demos)
     rows = []
-    for fit in cross_validate(demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs):
+    cache = folder / "cache"
+    cache.mkdir(exist_ok=True)
+    for fit in cross_validate(demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache):
         rows.append(fit.row)
         if on_fit is not None:
             on_fit(fit, len(methods) * settings.folds)
@@ -115,6 +117,7 @@ def select(
             starts=settings.starts_per_set,
             mdp=mdp,
             jobs=jobs,
+            cache=cache,
         )
     )
     candidates = {
@@ -284,6 +287,7 @@ def select_table(
     *,
     jobs: int = 1,
     overwrite: bool = False,
+    resume: bool = False,
     json: bool = False,
     events: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -304,7 +308,10 @@ def select_table(
         table = tables.read(source, **columns)
         demos, marks = table.demonstrations, read_events(table, events)
     demos.fold_indices(settings.folds, by=settings.by)  # refuses impossible folds before anything is written
-    folder = runs.prepare_folder(out, overwrite=overwrite)
+    folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
+    if overwrite and not resume:
+        for old in (folder / "cache").glob("*.*"):
+            old.unlink()
     with fits_progress() as on_fit:
         title = f"How many intentions in {source.name}?"
         result = select(demos, settings, folder, mdp=mdp, jobs=jobs, title=title, on_fit=on_fit, events=marks)

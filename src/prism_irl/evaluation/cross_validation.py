@@ -90,7 +90,7 @@ def cross_validate(
         goes on where it stopped
     """
     splits = demos.fold_indices(folds, by=by, seed=split_seed)
-    data = "" if cache is None else _data_key(demos, mdp, extra)
+    data = "" if cache is None else data_key(demos, mdp, extra)
     left: list[Job] = []
     paths: list[Path | None] = []
     for seed in seeds:
@@ -135,10 +135,13 @@ class Job:
 
     def key(self, data: str) -> str:
         """Identify the fit by everything that its numbers depend on."""
-        model = self.model()
-        described = [data, type(model).__name__, repr(sorted(model.get_params(deep=False).items())), __version__]
-        described += [array.tobytes().hex() for array in self.split]
-        return hashlib.sha256("\n".join(described).encode()).hexdigest()[:32]
+        return fit_key(self.model(), data, *(array.tobytes().hex() for array in self.split))[:32]
+
+
+def fit_key(model: IntentionModel, *data: str) -> str:
+    """Identify an unfitted model with its options, and what tells its data, as 64 hexadecimal digits."""
+    described = [*data[:1], type(model).__name__, repr(sorted(model.get_params(deep=False).items())), __version__]
+    return hashlib.sha256("\n".join([*described, *data[1:]]).encode()).hexdigest()
 
 
 def _fitted_together(jobs: list[Job], demos: Demonstrations, mdp: MDP | None) -> list[Job]:
@@ -158,7 +161,7 @@ def _fitted_together(jobs: list[Job], demos: Demonstrations, mdp: MDP | None) ->
     return done
 
 
-def _data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> str:
+def data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> str:
     """Checksum of the data as evaluation sees it: with labels, dynamics and what the further numbers depend on."""
     digest = hashlib.sha256(demos.checksum().encode())
     if demos.labels is not None:

@@ -11,21 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from prism_irl import storage
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
+from prism_irl.evaluation.cross_validation import data_key, fit_key
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import PRISM
+from prism_irl.scale import fanout
 
 AGREEMENT = 0.8  # winners that agree less than this do not show the same intentions
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
@@ -131,6 +134,7 @@ def independent_winners(
     starts: int = 16,
     mdp: MDP | None = None,
     jobs: int = 1,
+    cache: Path | None = None,
 ) -> Iterator[Winner]:
     """Yield the winner of every set of starts on all data, as they finish, in any order.
 
@@ -139,29 +143,44 @@ def independent_winners(
     build : K → an unfitted model, whose seed the sets count on from
     sets : independent sets R
     starts : starts per set M
+    cache : folder that remembers winners, by configuration and data
     """
     if sets < 1 or starts < 1:
         raise InputError(f"{sets} sets of {starts} starts were asked for; give at least 1 of each.")
-    tasks = [
-        delayed(_fit_set)(independent_model(build(k), index, starts), demos, mdp, jobs != 1)
+    models = [
+        independent_model(build(k), index, starts)
         for k in intentions
         for index in range(sets if k > 1 else 1)  # one intention is found from anywhere
     ]
-    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+    left, paths = [], []
+    for model in models:
+        path = None if cache is None else cache / f"{fit_key(model, data_key(demos, mdp, None))[:32]}.safetensors"
+        if path is not None and path.exists():
+            tensors, header = storage.load_tensors(path)
+            yield Winner(int(header["n_intentions"]), float(header["score"]), tensors["labels"].numpy())
+        else:
+            left.append(model)
+            paths.append(path)
+    for index, winner in fanout.spread(_fit_set, left, (demos, mdp, fanout.side_by_side(jobs)), jobs=jobs):
+        path = paths[index]
+        if path is not None:
+            header = {"n_intentions": winner.n_intentions, "score": winner.score}
+            storage.save_tensors(path, {"labels": winner.labels}, header)
+        yield winner
 
 
 def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
     """Return the model of one set, with a seed of its own, so that its starts share nothing with those of other sets.
 
     A network is started at random and stops on validation trajectories, which the seed of the set chooses. A constant
-    kernel (HIQL) uses all data, and looks harder: ``starts`` short runs from random cuts into windows are screened for
-    each of a few full ones. Plain random starts end in optima within 1e-3 nats per step of the best one that cut the
-    data differently, and their disagreement is that of the search, not of the data: on the labyrinth with K = 2,
-    winners of 16 random starts agree to 0.47, those of screened ones to 0.95.
+    kernel (HIQL, or PRISM with Markov switching) uses all data, and looks harder: ``starts`` short runs from random
+    cuts into windows are screened for each of a few full ones. Plain random starts end in optima within 1e-3 nats per
+    step of the best one that cut the data differently, and their disagreement is that of the search, not of the data:
+    on the labyrinth with K = 2, winners of 16 random starts agree to 0.47, those of screened ones to 0.95.
     """
     K = model.n_intentions
     seed = model.seed + 1000 * (index + 1)
-    if isinstance(model, HIQL):
+    if isinstance(model, HIQL) or (type(model) is PRISM and model.switching == "markov"):
         kept = ("history", "smoothing", "backoff", "max_iterations", "patience", "discount")
         return PRISM(
             K,

@@ -7,7 +7,6 @@ at, and no score of the page is read from it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from prism_irl import __version__, storage
+from prism_irl import storage
 from prism_irl.demonstrations import Demonstrations
-from prism_irl.evaluation.cross_validation import Method, _data_key
+from prism_irl.evaluation.cross_validation import Method, data_key, fit_key
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.mixture import TrajectoryMixture
@@ -48,13 +47,7 @@ def best_shown(methods: Sequence[Method], entries: Mapping[str, Mapping[str, Any
 def fit_to_all(method: Method, demos: Demonstrations, mdp: MDP | None, folder: Path) -> IntentionModel:
     """Fit a method to all data, or find the model of an earlier run of the same command in ``folder``."""
     model: IntentionModel = clone(method.model)
-    described = [
-        _data_key(demos, mdp, None),
-        type(model).__name__,
-        repr(sorted(model.get_params(deep=False).items())),
-        __version__,
-    ]
-    key = hashlib.sha256("\n".join(described).encode()).hexdigest()[:24]
+    key = fit_key(model, data_key(demos, mdp, None))[:24]
     if (folder / key / "config.json").is_file():  # written last
         return load(folder / key)
     model.fit(demos, mdp)
