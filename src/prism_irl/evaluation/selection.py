@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import PRISM
-from prism_irl.scale import fanout
+from prism_irl.scale import fanout, stacked
 
 AGREEMENT = 0.8  # winners that agree less than this do not show the same intentions
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
@@ -152,21 +152,36 @@ def independent_winners(
         for k in intentions
         for index in range(sets if k > 1 else 1)  # one intention is found from anywhere
     ]
-    left, paths = [], []
+    key = "" if cache is None else data_key(demos, mdp, None)
+    left: list[tuple[PairModel, Path | None]] = []
     for model in models:
-        path = None if cache is None else cache / f"{fit_key(model, data_key(demos, mdp, None))[:32]}.safetensors"
+        path = None if cache is None else cache / f"{fit_key(model, key)[:32]}.safetensors"
         if path is not None and path.exists():
             tensors, header = storage.load_tensors(path)
             yield Winner(int(header["n_intentions"]), float(header["score"]), tensors["labels"].numpy())
         else:
-            left.append(model)
-            paths.append(path)
-    for index, winner in fanout.spread(_fit_set, left, (demos, mdp, fanout.side_by_side(jobs)), jobs=jobs):
-        path = paths[index]
+            left.append((model, path))
+    for index, winner in _winners([model for model, _ in left], demos, mdp, jobs):
+        path = left[index][1]
         if path is not None:
             header = {"n_intentions": winner.n_intentions, "score": winner.score}
             storage.save_tensors(path, {"labels": winner.labels}, header)
         yield winner
+
+
+def _winners(
+    models: Sequence[PairModel], demos: Demonstrations, mdp: MDP | None, jobs: int
+) -> Iterator[tuple[int, Winner]]:
+    """Fit the models, those that can share a GPU at once, and yield which one it was and what it found."""
+    together = [] if fanout.on_cluster() else [i for i, m in enumerate(models) if stacked.worth_stacking(m, demos)]
+    if together:
+        chosen = [cast(PRISM, models[i]) for i in together]
+        stacked.fit_together(chosen, [demos] * len(chosen), mdp)
+        yield from ((i, _winner(models[i], demos)) for i in together)
+    alone = [i for i in range(len(models)) if i not in together]
+    shared = (demos, mdp, fanout.side_by_side(jobs))
+    for index, winner in fanout.spread(_fit_set, [models[i] for i in alone], shared, jobs=jobs):
+        yield alone[index], winner
 
 
 def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
@@ -201,7 +216,10 @@ def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
 def _fit_set(model: PairModel, demos: Demonstrations, mdp: MDP | None, parallel: bool) -> Winner:
     if parallel:
         limit_threads(1)
-    model.fit(demos, mdp)
+    return _winner(model.fit(demos, mdp), demos)
+
+
+def _winner(model: PairModel, demos: Demonstrations) -> Winner:
     score = max(float(start["score"]) for start in model.starts_)
     return Winner(model.n_intentions, score, np.asarray(model.predict(demos), dtype=np.int64))
 
