@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def reproduce_labyrinth(
     if overwrite and not resume:
         for old in (*(folder / "cache").glob("*.json"), *(folder / "parts").glob("*.json")):
             old.unlink()
+        shutil.rmtree(folder / "cache" / "models", ignore_errors=True)
     with fits_progress() as on_fit:
         metrics = labyrinth.run(settings, folder, parts=chosen, jobs=jobs, on_fit=on_fit, data=data)
     config = {"command": runs.command_line(), "versions": runs.versions(), "data": {"sha256": data.demos.checksum()}}
