@@ -628,3 +628,9 @@ def test_the_papers_models():
     assert PRISM.paper("bridge", n_intentions=6).n_intentions == 6
     with pytest.raises(InputError, match="no experiment 'maze'; choose gridworld, labyrinth, bridge"):
         PRISM.paper("maze")
+
+
+def test_smoothing_of_zero_with_validation_data_is_refused(make_demos):
+    """Every later iteration would score −inf on validation data, and the first one would be kept without a word."""
+    with pytest.raises(InputError, match="no validation trajectory can be scored"):
+        PRISM(2, smoothing=0.0).fit(make_demos())

@@ -306,6 +306,11 @@ class PairModel(IntentionModel):
             )
         self._check_numbers(whole, integer=True)
         self._check_numbers({"validation_fraction": 0, "discount": 0}, below=1)
+        if getattr(self, "smoothing", 1.0) == 0 and self.validation_fraction:
+            raise InputError(
+                "With smoothing=0 an action that was never seen has probability 0, and no validation trajectory can be "
+                "scored; set a small smoothing such as 0.01, or validation_fraction=0."
+            )
         pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
         if self.n_intentions > pairs:
             raise InputError(
