@@ -16,7 +16,7 @@ from prism_irl.batching import Prepared
 from prism_irl.contexts import Contexts
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.chain import MarkovChain
-from prism_irl.switching.gate import Gate
+from prism_irl.switching.inference import responsibilities
 from timing import Limit, seconds
 
 Curve = dict[int, float]
@@ -40,7 +40,7 @@ def intentions(base: int) -> dict[str, Curve]:
     for K in (2, 4, 8):
         emission = _emission(data, K)
         logits, padded = torch.randn(base, 500, K), emission.view(base, 500, K)
-        gate[K] = seconds(lambda a=logits, b=padded: Gate._posterior(a, b), 15)
+        gate[K] = seconds(lambda a=logits, b=padded: responsibilities(a, b), 15)
         chain[K] = seconds(lambda K=K, e=emission: MarkovChain(K).expectation(data, e), 15)
     return {"E-step, independent": gate, "E-step, chain": chain}
 

@@ -8,7 +8,6 @@ same in log space with torch. All give the same numbers (tested). `PRISM_BACKEND
 from __future__ import annotations
 
 import os
-import threading
 from functools import cache
 from typing import NamedTuple
 
@@ -139,7 +138,6 @@ def _passes(
     K, B = log_emission.shape[-1], len(rows[0])
     predicted, filtered, smoothed, likelihood, pairwise = (o.numpy() for o in out)
     transitions = np.zeros((B, K, K))
-    log_emission = log_emission.double().contiguous()
     read = (
         tuple(range(K)),
         log_initial.double().reshape(-1, K).exp().contiguous().numpy(),
@@ -147,29 +145,14 @@ def _passes(
         *kernel_rows,
     )
     write = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
-    # NumPy's vectorised functions, on one core: torch's would wake threads that compete with those of the kernel.
-    emission = np.exp(log_emission.numpy(), out=_scratch(log_emission))
-    if compiled.forward_backward(*read, emission, *rows, *write):
-        np.log(likelihood, out=likelihood)
+    log_emission = log_emission.double().contiguous()
+    if compiled.forward_backward(*read, log_emission.view(-1).numpy(), *rows, *write):
         return torch.from_numpy(transitions.sum(0))
-    impossible = torch.isneginf(log_emission).all(-1)  # see `forward_backward.possible`
-    emission[impossible.numpy()] = 1.0
-    if not (impossible.any() and compiled.forward_backward(*read, emission, *rows, *write)):
+    evidence, impossible = possible(log_emission)
+    if not (impossible.any() and compiled.forward_backward(*read, evidence.view(-1).numpy(), *rows, *write)):
         return None
-    np.log(likelihood, out=likelihood)
     out[3].masked_fill_(impossible, -torch.inf)
     return torch.from_numpy(transitions.sum(0))
-
-
-_own = threading.local()
-
-
-def _scratch(like: Tensor) -> FloatArray:
-    """Memory that the next call of this thread will use again: fresh pages cost more than the passes themselves."""
-    kept: FloatArray | None = getattr(_own, "memory", None)
-    if kept is None or kept.size < like.numel():
-        kept = _own.memory = np.empty(like.numel())
-    return kept[: like.numel()].reshape(like.shape)
 
 
 @torch.no_grad()
