@@ -5,9 +5,18 @@ from hypothesis import strategies as st
 
 from prism_irl import starts
 from prism_irl.demonstrations import Demonstrations
-from prism_irl.starts import StartKind, first_responsibilities, random_responsibilities, window_responsibilities
+from prism_irl.errors import InputError
+from prism_irl.models.prism import PRISM
+from prism_irl.starts import (
+    StartKind,
+    annealing_powers,
+    first_responsibilities,
+    random_responsibilities,
+    window_responsibilities,
+)
+from prism_irl.worlds.labyrinth import LabyrinthWorld
 
-KINDS: tuple[StartKind, ...] = ("random", "windows")
+KINDS: tuple[StartKind, ...] = ("random", "windows", "annealed")
 
 
 def random_demonstrations(seed: int, lengths: list[int], n_states: int = 5, n_actions: int = 3) -> Demonstrations:
@@ -108,3 +117,26 @@ def test_identical_windows_are_no_warning() -> None:
     demos = Demonstrations.from_arrays([[0] * 200], [[0] * 200])
     first = window_responsibilities(demos, 3, np.random.default_rng(0))
     np.testing.assert_allclose(first.sum(axis=1), 1)
+
+
+def test_annealing_ends_with_the_emissions_as_they_are() -> None:
+    powers = annealing_powers()
+    assert powers[0] < powers[-1] == 1
+    assert (np.diff(powers) > 0).all()
+
+
+def test_annealed_starts_lead_higher_than_random_ones() -> None:
+    """Simulated mice, from the same first responsibilities: what differs is the power of the emissions alone."""
+    demos = LabyrinthWorld().simulate(20, 150, seed=1).demonstrations
+    scores = {}
+    for kind in ("random", "annealed"):
+        options = {"n_starts": 4, "n_candidates": 1, "warm_up": 0, "validation_fraction": 0.0, "device": "cpu"}
+        model = PRISM(2, switching="markov", starts=kind, max_iterations=80, **options).fit(demos)
+        scores[kind] = np.array([start["score"] for start in model.starts_])
+    assert scores["annealed"].mean() > scores["random"].mean() + 0.003
+    assert scores["annealed"].max() > scores["random"].max()
+
+
+def test_annealing_belongs_to_chains() -> None:
+    with pytest.raises(InputError, match="belongs to chains"):
+        PRISM(2, switching="independent", starts="annealed").fit(random_demonstrations(0, [20, 20]))

@@ -16,7 +16,7 @@ from prism_irl import storage
 from prism_irl.cli import main
 from prism_irl.errors import InputError
 from prism_irl.evaluation.alignment import Events
-from prism_irl.experiments import labyrinth, labyrinth_parts
+from prism_irl.experiments import labyrinth, labyrinth_figures, labyrinth_parts
 from prism_irl.experiments.labyrinth import PARTS, Data, Labyrinth
 from prism_irl.report.render import write_report
 from prism_irl.worlds.labyrinth import LabyrinthWorld
@@ -94,16 +94,59 @@ def test_alignment_has_its_control_and_names_from_maps(finished):
         assert set(entry["shuffled"]["matched"]) == set(entry["matched"])
         assert len(entry["names"]) == 3
         assert -1 <= entry["agreement"] <= 1
+        assert "consensus" in entry
         assert np.shape(entry["arrival"]) == (3, 2)
+
+
+def test_consensus_counts_the_fits_that_are_equally_good():
+    data = simulated()
+    model = labyrinth_parts.honest_method("hiql", TINY).model.fit(data.demos, data.mdp)
+    same = labyrinth_parts._consensus([model, model], [-0.5, -0.501], data.demos)
+    assert same == {"members": 2, "unanimous": 1.0, "support": 1.0}
+    assert labyrinth_parts._consensus([model, model], [-0.5, -0.51], data.demos) is None
 
 
 def test_figures_tables_and_report(finished):
     folder, _ = finished
     drawn = {path.stem for path in (folder / "figures").glob("*.svg")}
-    assert drawn == {"method_bars", "b_networks", "c_maps", "d_segmentation", "frontier", "animals", "alignment"}
+    drawn -= {"maps"}  # of the model that is explored, where it is not the one of figure (c)
+    wanted = {"method_bars", "b_networks", "c_maps", "d_segmentation", "frontier", "animals", "alignment", "switches"}
+    assert drawn == wanted
     tables = {path.stem for path in (folder / "tables").glob("*.csv")}
     assert {"methods", "num_latents", "model_type", "timing", "frontier", "animals", "alignment"} <= tables
     assert "(c) Rewards recovered" in write_report(folder).read_text()
+
+
+def test_the_page_explores_a_fit_to_all_windows_with_its_events(finished):
+    folder, result = finished
+    explored = storage.read_json(folder / "explorer.json")
+    data = simulated()
+    shown = [entry for entry in result["alignment"]["methods"].values() if entry["name"] in explored["fit"]["name"]]
+    assert explored["fit"]["agreement"] in [entry["agreement"] for entry in shown]
+    assert "all windows" in explored["fit"]["how"]
+    assert explored["events"] == ["water visit", "delivery", "exit"]
+    for i, one in enumerate(explored["trajectories"]):
+        own = slice(int(data.demos.offsets[i]), int(data.demos.offsets[i + 1]))
+        assert one["states"] == data.demos.states[own].tolist()
+        for name, steps in one["events"].items():
+            assert steps == np.flatnonzero(data.events.happened[name][own]).tolist()
+    assert "When does the agent switch?" in write_report(folder).read_text()
+
+
+def test_of_fits_that_agree_the_likeliest_is_explored(finished, tmp_path):
+    folder, result = finished
+    saved = folder / "cache" / "models"
+    entries = result["alignment"]["methods"]
+    changed = {name: {**entry, "agreement": 0.9} for name, entry in entries.items()}
+    best = max(entries, key=lambda name: result["methods"][name]["predictive_ll"]["mean"])
+    labyrinth_figures.explore(tmp_path, simulated(), result | {"alignment": {"methods": changed}}, saved)
+    assert storage.read_json(tmp_path / "explorer.json")["fit"]["name"].startswith(entries[best]["name"] + ", which")
+    other = next(name for name in entries if name != best)
+    changed[best]["agreement"] = 0.1
+    labyrinth_figures.explore(tmp_path, simulated(), result | {"alignment": {"methods": changed}}, saved)
+    assert storage.read_json(tmp_path / "explorer.json")["fit"]["name"].startswith(entries[other]["name"] + ", which")
+    assert labyrinth_figures.explore(tmp_path, simulated(), {"methods": {}}, saved) == {}
+    assert not (tmp_path / "explorer.json").exists()  # nothing is shown that no part of this run has fitted
 
 
 def test_finished_fits_are_not_made_again(finished, monkeypatch):
@@ -152,6 +195,15 @@ def test_the_judge_looks_at_the_windows_it_is_given():
 def test_methods_of_rooms_that_are_not_there_are_left_out():
     assert labyrinth_parts._exists("hiql-h4")
     assert not labyrinth_parts._exists("prism-unheard-of")
+
+
+def test_annealed_starts_are_not_replaced_by_those_of_the_networks():
+    model = labyrinth_parts.honest_method("prism-markov-k2", TINY).model
+    assert (model.n_intentions, model.n_starts, model.starts) == (2, 8, "annealed")
+    remembering = labyrinth_parts.honest_method("prism-markov-h2", TINY).model
+    assert (remembering.n_starts, remembering.backoff, remembering.recount) == (8, "auto", True)
+    network = labyrinth_parts.honest_method("prism-recurrent", TINY).model
+    assert (network.n_starts, network.n_candidates, network.hidden) == (1, 3, 32)
 
 
 def test_unknown_parts_are_refused(tmp_path):

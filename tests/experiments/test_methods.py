@@ -37,6 +37,16 @@ def test_names_are_told_apart():
         ("prism-paper-k4-lstm", "PRISM, paper gate (K=4, LSTM)", {"network": "lstm", "n_intentions": 4}),
         ("prism-paper-lstm-k4", "PRISM, paper gate (LSTM, K=4)", {"network": "lstm", "n_intentions": 4}),
         ("prism-transformer", "PRISM, past gate (TRANSFORMER)", {"network": "transformer", "observe": "past"}),
+        (
+            "prism-markov-k2",
+            "Markov switching, annealed starts (K=2)",
+            {"switching": "markov", "n_intentions": 2, "starts": "annealed", "n_starts": 8, "validation_fraction": 0.0},
+        ),
+        (
+            "prism-markov-hauto",
+            "Markov switching, annealed starts (history chosen)",
+            {"switching": "markov", "history": "auto", "starts": "annealed", "validation_fraction": 0.1},
+        ),
         ("swirl-2-k5", "SWIRL S-2 (K=5)", {"order": 2, "n_intentions": 5}),
     ],
 )
@@ -56,7 +66,7 @@ def test_unknown_identifiers_name_the_choices(identifier):
     assert all(choice in text for choice in BUILDERS)
 
 
-@pytest.mark.parametrize("identifier", ["uniform-k4", "iavi-lstm", "hiql-gru", "bc-k2"])
+@pytest.mark.parametrize("identifier", ["uniform-k4", "iavi-lstm", "hiql-gru", "prism-markov-gru", "bc-k2"])
 def test_variants_that_a_method_does_not_have(identifier):
     with pytest.raises(InputError, match=f"{identifier!r} is no variant"):
         method(identifier, 2)

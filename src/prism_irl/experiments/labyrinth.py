@@ -96,6 +96,7 @@ class Labyrinth:
         "swirl-1",
         "swirl-2",
         "dirl",
+        "prism-markov",
         "prism-goals",
     )
     starts: int = 2
@@ -116,6 +117,7 @@ class Labyrinth:
         "prism-recurrent-h2",
         "hiql-hauto",
         "prism-recurrent-hauto",
+        "prism-goals-h1",
         "prism-goals",
     )
     independent_fits: int = 3

@@ -23,6 +23,7 @@ from prism_irl import __version__
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
+from prism_irl.evaluation.consensus import consensus
 from prism_irl.evaluation.cross_validation import Fit, Method, cross_validate, table
 from prism_irl.evaluation.metrics import ari, mean_dwell
 from prism_irl.experiments.labyrinth import (
@@ -36,6 +37,7 @@ from prism_irl.experiments.labyrinth import (
 )
 from prism_irl.experiments.methods import BUILDERS, method
 from prism_irl.mdp import MDP
+from prism_irl.models.base import IntentionModel
 from prism_irl.models.goals import GoalPRISM
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.saving import load, save
@@ -79,6 +81,8 @@ def honest_method(identifier: str, settings: Labyrinth) -> Method:
     options: dict[str, Any] = {}
     if isinstance(known.model, GoalPRISM):  # has settings of its own
         options = {"n_starts": settings.starts}
+    elif accepted.get("switching") == "markov":  # no network, and its annealed starts are its point
+        options = {}
     elif isinstance(known.model, PRISM):
         options = learned(settings)
     elif "n_starts" in accepted:
@@ -333,11 +337,22 @@ def alignment(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: O
             "paper_score": None,
             "mean_dwell": mean_dwell(labels[best], data.demos.offsets),
             "agreement": float(np.mean(pairs)) if pairs else None,
+            "consensus": _consensus(models, likelihoods, data.demos),
             "n_intentions": models[best].n_intentions,
             "model": own[best],
             **data.judge.alignment(models[best], data.demos, shuffles=SHUFFLES),
         }
     return {"methods": result, "segmentation": {label: keys[m.id, 0] for label, m in shown.items()}}
+
+
+def _consensus(
+    models: Sequence[IntentionModel], likelihoods: Sequence[float], demos: Demonstrations
+) -> dict[str, Any] | None:
+    """Share of the steps on which all independent fits that are equally good agree; None where only one is good."""
+    found = consensus([model.predict_proba(demos) for model in models], likelihoods)
+    if len(found.members) < 2:
+        return None
+    return {"members": len(found.members), "unanimous": found.unanimous, "support": found.support}
 
 
 PENALTY_SETTINGS = {

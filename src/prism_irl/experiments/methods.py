@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from prism_irl.errors import InputError
 from prism_irl.evaluation.cross_validation import Method
@@ -30,6 +30,20 @@ def _paper(n_intentions: int, **options: Any) -> PRISM:
     return PRISM.paper("gridworld", n_intentions=n_intentions, **options)
 
 
+def _annealed(n_intentions: int, history: int | Literal["auto"] = 1, **memory: Any) -> PRISM:
+    """Return HIQL's chain, looked for harder: annealed starts.
+
+    Without memory there is little to overfit, and starts are compared on all trajectories: good optima differ by less
+    than a tenth of the data can tell. Memory needs validation trajectories, to choose its length and to stop in time.
+    """
+    if "network" in memory:
+        raise TypeError("A Markov chain has no network.")
+    settings: dict[str, Any] = {"starts": "annealed", "n_starts": 8, "n_candidates": 1, "device": "cpu"}
+    if history == 1:
+        settings["validation_fraction"] = 0.0
+    return PRISM(n_intentions, switching="markov", history=history, **settings, **memory)
+
+
 BUILDERS: dict[str, tuple[str, Builder, bool]] = {
     "uniform": ("Uniform over valid actions", Uniform, False),
     "iavi": ("IAVI (single intention)", IAVI, False),
@@ -46,6 +60,7 @@ BUILDERS: dict[str, tuple[str, Builder, bool]] = {
     "prism-paper": ("PRISM, paper gate", _paper, True),
     "prism": ("PRISM, past gate", lambda **o: PRISM(switching="independent", **o), True),
     "prism-recurrent": ("Recurrent switching", PRISM, True),
+    "prism-markov": ("Markov switching, annealed starts", _annealed, True),
     "prism-goals": ("Goals on a shared habit", GoalPRISM, True),
 }
 """Identifier → name, builder, and whether it takes the number of intentions."""

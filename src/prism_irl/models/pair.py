@@ -35,7 +35,7 @@ from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_vis
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
 from prism_irl.scale import distributed
-from prism_irl.starts import StartKind, first_responsibilities
+from prism_irl.starts import StartKind, annealing_powers, first_responsibilities
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import MarkovChain
 
@@ -96,14 +96,18 @@ class PairModel(IntentionModel):
         candidates: int,
         iterations: int,
     ) -> MarkovChain:
-        """Short Baum–Welch runs from several first points; leave the policies of the likeliest and return its chain."""
+        """Short Baum–Welch runs from several first points; leave the policies of the likeliest and return its chain.
+
+        An annealed start has its own number of iterations, with emissions to a rising power.
+        """
+        powers = annealing_powers() if kind == "annealed" else np.ones(iterations)
         best: tuple[float, MarkovChain, dict[str, FloatArray]] | None = None
         for _ in range(candidates):
             start.rewards.maximise(train, self._first(train, kind, generator))
             chain = MarkovChain(self.n_intentions).to(self.device_)
             likelihood = -np.inf
-            for _ in range(iterations):
-                emission = torch.from_numpy(start.rewards.log_likelihood(train))
+            for power in powers:
+                emission = torch.from_numpy(start.rewards.log_likelihood(train) * power)
                 posterior = chain.expectation(train, emission, online=False)
                 likelihood = train.mean(posterior.log_likelihood)
                 chain.maximise(train, emission, posterior, None)
