@@ -472,7 +472,7 @@ def select(
     sets
         Independent sets of random starts on all data, whose winners are compared.
     starts
-        Starts per set [default: 16 for markov, 4 for a network].
+        Starts per set [default: 8 for markov, 4 for a network].
     max_iterations
         EM iterations at most [default: the model's].
     jobs

@@ -102,7 +102,7 @@ def test_candidate_counts_use_dwell_and_agreement():
 def test_sets_are_independent():
     models = [selection.independent_model(HIQL(2, seed=5, n_starts=3), i, starts=7) for i in range(2)]
     assert models[0].seed != models[1].seed
-    assert all((m.n_candidates, m.starts, m.validation_fraction) == (7, "windows", 0.0) for m in models)
+    assert all((m.n_starts, m.starts, m.validation_fraction) == (7, "annealed", 0.0) for m in models)
     assert selection.independent_model(HIQL(1), 0, starts=7).n_starts == 1
     # The same chain under its other name, and a network, which has no candidates to screen.
     again = selection.independent_model(PRISM(2, switching="markov", seed=5), 0, starts=7)

@@ -22,7 +22,7 @@ from prism_irl.models.hiql import HIQL
 from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import PRISM, SwitchingName
 
-STARTS = {"markov": 16}  # a network takes minutes where a constant kernel takes a second
+STARTS = {"markov": 8}  # a network takes minutes where a constant kernel takes a second
 STARTS_OF_NETWORKS = 4
 SAME = 1e-9  # nats per step: a fit made again with the same seed
 

@@ -32,7 +32,6 @@ from prism_irl.scale import fanout, stacked
 
 AGREEMENT = 0.8  # winners that agree less than this do not show the same intentions
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
-FINALISTS = 4  # full runs per set, each from the best of the screened first points
 MINIMUM_DWELL = 2.0  # steps: intentions that last less have become actions
 
 Build = Callable[[int], PairModel]
@@ -188,11 +187,10 @@ def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
     """Return the model of one set, with a seed of its own, so that its starts share nothing with those of other sets.
 
     A network is started at random and stops on validation trajectories, which the seed of the set chooses. A constant
-    kernel (HIQL, or PRISM with Markov switching) uses all data, and looks harder: ``starts`` short runs from random
-    cuts into windows are screened for each of a few full ones. Plain starts end in optima within 1e-3 nats per step of
-    the best one that cut the data differently, and their disagreement is that of the search, not of the data: on the
-    labyrinth with K = 2, winners of 16 plain starts agree to 0.63, those of screened ones to 0.94 in four sets and to
-    0.71 in eight (docs/labyrinth.md).
+    kernel (HIQL, or PRISM with Markov switching) uses all data, and its starts are annealed. Plain starts end in optima
+    within 1e-3 nats per step of the best one that cut the data differently, and their disagreement is that of the
+    search, not of the data: on the labyrinth with K = 2, winners of 16 plain starts agree to 0.63, those of eight
+    annealed ones to 0.99 (docs/labyrinth.md).
     """
     K = model.n_intentions
     seed = model.seed + 1000 * (index + 1)
@@ -201,9 +199,9 @@ def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
         return PRISM(
             K,
             switching="markov",
-            starts="windows",
-            n_starts=FINALISTS if K > 1 else 1,
-            n_candidates=starts if K > 1 else 1,
+            starts="annealed",
+            n_starts=starts if K > 1 else 1,
+            n_candidates=1,
             validation_fraction=0.0,
             device="cpu",
             seed=seed,
