@@ -6,7 +6,6 @@ labels are looked at, are saved as models in ``cache/models`` under a key made o
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,15 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from prism_irl import __version__
 from prism_irl.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation.consensus import consensus
-from prism_irl.evaluation.cross_validation import Fit, Method, cross_validate, table
+from prism_irl.evaluation.cross_validation import Fit, Method, cross_validate, fit_key, table
 from prism_irl.evaluation.metrics import ari, mean_dwell
 from prism_irl.experiments.labyrinth import (
     PAPER_MODEL_TYPE,
@@ -42,6 +39,7 @@ from prism_irl.models.goals import GoalPRISM
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.saving import load, save
 from prism_irl.rewards.iavi import IAVI
+from prism_irl.scale import fanout
 
 Runner = Callable[[Labyrinth, Data, Path, int, OnFit | None], dict[str, Any]]
 SHUFFLES = 20
@@ -374,25 +372,26 @@ def fit_to_everything(
     tasks: Sequence[tuple[Method, int]], demos: Demonstrations, mdp: MDP, folder: Path, jobs: int
 ) -> dict[tuple[str, int], str]:
     """Fit each (method, seed) to all data, or find the saved model; return the names of their folders."""
-    keys, missing = {}, []
+    keys: dict[tuple[str, int], str] = {}
+    missing: dict[str, IntentionModel] = {}
     data = demos.checksum()
     for known, seed in tasks:
         model = clone(known.model)
         if "seed" in model.get_params(deep=False):
             model.set_params(seed=model.get_params()["seed"] + 1000 * seed)
-        described = [data, type(model).__name__, repr(sorted(model.get_params(deep=False).items())), __version__]
-        key = hashlib.sha256("\n".join(described).encode()).hexdigest()[:24]
-        keys[known.id, seed] = key
+        key = keys[known.id, seed] = fit_key(model, data)[:24]
         if not (folder / key / "config.json").is_file():  # written last
-            missing.append(delayed(_fit_and_save)(model, demos, mdp, folder / key, jobs > 1))
-    Parallel(n_jobs=jobs)(missing)
+            missing[key] = model
+    names, shared = list(missing), (demos, mdp, fanout.side_by_side(jobs))
+    for index, fitted in fanout.spread(_fit_alone, [missing[name] for name in names], shared, jobs=jobs):
+        save(fitted, folder / names[index])  # here, because a worker of a cluster need not see this disk
     return keys
 
 
-def _fit_and_save(model: Any, demos: Demonstrations, mdp: MDP, folder: Path, parallel: bool) -> None:
+def _fit_alone(model: Any, demos: Demonstrations, mdp: MDP, parallel: bool) -> Any:
     if parallel:
         limit_threads(1)
-    save(model.fit(demos, mdp), folder)
+    return model.fit(demos, mdp)
 
 
 RUNNERS: dict[str, Runner] = {
