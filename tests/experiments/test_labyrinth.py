@@ -156,7 +156,7 @@ def test_finished_fits_are_not_made_again(finished, monkeypatch):
         raise AssertionError("a finished fit was made again")
 
     monkeypatch.setattr("prism_irl.evaluation.cross_validation.run_job", forbidden)
-    monkeypatch.setattr(labyrinth_parts, "_fit_and_save", forbidden)
+    monkeypatch.setattr(labyrinth_parts, "_fit_alone", forbidden)
     monkeypatch.setattr(labyrinth_parts, "timing", lambda *_: result["paper"]["timing"][0])
     again = labyrinth.run(TINY, folder, data=simulated())
     assert again["methods"] == result["methods"]
