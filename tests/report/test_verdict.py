@@ -46,6 +46,8 @@ def test_a_good_fit_has_only_good_findings():
 def test_convergence():
     assert found(FIT, "converged after 80 iterations") == "good"
     assert found(fit(em={**FIT["em"], "converged": False}), "before it had converged") == "warning"
+    fixed = {**FIT["em"], "converged": False, "fixed": True}
+    assert found(fit(em=fixed), "the number that was asked for") == "info"
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,7 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
         "em": {
             "iterations": model.n_iterations_,
             "converged": model.converged_,
+            "fixed": model.patience is None,  # so many iterations were asked for, not convergence
             "seconds": sum(start["seconds"] for start in model.starts_),
             "starts": len(model.starts_),
         },

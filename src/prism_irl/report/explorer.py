@@ -138,6 +138,7 @@ def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict
         run = [start["iterations"] for start in starts if start.get("best") and "iterations" in start]
         facts["em"] = {
             "converged": model.converged_,
+            "fixed": getattr(model, "patience", 0) is None,
             "iterations": run[0] if run else getattr(model, "n_iterations_", None),
             "starts": len(starts) or None,
         }

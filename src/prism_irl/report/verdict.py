@@ -84,7 +84,7 @@ def _judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
         findings += [finding._replace(topic="switches") for finding in _dwell(metrics)]
     if "predictive_ll" in metrics:
         findings.append(_overfitting(mapping(metrics["predictive_ll"]))._replace(topic="trust"))
-    return sorted(findings, key=lambda finding: ("bad", "warning", "good").index(finding.level))
+    return sorted(findings, key=lambda finding: ("bad", "warning", "info", "good").index(finding.level))
 
 
 def _convergence(em: Mapping[str, Any]) -> Finding:
@@ -92,6 +92,8 @@ def _convergence(em: Mapping[str, Any]) -> Finding:
     after = "" if iterations is None else f" after {iterations:.0f} iteration{'' if iterations == 1 else 's'}"
     if em.get("converged"):
         return Finding("good", f"EM converged{after}.")
+    if em.get("fixed"):
+        return Finding("info", f"EM stopped{after}, the number that was asked for, and kept the best of them.")
     return Finding("warning", f"EM stopped{after} before it had converged; allow more iterations.")
 
 
