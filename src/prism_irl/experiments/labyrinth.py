@@ -8,6 +8,7 @@ shuffled labels, with fits to all data). Parts that have run are put together in
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -286,20 +287,42 @@ def run(
     cache, done = folder / "cache", folder / "parts"
     for path in (cache, done):
         path.mkdir(parents=True, exist_ok=True)
+    seconds = {}
     for part in parts:
+        clock = time.perf_counter()
         result = labyrinth_parts.RUNNERS[part](settings, data, cache, jobs, on_fit)
-        storage.write_json(done / f"{part}.json", {"quick": settings.quick, "result": result})
+        before = _saved(done, part, settings)
+        spent = time.perf_counter() - clock + (0.0 if before is None else float(before.get("seconds", 0.0)))
+        storage.write_json(
+            done / f"{part}.json", {"quick": settings.quick, "result": result, "seconds": spent, "jobs": jobs}
+        )
     found = {}
     for part in PARTS:
-        if (done / f"{part}.json").is_file():
-            saved = storage.read_json(done / f"{part}.json")
-            if saved["quick"] == settings.quick:  # a quick part and a full one are not one experiment
-                found[part] = saved["result"]
+        if (saved := _saved(done, part, settings)) is not None:
+            found[part] = saved["result"]
+            seconds[part] = float(saved.get("seconds", 0.0))
     result = assemble(settings, data, found, title)
+    result["seconds"] = seconds
+    result["notes"].append(_time_note(seconds, jobs))
     storage.write_json(folder / "metrics.json", result)
     write_tables(folder, result)
     labyrinth_figures.write_all(folder / "figures", data, result, cache)
     return result
+
+
+def _time_note(seconds: dict[str, float], jobs: int) -> str:
+    each = ", ".join(f"{part} {value:.0f} s" for part, value in seconds.items())
+    return (
+        f"Time spent: {each}; {sum(seconds.values()) / 60:.0f} minutes in all, {jobs} fits at a time. A part that was "
+        "resumed counts all of its runs."
+    )
+
+
+def _saved(folder: Path, part: str, settings: Labyrinth) -> dict[str, Any] | None:
+    """What an earlier run left of a part; a quick part and a full one are not one experiment."""
+    path = folder / f"{part}.json"
+    saved: dict[str, Any] | None = storage.read_json(path) if path.is_file() else None
+    return saved if saved is not None and saved["quick"] == settings.quick else None
 
 
 def check_parts(parts: Sequence[str]) -> None:

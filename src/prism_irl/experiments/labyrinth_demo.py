@@ -55,7 +55,7 @@ class LabyrinthDemo:
     world : LabyrinthWorld
     """
 
-    n_trajectories: int = 100
+    n_trajectories: int = 200
     starts: int = 4
     max_iterations: int = 60
     chain_starts: int = 10
