@@ -350,7 +350,8 @@ def compare(
         Folder of the results.
     methods
         Comma-separated: uniform, iavi, iql, maxent, maxcausalent, mixture, ngram, bc, hiql, swirl-1, swirl-2, dirl,
-        prism-paper, prism, prism-recurrent; variants such as prism-recurrent-h2, hiql-k4, prism-paper-lstm.
+        prism-paper, prism, prism-recurrent, prism-markov, prism-goals; variants such as prism-recurrent-h2, hiql-k4,
+        prism-paper-lstm.
     intentions
         Number of intentions of the methods that have several.
     folds
@@ -470,7 +471,7 @@ def select(
     by
         What a fold keeps together.
     sets
-        Independent sets of random starts on all data, whose winners are compared.
+        Independent sets of starts on all data, whose winners are compared.
     starts
         Starts per set [default: 8 for markov, 4 for a network].
     max_iterations

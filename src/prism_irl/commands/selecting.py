@@ -58,7 +58,7 @@ class Select:
 
     @property
     def starts_per_set(self) -> int:
-        """Random starts of each independent set."""
+        """Starts of each independent set."""
         return STARTS.get(self.switching, STARTS_OF_NETWORKS) if self.starts is None else self.starts
 
     def model(self, n_intentions: int) -> PairModel:
@@ -213,7 +213,7 @@ def _metrics(
         "notes": [
             choice.words,
             f"Predictive likelihood by {settings.folds} folds over the {settings.by}; agreement is the mean adjusted "
-            f"Rand index between the winners of {settings.sets} independent sets of {settings.starts_per_set} random "
+            f"Rand index between the winners of {settings.sets} independent sets of {settings.starts_per_set} "
             f"starts on all data ({settings.switching} switching, history {settings.history}). An intention counts if "
             f"winners agree to {selection.AGREEMENT} or more, and each takes {100 * selection.MINIMUM_USE:.0f}% of the "
             f"steps and lasts {selection.MINIMUM_DWELL:.0f} steps or more.",
