@@ -140,6 +140,11 @@ class Prepared:
         A = self.demos.n_actions
         return _compact(self.rows.astype(np.int64) * A + self.demos.actions, (int(self.rows.max(initial=0)) + 1) * A)
 
+    @cached_property
+    def longest_first(self) -> npt.NDArray[np.int64]:
+        """Trajectories by falling length, (N,)."""
+        return np.argsort(-self.demos.lengths, kind="stable")
+
     @property
     def batches(self) -> Iterable[Batch]:
         """Batches for evaluation, in a fixed order, longest trajectories first; kept unless the data are large."""
@@ -150,7 +155,7 @@ class Prepared:
         return list(self._evaluation())
 
     def _evaluation(self) -> Iterator[Batch]:
-        order = np.argsort(-self.demos.lengths, kind="stable")
+        order = self.longest_first
         while len(order):  # as many as fit, so that one long trajectory does not leave the short ones alone
             size = max(EVALUATION_STEPS // int(self.demos.lengths[order[0]]), 1)
             yield _pad(self.demos, order[:size], self.device)

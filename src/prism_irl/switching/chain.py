@@ -138,7 +138,14 @@ class MarkovChain(Chain):
         """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
         beliefs = None
         if self.kernel.device.type == "cpu":
-            beliefs = infer_flat(self.log_initial(), self.kernel.log(), log_emission, data.demos.offsets, online=online)
+            beliefs = infer_flat(
+                self.log_initial(),
+                self.kernel.log(),
+                log_emission,
+                data.demos.offsets,
+                online=online,
+                longest_first=data.longest_first,
+            )
         if beliefs is None:
             return super().expectation(data, log_emission, online=online)
         return Posterior(

@@ -1,7 +1,7 @@
 """Compiled forward–backward: scaled probabilities, one thread per trajectory, scratch no longer than a trajectory.
 
-Everything of one trajectory happens in its thread, exponentials and logarithms included (`_exp`, `_log`: loops that the
-compiler vectorises, which calls of libm would prevent), so that nobody waits for a serial part. Sums are divided out
+Everything of one trajectory happens in its thread, exponentials and logarithms included, so that nobody waits for a
+serial part. Sums are divided out
 only where they leave the comfortable range of a float64, so that no step waits for the division of the step before.
 Trajectories may lie anywhere in flat arrays: step t of trajectory b is row ``first[b] + t`` of the emissions and of the
 results, and row ``kernel_first[b] + t * stride`` of the kernels, so that one constant kernel (stride 0), padded batches
@@ -18,54 +18,10 @@ from typing import Any
 import numba
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from prism_irl.switching.elementary import UINT, Array, exponentials, logarithms
+
 TINY = 1e-280  # below this a probability has lost its digits: the caller falls back to log space
-UINT = np.uint64  # an index that cannot be negative need not be checked for it, in every access
 SMALL, LARGE = 1e-60, 1e60  # sums between these are left as they are
-
-
-LOG2_E, LN2, LN2_REST = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
-"""1 / ln 2, the leading 32 bits of ln 2, and what is left of it: their products with whole numbers are exact."""
-LOWEST = -708.0  # exponentials below are zero, before they lose digits
-EXPONENT, MANTISSA = 1023, (1 << 52) - 1  # of a float64
-
-
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _exp(x: Array, out: Array, bits: Array) -> None:
-    """Exponentials of x (m,) up to 709, to 2e-16: exp(x) = 2^k exp(r), |r| ≤ ln 2 / 2, Taylor's series of exp(r)."""
-    for i in range(x.shape[0]):
-        v = x[i] if x[i] > LOWEST else LOWEST
-        k = np.floor(v * LOG2_E + 0.5)
-        r = (v - k * LN2) - k * LN2_REST
-        p = 1.0 / 39916800 + r * (1.0 / 479001600)
-        p = 1.0 / 40320 + r * (1.0 / 362880 + r * (1.0 / 3628800 + r * p))
-        p = 1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040 + r * p)))
-        out[i] = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6 + r * p)))
-        bits[i] = (np.int64(k) + EXPONENT) << 52
-    power = bits.view(np.float64)
-    for i in range(x.shape[0]):
-        out[i] = out[i] * power[i] if x[i] > LOWEST else 0.0
-
-
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _log(x: Array, bits: Array) -> None:
-    """Logarithms of x (m,) > 0, in place: x = 2^k y, 1/√2 < y < √2, log y = 2 artanh f with f = (y − 1) / (y + 1)."""
-    given = x.view(np.int64)
-    whole = bits[: x.shape[0]]
-    for i in range(x.shape[0]):
-        whole[i] = (given[i] >> 52) - EXPONENT
-        given[i] = (given[i] & MANTISSA) | (EXPONENT << 52)
-    for i in range(x.shape[0]):
-        y, k = x[i], np.float64(whole[i])
-        upper = y > 1.4142135623730951
-        y = 0.5 * y if upper else y
-        k = k + 1.0 if upper else k
-        f = (y - 1.0) / (y + 1.0)
-        s = f * f
-        p = 1.0 / 17 + s * (1.0 / 19 + s * (1.0 / 21))
-        p = 1.0 / 9 + s * (1.0 / 11 + s * (1.0 / 13 + s * (1.0 / 15 + s * p)))
-        p = s * (1.0 / 3 + s * (1.0 / 5 + s * (1.0 / 7 + s * p)))
-        x[i] = k * LN2 + (2.0 * (f + f * p) + k * LN2_REST)
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
@@ -208,8 +164,8 @@ def _trajectory(
     K = len(intentions)
     start = initial[b if initial.shape[0] > 1 else 0]
     row, n, i = kernel_first[b], lengths[b], first[b]
-    flat, bits, alpha = np.empty(n * K), np.empty(n * K, np.int64), np.empty((n, K))
-    _exp(log_emission[i * K : (i + n) * K], flat, bits)
+    flat, alpha = log_emission[i * K : (i + n) * K].copy(), np.empty((n, K))
+    exponentials(flat, 0, n * K)
     emission = flat.reshape(n, K)
     if not _forward(intentions, start, kernel, row, stride, emission, i, n, predicted, filtered, likelihood, alpha):
         return False
@@ -218,7 +174,7 @@ def _trajectory(
         intentions, kernel, row, stride, emission, i, n, alpha, smoothed, counts, pairwise, weight, message
     ):
         return False
-    _log(likelihood[i : i + n], bits)
+    logarithms(likelihood, i, i + n)
     for j in range(K):
         for k in range(K):
             transitions[b, j, k] = counts[j, k]

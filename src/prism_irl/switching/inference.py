@@ -1,15 +1,16 @@
 """Beliefs of a chain over intentions, by the fastest exact path at hand.
 
-On a CPU with numba the two passes run compiled, in scaled probability space, one thread per trajectory, and on a GPU
-with Triton one program per trajectory; everywhere else, and where scaling would underflow, `forward_backward` does the
-same in log space with torch. All give the same numbers (tested). `PRISM_BACKEND=torch` forces the reference.
+On a CPU with numba the two passes run compiled, in scaled probability space, one thread per trajectory, or per
+thirty-two trajectories side by side where the kernel is constant; on a GPU with Triton one program per trajectory.
+Everywhere else, and where scaling would underflow, `forward_backward` does the same in log space with torch. All give
+the same numbers (tested). `PRISM_BACKEND=torch` forces the reference.
 """
 
 from __future__ import annotations
 
 import os
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,9 @@ from torch import Tensor
 from prism_irl.switching.forward_backward import forward_backward, possible
 
 try:
-    from prism_irl.switching import compiled
+    from prism_irl.switching import compiled, lanes
 except ImportError:  # numba is an extra
-    compiled = None  # type: ignore[assignment]
+    compiled = lanes = None  # type: ignore[assignment]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -157,29 +158,57 @@ def _passes(
 
 @torch.no_grad()
 def infer_flat(
-    log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, offsets: IntArray, *, online: bool = True
+    log_initial: Tensor,
+    log_kernel: Tensor,
+    log_emission: Tensor,
+    offsets: IntArray,
+    *,
+    online: bool = True,
+    longest_first: IntArray | None = None,
 ) -> ChainBeliefs | None:
     """Beliefs of a chain with one constant kernel (K, K), straight from and into the flat layout.
 
-    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1]. Beliefs are (n, K) and (n,); without
-    ``online`` the predicted and filtered ones are empty, which saves half of the memory that is written. None where
-    there is no compiled path or a step underflows: then `infer` on padded batches gives the answer.
+    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1], and ``longest_first`` their order by
+    length where the caller knows it. Beliefs are (n, K) and (n,); without ``online`` the predicted and filtered ones
+    are empty, which saves half of the memory that is written and lets trajectories run side by side. None where there
+    is no compiled path or a step underflows: then `infer` on padded batches gives the answer.
     """
     if not use_compiled(log_emission.device):
         return None
     n, K = log_emission.shape
-    first = np.asarray(offsets[:-1], dtype=np.int64)
+    first, lengths = np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
     sizes = (n if online else 0, n if online else 0, n)
     out = [torch.empty(size, K, dtype=torch.float64) for size in sizes] + [torch.empty(n, dtype=torch.float64)]
-    transitions = _passes(
-        log_initial,
-        log_kernel.double().exp().unsqueeze(0),
-        (np.zeros_like(first), 0),
-        log_emission,
-        (first, np.diff(offsets).astype(np.int64)),
-        [*out, torch.empty(0, K, K, dtype=torch.float64)],
-    )
+    kernel, transitions = log_kernel.double().exp(), None
+    if not online and len(first) >= lanes.LANES // 2:  # fewer would leave most lanes empty
+        order = np.argsort(-lengths, kind="stable") if longest_first is None else longest_first
+        rows = (first[order], lengths[order])
+        transitions = _side_by_side(log_initial, kernel, log_emission, rows, out[2:])
+    if transitions is None:
+        rows = (first, lengths)
+        out.append(torch.empty(0, K, K, dtype=torch.float64))
+        transitions = _passes(log_initial, kernel.unsqueeze(0), (np.zeros_like(first), 0), log_emission, rows, out)
     return None if transitions is None else ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None)
+
+
+def _side_by_side(
+    log_initial: Tensor, kernel: Tensor, log_emission: Tensor, rows: tuple[IntArray, IntArray], out: list[Tensor]
+) -> Tensor | None:
+    """Run the passes of many trajectories at once into ``out``; Σ pairwise posteriors, or None on underflow."""
+    import numba
+
+    K = log_emission.shape[-1]
+    transitions = np.empty((min(numba.get_num_threads(), -(-len(rows[0]) // lanes.LANES)), K, K))
+    arguments: list[Any] = [
+        tuple(range(K)),
+        log_initial.double().exp().numpy(),
+        kernel.contiguous().numpy(),
+        log_emission.double().contiguous().view(-1).numpy(),
+        *rows,
+        *(o.view(-1).numpy() for o in out),
+        transitions,
+    ]
+    return torch.from_numpy(transitions.sum(0)) if lanes.forward_backward(*arguments) else None
 
 
 @torch.no_grad()
