@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,9 +19,15 @@ from prism_irl.contexts import Contexts
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.chain import MarkovChain
 from prism_irl.switching.inference import responsibilities
-from timing import Limit, seconds
+from timing import Limit, by_turns
 
 Curve = dict[int, float]
+
+
+def curve(works: dict[int, Callable[[], object]], repeat: int, inner: int = 1) -> Curve:
+    """Median seconds by size; all sizes take turns."""
+    times = np.median(by_turns(list(works.values()), repeat, inner), axis=1)
+    return {size: float(time) for size, time in zip(works, times, strict=True)}
 
 
 def steps(base: int) -> dict[str, Curve]:
@@ -28,9 +36,9 @@ def steps(base: int) -> dict[str, Curve]:
     for n in (base, 2 * base, 4 * base):
         data = Prepared.of(steps_like_labyrinth(n), Contexts(127))
         start, emission = ours(data), _emission(data, 3)
-        gate[data.demos.n_steps] = seconds(lambda start=start, data=data: em.improve(start, data, 0), 3)
-        chain[data.demos.n_steps] = seconds(lambda data=data, e=emission: MarkovChain(3).expectation(data, e), 15)
-    return {"EM iteration, gate": gate, "E-step, chain": chain}
+        gate[data.demos.n_steps] = partial(em.improve, start, data, 0)
+        chain[data.demos.n_steps] = partial(MarkovChain(3).expectation, data, emission, online=False)
+    return {"EM iteration, gate": curve(gate, 7), "E-step, chain": curve(chain, 21, 5)}
 
 
 def intentions(base: int) -> dict[str, Curve]:
@@ -40,9 +48,9 @@ def intentions(base: int) -> dict[str, Curve]:
     for K in (2, 4, 8):
         emission = _emission(data, K)
         logits, padded = torch.randn(base, 500, K), emission.view(base, 500, K)
-        gate[K] = seconds(lambda a=logits, b=padded: responsibilities(a, b), 15)
-        chain[K] = seconds(lambda K=K, e=emission: MarkovChain(K).expectation(data, e), 15)
-    return {"E-step, independent": gate, "E-step, chain": chain}
+        gate[K] = partial(responsibilities, logits, padded)
+        chain[K] = partial(MarkovChain(K).expectation, data, emission, online=False)
+    return {"E-step, independent": curve(gate, 21, 5), "E-step, chain": curve(chain, 21, 5)}
 
 
 def states(base: int) -> dict[str, Curve]:
@@ -52,21 +60,20 @@ def states(base: int) -> dict[str, Curve]:
         data = Prepared.of(steps_like_labyrinth(base, n_states=S), Contexts(S))
         policies, emission = TabularPolicies(3, 3, Contexts(S)), _emission(data, 3)
         w = np.full((data.demos.n_steps, 3), 1 / 3)
-        loop[S] = seconds(lambda data=data, e=emission: MarkovChain(3).expectation(data, e), 15)
-        table[S] = seconds(lambda p=policies, data=data, w=w: p.maximise(data, w), 5)
-    return {"E-step, chain": loop, "count table": table}
+        loop[S] = partial(MarkovChain(3).expectation, data, emission, online=False)
+        table[S] = partial(policies.maximise, data, w)
+    return {"E-step, chain": curve(loop, 21, 5), "count table": curve(table, 9)}
 
 
 def history(base: int) -> dict[str, Curve]:
     """Policies on longer histories: their weighted counts with back-off."""
-    curve = {}
+    works = {}
     demos = steps_like_labyrinth(base, n_states=16)
     for length in (1, 2, 3, 4):
         contexts = demos.with_history(length)
         data, policies = Prepared.of(demos, contexts), TabularPolicies(3, 3, contexts)
-        w = np.full((demos.n_steps, 3), 1 / 3)
-        curve[length] = seconds(lambda p=policies, data=data, w=w: p.maximise(data, w), 3)
-    return {"count table": curve}
+        works[length] = partial(policies.maximise, data, np.full((demos.n_steps, 3), 1 / 3))
+    return {"count table": curve(works, 5)}
 
 
 def _emission(data: Prepared, K: int) -> torch.Tensor:

@@ -15,7 +15,7 @@ from prism_irl.starts import random_responsibilities
 from prism_irl.switching.gate import Gate
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
-from timing import Row, seconds
+from timing import Row
 
 K, WIDTH, L1, KL = 3, 128, 2.22, 1.48  # Table hparams, labyrinth
 
@@ -78,12 +78,13 @@ def rows(n: int = 190, iterations: int = 5) -> list[Row]:
     generator = np.random.default_rng(0)
     size = f"{data.demos.n_steps:,} steps, H={WIDTH}"
     found = [
-        Row(
+        Row.by_turns(
             f"RNN epoch, {size}",
             "nn.RNN, batches of 32",
-            seconds(lambda: plain.epoch(w, generator), 3),
-            seconds(lambda: start.switching.maximise(data, emission, posterior, 0), 3),
+            lambda: plain.epoch(w, generator),
+            lambda: start.switching.maximise(data, emission, posterior, 0),
             "3×",
+            7,
         )
     ]
 
@@ -96,12 +97,13 @@ def rows(n: int = 190, iterations: int = 5) -> list[Row]:
             em.improve(start, data, i)
 
     found.append(
-        Row(
+        Row.by_turns(
             f"paper's labyrinth fit, K={K}, {iterations} EM iterations of each",
             "plain loop with a separate E-step",
-            seconds(fit_plain, 1),
-            seconds(fit_ours, 1),
+            fit_plain,
+            fit_ours,
             "4×",
+            5,
         )
     )
     return found

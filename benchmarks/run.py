@@ -29,9 +29,7 @@ def show(rows: list[Row], limits: list[Limit], title: str) -> None:
     for column in ("work", "reference or limit", "reference", "ours", "ratio", "target"):
         table.add_column(column)
     for r in rows:
-        table.add_row(
-            r.work, r.reference, f"{r.reference_seconds:.4g} s", f"{r.seconds:.4g} s", f"{r.ratio:,.1f}×", r.target
-        )
+        table.add_row(r.work, r.reference, f"{r.reference_seconds:.4g} s", f"{r.seconds:.4g} s", str(r), r.target)
     for v in limits:
         table.add_row(
             v.work, "limit", f"{v.limit:g} {v.unit}", f"{v.measured:.3g} {v.unit}", "", "kept" if v.kept else "missed"

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +23,33 @@ class Row:
     reference_seconds: float
     seconds: float
     target: str = ""
+    quartiles: tuple[float, float] | None = None  # of the ratio, where the two took turns
 
     @property
     def ratio(self) -> float:
         """How many times faster than the reference."""
         return self.reference_seconds / self.seconds
+
+    def __str__(self) -> str:
+        spread = "" if self.quartiles is None else " ({:.1f}–{:.1f})".format(*self.quartiles)
+        return f"{self.ratio:,.1f}×{spread}"
+
+    @classmethod
+    def by_turns(
+        cls,
+        work: str,
+        reference: str,
+        slow: Callable[[], object],
+        fast: Callable[[], object],
+        target: str,
+        repeat: int,
+        inner: int = 1,
+    ) -> Row:
+        """Measure both."""
+        times = by_turns([slow, fast], repeat, inner)
+        ratios = np.quantile(times[0] / times[1], [0.25, 0.75])
+        low, high = (float(value) for value in ratios)
+        return cls(work, reference, float(np.median(times[0])), float(np.median(times[1])), target, (low, high))
 
 
 @dataclass
@@ -55,6 +77,25 @@ def seconds(work: Callable[[], object], repeat: int = 5, inner: int = 1) -> floa
             work()
         times.append((time.perf_counter() - clock) / inner)
     return float(np.median(times))
+
+
+def by_turns(works: Sequence[Callable[[], object]], repeat: int, inner: int = 1) -> np.ndarray:
+    """Wall-clock times of a call, (works, repeat).
+
+    What is to be compared takes turns: on a machine whose speed changes from second to second, two long blocks of
+    measurements would compare the seconds. A turn of short calls is one that is not counted, because its caches and
+    threads belong to the turn before, and ``inner`` that are timed together.
+    """
+    times = np.empty((len(works), repeat))
+    for turn in range(-1, repeat):
+        for i, work in enumerate(works):
+            if inner > 1 or turn < 0:
+                work()
+            clock = time.perf_counter()
+            for _ in range(inner if turn >= 0 else 0):
+                work()
+            times[i, turn] = (time.perf_counter() - clock) / inner
+    return times
 
 
 def all_cores() -> None:
@@ -101,12 +142,12 @@ def write(rows: list[Row], limits: list[Limit], figure: Path | None, out: Path, 
         f"Written by `make bench` on {date}: {title}.",
         "",
         "Every pair was checked for equal results before it was timed; references ran in the same process, on the same "
-        "data.",
+        "data. Times are medians. Where two took turns, the quartiles of their ratio stand in brackets.",
         "",
         "| work | reference | reference, s | ours, s | ratio | target |",
         "|---|---|---:|---:|---:|---|",
         *(
-            f"| {r.work} | {r.reference} | {r.reference_seconds:.4g} | {r.seconds:.4g} | {r.ratio:,.1f}× | {r.target} |"
+            f"| {r.work} | {r.reference} | {r.reference_seconds:.4g} | {r.seconds:.4g} | {r} | {r.target} |"
             for r in rows
         ),
         "",

@@ -129,6 +129,24 @@ def _no_past(hidden: Array, first: Any, n: int) -> None:
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
+def _activate(z: Array, h: Array, out: Array) -> None:
+    """Hidden units for the next step and for the record, in one pass."""
+    for j in range(out.shape[0]):
+        unit = _tanh(z[j])
+        h[j] = unit
+        out[j] = unit
+
+
+@numba.njit(cache=True, fastmath=True, error_model="numpy")
+def _through_tanh(dh: Array, h: Array, dz: Array, out: Array) -> None:
+    """Gradient before the activation, for the step before and for the record, in one pass."""
+    for j in range(out.shape[0]):
+        d = dh[j] * (np.float32(1.0) - h[j] * h[j])
+        dz[j] = d
+        out[j] = d
+
+
+@numba.njit(cache=True, fastmath=True, error_model="numpy")
 def _rnn_forward_block(
     first: Any,
     lengths: Array,
@@ -150,10 +168,7 @@ def _rnn_forward_block(
         _gather(z, first, t, i1, i2, i3, P1, P2, P3, x)
         _accumulate(h, W, z)
         for r in range(ROWS):
-            for j in range(H):
-                h[r, j] = _tanh(z[r, j])
-        for r in range(min(ROWS, B - first)):
-            hidden[first + r, t + 1] = h[r, :H]
+            _activate(z[r], h[r], hidden[min(first + r, B - 1), t + 1])  # repeated trajectories repeat their values
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
@@ -177,11 +192,8 @@ def _rnn_backward_block(
     for t in range(n - 1, -1, -1):
         _from_head(dh, dl, dlogits, head, first, t)
         for r in range(ROWS):
-            h = hidden[min(first + r, B - 1), t + 1]
-            for j in range(H):
-                dz[r, j] = dh[r, j] * (np.float32(1.0) - h[j] * h[j])
-        for r in range(min(ROWS, B - first)):
-            gates[first + r, t] = dz[r, :H]
+            b = min(first + r, B - 1)
+            _through_tanh(dh[r], hidden[b, t + 1], dz[r], gates[b, t])
         _fill(dh, np.float32(0.0))
         _accumulate(dz, W, dh)
 

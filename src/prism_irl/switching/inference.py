@@ -1,7 +1,7 @@
 """Beliefs of a chain over intentions, by the fastest exact path at hand.
 
 On a CPU with numba the two passes run compiled, in scaled probability space, one thread per trajectory, or per
-thirty-two trajectories side by side where the kernel is constant; on a GPU with Triton one program per trajectory.
+sixteen trajectories side by side where the kernel is constant; on a GPU with Triton one program per trajectory.
 Everywhere else, and where scaling would underflow, `forward_backward` does the same in log space with torch. All give
 the same numbers (tested). `PRISM_BACKEND=torch` forces the reference.
 """
@@ -180,7 +180,7 @@ def infer_flat(
     sizes = (n if online else 0, n if online else 0, n)
     out = [torch.empty(size, K, dtype=torch.float64) for size in sizes] + [torch.empty(n, dtype=torch.float64)]
     kernel, transitions = log_kernel.double().exp(), None
-    if not online and len(first) >= lanes.LANES // 2:  # fewer would leave most lanes empty
+    if not online and len(first) >= lanes.LANES:  # fewer would leave lanes empty
         order = np.argsort(-lengths, kind="stable") if longest_first is None else longest_first
         rows = (first[order], lengths[order])
         transitions = _side_by_side(log_initial, kernel, log_emission, rows, out[2:])

@@ -1,4 +1,4 @@
-"""Forward–backward of a constant kernel, thirty-two trajectories side by side.
+"""Forward–backward of a constant kernel, sixteen trajectories side by side.
 
 A chain must wait for its own last step, but not for that of another chain: here the innermost loop is over trajectories
 ("lanes"), which the compiler turns into vector instructions. Trajectories come longest first, so that at each time the
@@ -23,8 +23,8 @@ import numpy as np
 
 from prism_irl.switching.elementary import UINT, Array, exponentials, logarithms
 
-LANES = 32
-BLOCK = 16  # steps; a block of scratch with three intentions is 28 kB
+LANES = 16
+BLOCK = 16  # steps; a block of scratch with three intentions is 14 kB
 TINY = 1e-280  # below this a probability has lost its digits
 CLOSE = 1e-6  # smoothed probabilities that sum to one less well have met an underflow
 
