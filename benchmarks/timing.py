@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import joblib
 import numpy as np
 
 
@@ -102,7 +103,7 @@ def all_cores() -> None:
     """Let torch use every core, whatever OMP_NUM_THREADS says; compiled kernels do so by themselves."""
     import torch
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(joblib.cpu_count())  # those that this process may use
 
 
 def machine() -> str:
@@ -118,7 +119,7 @@ def machine() -> str:
         name = names[0] if names else name
     threads = torch.get_num_threads()
     return (
-        f"{name}, {os.cpu_count()} cores, {threads} threads; Python {platform.python_version()}, "
+        f"{name}, {joblib.cpu_count()} cores, {threads} threads; Python {platform.python_version()}, "
         f"torch {torch.__version__}, NumPy {np.__version__}; load before the run {os.getloadavg()[0]:.1f}"
     )
 

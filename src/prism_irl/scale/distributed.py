@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -72,9 +73,33 @@ class Group(World):
         self.rank, self.size = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
     def total_(self, tensor: Tensor) -> None:
-        """Sum over ranks, in place."""
+        """Sum over ranks, in place; every rank gets the same bits."""
         with _lost_rank():
-            torch.distributed.all_reduce(tensor)
+            if tensor.device.type == "cpu":
+                self._tree_(tensor)
+            else:
+                torch.distributed.all_reduce(tensor)
+
+    def _tree_(self, tensor: Tensor) -> None:
+        """Sums up a binomial tree to rank 0, the total down the same tree.
+
+        gloo's own all-reduce sends in both directions at once from helper threads. With as many busy ranks as cores
+        these keep each other from running until the next tick of the scheduler: 4 ms instead of 0.7 for the gradient
+        of an RNN, in every minibatch. Messages in one direction at a time need no helper.
+        """
+        received, bit = torch.empty_like(tensor), 1
+        while bit < self.size and not self.rank & bit:
+            if self.rank + bit < self.size:
+                torch.distributed.recv(received, self.rank + bit)
+                tensor += received
+            bit <<= 1
+        if self.rank:
+            torch.distributed.send(tensor, self.rank - bit)
+            torch.distributed.recv(tensor, self.rank - bit)
+        while bit > 1:
+            bit >>= 1
+            if self.rank + bit < self.size:
+                torch.distributed.send(tensor, self.rank + bit)
 
     def total(self, values: Array) -> Array:
         """Sum over ranks; gloo sums what is in main memory."""
@@ -272,7 +297,7 @@ def join() -> Iterator[World]:
     own_gpu = 0 < n_local <= torch.cuda.device_count()
     if torch.cuda.is_available():
         torch.cuda.set_device(local_rank % torch.cuda.device_count())
-    limit_threads(max((os.cpu_count() or 1) // max(n_local, 1), 1))
+    limit_threads(max(joblib.cpu_count() // max(n_local, 1), 1))  # of the cores that this process may use
     try:
         store, rank, size = next(torch.distributed.rendezvous("env://"))
         # After a lost rank the store still holds the addresses of the ranks that were; names of their own keep apart.
