@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 elementary = pytest.importorskip("prism_irl.switching.elementary", reason="needs numba (extra: fast)")
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.floats(-707.9, 709.0), min_size=1, max_size=40))
 def test_exponentials_are_exact_to_the_last_digits(values):
     x = np.array(values)
@@ -22,6 +23,7 @@ def test_what_would_lose_its_digits_is_zero():
     np.testing.assert_array_equal(x, 0.0)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.floats(1e-280, 1e300), min_size=1, max_size=40))
 def test_logarithms_are_exact_to_the_last_digits(values):
     x = np.array(values)
@@ -30,6 +32,7 @@ def test_logarithms_are_exact_to_the_last_digits(values):
     np.testing.assert_allclose(x, expected, rtol=1e-15, atol=1e-16)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.floats(-1e-3, 1e-3))
 def test_logarithms_near_one(small):
     x = np.array([1.0 + small])

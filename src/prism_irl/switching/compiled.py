@@ -265,3 +265,89 @@ def responsibilities(logits: Array, log_emission: Array, weights: Array, likelih
         for k in range(K):
             weights[i, k] /= total
         likelihood[i] = largest + np.log(total)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _softmax(x: Array, logs: Array, out: Array) -> float:
+    """Softmax of x (K,) and its logarithm; returns log Σ_k exp(x_k)."""
+    top, total = -np.inf, 0.0
+    for k in range(len(x)):
+        top = max(top, np.float64(x[k]))
+    for k in range(len(x)):
+        out[k] = np.exp(x[k] - top)
+        total += out[k]
+    top += np.log(total)
+    for k in range(len(x)):
+        logs[k] = x[k] - top
+        out[k] /= total
+    return float(top)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _judge_trajectory(
+    logits: Array,
+    steps: Array,
+    log_emission: Array,
+    weights: Array,
+    likelihood: Array,
+    gradient: Array,
+    l1: float,
+    kl: float,
+    fresh: bool,
+) -> None:
+    """Unscaled gradient of one trajectory, (T, K)."""
+    n, K = len(steps), logits.shape[1]
+    logs, gate, D, joint = np.empty((n, K)), np.empty((n, K)), np.empty((n, K)), np.empty(K)
+    for t in range(n):
+        i = steps[t]
+        _softmax(logits[t], logs[t], gate[t])
+        if fresh:
+            impossible = True
+            for k in range(K):
+                impossible = impossible and log_emission[i, k] == -np.inf
+            for k in range(K):
+                joint[k] = logs[t, k] + (0.0 if impossible else log_emission[i, k])
+            total = _softmax(joint, joint, weights[i])
+            likelihood[i] = -np.inf if impossible else total
+        for k in range(K):
+            D[t, k] = -weights[i, k]
+    if l1 != 0.0 or kl != 0.0:
+        for t in range(1, n):
+            for k in range(K):
+                push = l1 * weights[steps[t], k] * np.sign(gate[t, k] - gate[t - 1, k])
+                D[t, k] += push * gate[t, k] - kl * gate[t - 1, k]
+                D[t - 1, k] += gate[t - 1, k] * (kl * (logs[t - 1, k] - logs[t, k] + 1.0) - push)
+    for t in range(n):
+        total = 0.0
+        for k in range(K):
+            total += D[t, k]
+        for k in range(K):
+            gradient[t, k] = D[t, k] - gate[t, k] * total
+
+
+@numba.njit(cache=True, error_model="numpy", parallel=True)
+def judge(
+    logits: Array,
+    lengths: Array,
+    steps: Array,
+    log_emission: Array,
+    weights: Array,
+    likelihood: Array,
+    gradient: Array,
+    l1: float,
+    kl: float,
+    fresh: bool,
+) -> None:
+    """See `inference.judged`; steps (B, T) are rows of log_emission, weights and likelihood.
+
+    With g = f_θ(φ), D = ∂L / ∂ log g is −w_t in every step. For every pair of steps the first penalty adds λ_l1 w_t
+    sign(g_t − g_{t−1}) times g_t in step t and times −g_{t−1} in step t − 1; the second λ_kl g_{t−1} (log g_{t−1} −
+    log g_t + 1) in step t − 1 and −λ_kl g_{t−1} in step t. The logits get (D − g Σ_k D_k) / B.
+    """
+    B = len(lengths)
+    for b in numba.prange(B):
+        n = lengths[b]
+        _judge_trajectory(
+            logits[b, :n], steps[b, :n], log_emission, weights, likelihood, gradient[b, :n], l1, kl, fresh
+        )
+        gradient[b, :n] /= np.float32(B)

@@ -61,78 +61,79 @@ def give_back(*buffers: Tensor) -> None:
     del free[:-POOLED]
 
 
-def outputs(kind: str, inputs: Inputs, core: Any, head: nn.Linear) -> Tensor:
-    """Head(h_t) of every step, (B, T, O); zero hidden state after the end of a trajectory and its block mates."""
-    G = N_GATES[kind] * core.hidden_size
-    index = [*inputs.rows, *([inputs.lengths.new_zeros(len(inputs.lengths), 1)] * (3 - len(inputs.rows)))]
-    tables = [*inputs.tables, *([torch.zeros(0, G)] * (3 - len(inputs.tables)))]
-    dense = torch.zeros(0, 0, G) if inputs.dense is None else inputs.dense
-    T = (inputs.rows[0] if inputs.rows else dense).shape[1]
-    bias = core.bias_hh_l0 if kind == "gru" else core.bias_hh_l0.detach()
-    result: Tensor = _Fused.apply(
-        kind, T, inputs.lengths, *index, *tables, dense, core.weight_hh_l0, bias, head.weight, head.bias
-    )
-    return result
+class Gradients(NamedTuple):
+    """Gradients of one pass: of the tables and dense inputs that it read, and of the weights."""
+
+    tables: list[Tensor | None]
+    dense: Tensor | None
+    weight: Tensor
+    bias: Tensor | None  # of a GRU, whose recurrent bias does not simply add to the input's
+    head: Tensor
+    head_bias: Tensor
 
 
-def _array(tensor: Tensor) -> Any:
-    return tensor.detach().contiguous().numpy()
+class Pass:
+    """Recurrence and head of one batch; keeps the hidden states until `gradients` or `close`.
 
+    Parameters
+    ----------
+    inputs : Inputs, at most three tables
+    W, bias : recurrent weights (G, H) and bias (G,), the latter read by a GRU only
+    head, head_bias : (O, H) and (O,)
+    """
 
-def _padded(W: Tensor) -> Any:
-    """Rows filled up with zeros to a multiple of four."""
-    return _array(nn.functional.pad(W.detach(), (0, 0, 0, -len(W) % 4)))
-
-
-class _Fused(torch.autograd.Function):
-    """Tables, recurrence and head as one node of the graph; hidden states never leave it, so their memory is reused."""
-
-    @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Tensor:
-        kind, T, lengths, i1, i2, i3, P1, P2, P3, dense, W, bias, head, head_bias = arguments
-        B, H = len(lengths), W.shape[1]
-        sizes, index, gathered = _array(lengths), [_array(i) for i in (i1, i2, i3)], [_array(P) for P in (P1, P2, P3)]
+    def __init__(self, kind: str, inputs: Inputs, W: Tensor, bias: Tensor, head: Tensor, head_bias: Tensor) -> None:
+        B, H = len(inputs.lengths), W.shape[1]
+        none = inputs.lengths.new_zeros(B, 1)
+        T = (inputs.rows[0] if inputs.rows else inputs.dense).shape[1]  # type: ignore[union-attr]
+        absent = 3 - len(inputs.tables)
+        self.kind, self.W, self.head, self.head_bias = kind, W, head, head_bias
+        self.sizes = _array(inputs.lengths)
+        self.index = [_array(rows) for rows in (*inputs.rows, *[none] * absent)]
+        tables = [_array(table) for table in (*inputs.tables, *[torch.zeros(0, len(W))] * absent)]
+        dense = torch.zeros(0, 0, len(W)) if inputs.dense is None else inputs.dense
+        self.n_rows, self.has_dense = [len(table) for table in tables], inputs.dense is not None
         hidden = take_buffer(B, T + 1, H)
-        buffers = [hidden]
-        read = (sizes, *index, *gathered, _array(dense), _padded(W.t()))
+        self.buffers = [hidden]
+        read = (self.sizes, *self.index, *tables, _array(dense), _padded(W.t()))
         if kind == "rnn":
             kernels.rnn_forward(*read, hidden.numpy())
         elif kind == "lstm":
-            buffers += [take_buffer(B, T + 1, H), take_buffer(B, T + 1, 4 * H)]
-            kernels.lstm_forward(*read, *(buffer.numpy() for buffer in buffers))
+            self.buffers += [take_buffer(B, T + 1, H), take_buffer(B, T + 1, 4 * H)]
+            kernels.lstm_forward(*read, *(buffer.numpy() for buffer in self.buffers))
         else:
-            buffers += [take_buffer(B, T + 1, 4 * H)]
-            kernels.gru_forward(*read, _array(bias), *(buffer.numpy() for buffer in buffers))
-        logits = torch.addmm(head_bias, hidden.view(-1, H), head.t()).view(B, T + 1, -1)[:, 1:]
-        if any(ctx.needs_input_grad):
-            ctx.kind, ctx.buffers, ctx.n_rows = kind, buffers, [len(P) for P in (P1, P2, P3, dense)]
-            ctx.save_for_backward(lengths, i1, i2, i3, W, head)
-        else:
-            give_back(*buffers)
-        return logits
+            self.buffers += [take_buffer(B, T + 1, 4 * H)]
+            kernels.gru_forward(*read, _array(bias), *(buffer.numpy() for buffer in self.buffers))
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, dlogits: Tensor) -> tuple[Tensor | None, ...]:
-        lengths, i1, i2, i3, W, head = ctx.saved_tensors
-        if ctx.buffers is None:
+    def logits(self) -> Tensor:
+        """Outputs of every step, (B, T, O)."""
+        B, entries, H = self.buffers[0].shape
+        flat = torch.addmm(self.head_bias, self.buffers[0].view(-1, H), self.head.t())
+        return flat.view(B, entries, -1)[:, 1:]
+
+    def close(self) -> None:
+        """Let others use the memory of the hidden states."""
+        give_back(*self.buffers)
+        self.buffers = []
+
+    def gradients(self, dlogits: Tensor) -> Gradients:
+        """Gradients from those of the outputs, (B, T, O), which must be zero at padding; closes the pass."""
+        if not self.buffers:
             raise RuntimeError("The fused recurrence keeps its memory for one backward pass only.")
-        kind, hidden = ctx.kind, ctx.buffers[0]
+        kind, W, hidden = self.kind, self.W, self.buffers[0]
         (B, entries, H), G = hidden.shape, W.shape[0]
         T = entries - 1
-        sizes, output = _array(lengths), _array(dlogits)
-        read = (sizes, output, _padded(head), _padded(W))
+        read = (self.sizes, _array(dlogits), _padded(self.head), _padded(W))
         if kind == "rnn":
             gates = take_buffer(B, T + 1, H)
             kernels.rnn_backward(*read, hidden.numpy(), gates.numpy())
-            buffers = [hidden, gates]
+            self.buffers.append(gates)
         elif kind == "lstm":
-            buffers, gates = ctx.buffers, ctx.buffers[2]
-            kernels.lstm_backward(*read, ctx.buffers[1].numpy(), gates.numpy())
+            gates = self.buffers[2]
+            kernels.lstm_backward(*read, self.buffers[1].numpy(), gates.numpy())
         else:
-            buffers, gates = ctx.buffers, ctx.buffers[1]
+            gates = self.buffers[1]
             kernels.gru_backward(*read, hidden.numpy(), gates.numpy())
-        ctx.buffers = None
         # hidden states lag one entry behind the gates, so that row t of one meets h_{t-1} in the other
         rows, past = gates.view(B * (T + 1), -1), hidden.view(-1, H)
         dbias = None
@@ -142,14 +143,52 @@ class _Fused(torch.autograd.Function):
         else:
             own = rows.t() @ past
         dtables: list[Tensor | None] = []
-        for index, n_rows in zip((i1, i2, i3), ctx.n_rows[:3], strict=True):
+        for index, n_rows in zip(self.index, self.n_rows, strict=True):
             dtables.append(torch.zeros(n_rows, G) if n_rows else None)
             if dtables[-1] is not None:
                 parts = min(torch.get_num_threads(), 8)
-                kernels.add_rows(_array(index), sizes, gates.numpy(), dtables[-1].numpy(), parts)
-        ddense = gates[:, :T, :G].clone() if ctx.n_rows[3] else None
-        flat = dlogits.reshape(-1, dlogits.shape[-1])
+                kernels.add_rows(index, self.sizes, gates.numpy(), dtables[-1].numpy(), parts)
+        ddense = gates[:, :T, :G].clone() if self.has_dense else None
         shifted = nn.functional.pad(dlogits, (0, 0, 1, 0)).view(-1, dlogits.shape[-1])
-        dhead, dhead_bias = shifted.t() @ past, flat.sum(0)
-        give_back(*buffers)
-        return None, None, None, None, None, None, *dtables, ddense, own, dbias, dhead, dhead_bias
+        found = Gradients(dtables, ddense, own, dbias, shifted.t() @ past, shifted.sum(0))
+        self.close()
+        return found
+
+
+def outputs(kind: str, inputs: Inputs, core: Any, head: nn.Linear) -> Tensor:
+    """Head(h_t) of every step, (B, T, O); zero hidden state after the end of a trajectory and its block mates."""
+    bias = core.bias_hh_l0 if kind == "gru" else core.bias_hh_l0.detach()
+    given = (*inputs.tables, *[None] * (3 - len(inputs.tables)), inputs.dense)
+    result: Tensor = _Fused.apply(kind, inputs, *given, core.weight_hh_l0, bias, head.weight, head.bias)
+    return result
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
+
+
+def _padded(W: Tensor) -> Any:
+    """Rows filled up with zeros to a multiple of four."""
+    W = W.detach()
+    return _array(nn.functional.pad(W, (0, 0, 0, -len(W) % 4)) if len(W) % 4 else W)
+
+
+class _Fused(torch.autograd.Function):
+    """`Pass` as one node of autograd's graph; hidden states never leave it, so their memory is reused."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        kind, inputs, _, _, _, _, W, bias, head, head_bias = arguments
+        ran = Pass(kind, inputs, W, bias, head, head_bias)
+        logits = ran.logits()
+        if any(ctx.needs_input_grad):
+            ctx.ran = ran
+        else:
+            ran.close()
+        return logits
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dlogits: Tensor) -> tuple[Tensor | None, ...]:
+        found: Gradients = ctx.ran.gradients(dlogits)
+        return None, None, *found.tables, found.dense, found.weight, found.bias, found.head, found.head_bias

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from prism_irl.batching import Batch, Prepared, scatter
 from prism_irl.switching.base import BatchPosterior, Posterior, Seen, Stream, Switching
-from prism_irl.switching.inference import responsibilities
+from prism_irl.switching.inference import judged, responsibilities
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
@@ -71,10 +71,9 @@ class Gate(Switching):
 
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Epochs of Adam on Eq. (loss), with the responsibilities of the E-step held fixed."""
-        weights = torch.from_numpy(posterior.responsibilities).float()
-        for batch in self.optimiser.minibatches(data, seed):
-            w = data.gather(batch, weights)
-            self.optimiser.step(gate_loss(self.log_gate(batch), w, batch.mask, self.l1, self.kl), len(batch.mask))
+        weights = torch.from_numpy(posterior.responsibilities)
+        likelihood = torch.empty(0, dtype=torch.float64)  # nobody asks for it
+        self._train(data, log_emission, weights, likelihood, seed, known=len(weights))
 
     def dealt(self, data: Prepared, seed: Any) -> Prepared:
         """An equal share of every minibatch for each process."""
@@ -87,20 +86,32 @@ class Gate(Switching):
         """
         n, K = log_emission.shape
         weights, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
-        n_seen = 0
-        for batch in self.optimiser.minibatches(data, seed):
-            logits = self.network(batch)
-            if n_seen < n:
-                posterior, of_steps = responsibilities(logits.detach(), data.gather(batch, log_emission))
-                scatter(batch, posterior, weights)
-                scatter(batch, of_steps, likelihood)
-                n_seen += len(batch.real)
-                w = posterior.float()
-            else:
-                w = data.gather(batch, weights).float()
-            log_gate = torch.log_softmax(logits, dim=-1)
-            self.optimiser.step(gate_loss(log_gate, w, batch.mask, self.l1, self.kl), len(batch.mask))
+        self._train(data, log_emission, weights, likelihood, seed, known=0)
         return Seen(weights.numpy(), likelihood.numpy())
+
+    def _train(
+        self, data: Prepared, log_emission: Tensor, weights: Tensor, likelihood: Tensor, seed: Any, *, known: int
+    ) -> None:
+        """Epochs of Adam; responsibilities (n, K) and likelihoods (n,) are filled in until they are known."""
+        n, log_emission = len(weights), log_emission.double().contiguous()
+        for batch in self.optimiser.minibatches(data, seed):
+            ran = self.network.by_hand(batch)
+            if ran is not None:
+                gradient = judged(ran.logits, batch, log_emission, weights, likelihood, self.l1, self.kl, known < n)
+                ran.backward(gradient)
+                self.optimiser.update(len(batch.mask))
+            else:
+                logits = self.network(batch)
+                if known < n:
+                    posterior, of_steps = responsibilities(logits.detach(), data.gather(batch, log_emission))
+                    scatter(batch, posterior, weights)
+                    scatter(batch, of_steps, likelihood)
+                else:
+                    posterior = data.gather(batch, weights)
+                log_gate = torch.log_softmax(logits, dim=-1)
+                loss = gate_loss(log_gate, posterior.float(), batch.mask, self.l1, self.kl)
+                self.optimiser.step(loss, len(batch.mask))
+            known += len(batch.real)
 
     def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:
         """Mix the policies; a gate that reads the action is evaluated for every candidate and normalised."""

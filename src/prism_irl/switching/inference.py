@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.batching import Batch
 from prism_irl.switching.forward_backward import forward_backward, possible
 
 try:
@@ -230,3 +231,34 @@ def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tens
         likelihood = torch.logsumexp(joint, dim=-1)
         weights = (joint - likelihood.unsqueeze(-1)).exp()
     return weights, likelihood.masked_fill_(impossible, -torch.inf)
+
+
+def judged(
+    logits: Tensor,
+    batch: Batch,
+    log_emission: Tensor,
+    weights: Tensor,
+    likelihood: Tensor,
+    l1: float,
+    kl: float,
+    fresh: bool,
+) -> Tensor:
+    """Eq. (posterior) of a minibatch and the gradient of Eq. (loss) with respect to its logits, in one compiled pass.
+
+    Parameters
+    ----------
+    logits : (B, T, K), float32
+    batch : Batch
+    log_emission : (n, K) of all steps, float64
+    weights, likelihood : (n, K) and (n,), float64; written at the steps of the batch when ``fresh``, else read
+    l1, kl : penalties of `gate.gate_loss`
+
+    Returns
+    -------
+    (B, T, K), float32, zero at padding
+    """
+    gradient = torch.zeros(logits.shape)
+    arrays = (logits, batch.mask.sum(1), batch.steps, log_emission, weights, likelihood, gradient)
+    arguments: list[Any] = [*(values.numpy() for values in arrays), l1, kl, fresh]
+    compiled.judge(*arguments)
+    return gradient

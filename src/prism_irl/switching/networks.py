@@ -272,6 +272,13 @@ class HistoryNetwork(nn.Module):
         out: Tensor = self.head(self.core(self.embed(batch), batch.mask))
         return out
 
+    def by_hand(self, batch: Batch) -> ByHand | None:
+        """The same outputs with gradients that need no graph; None where there is no compiled path for them."""
+        plain = self.tokens.observations is None and not self.interaction
+        if not (isinstance(self.core, Recurrent) and plain and self._can_fuse(batch)):
+            return None
+        return ByHand(self, batch)
+
     def _can_fuse(self, batch: Batch) -> bool:
         return fused.AVAILABLE and use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
 
@@ -285,15 +292,12 @@ class HistoryNetwork(nn.Module):
             return fused.Inputs(lengths, (), (), nn.functional.linear(self.embed(batch), W, bias))
         seen, before = self.seen(batch), self.before(batch)
         actions = nn.functional.linear(tokens.actions.weight, W, bias)
-        if tokens.states.num_embeddings > batch.states.numel():
-            # Most of a large table is not in this batch: only the rows that are get projected, each once.
-            present, states = torch.unique(batch.states, return_inverse=True)
+        present, states = self._present(batch)
+        if present is not None:
             index, tables = (states, seen), (tokens.states(present) @ W.t(), actions)
         else:
-            if int(batch.states.max()) > self.n_states or int(batch.states.min()) < 0:
-                raise IndexError("A state is outside the table of the network.")
             known, unknown = tokens.states.weight[:-1], tokens.states.weight[-1:].detach()  # which no gradient moves
-            index, tables = (batch.states, seen), (torch.cat([known, unknown]) @ W.t(), actions)
+            index, tables = (states, seen), (torch.cat([known, unknown]) @ W.t(), actions)
         if before is None or tokens.state_before is None or tokens.action_before is None:
             return fused.Inputs(lengths, index, tables, None)
         U, V = tokens.state_before, tokens.action_before
@@ -301,6 +305,18 @@ class HistoryNetwork(nn.Module):
             return fused.Inputs(lengths, index, tables, (U(before) * V(seen)) @ W.t())
         pairs = (U.weight.unsqueeze(1) * V.weight).flatten(0, 1) @ W.t()
         return fused.Inputs(lengths, (*index, before * len(V.weight) + seen), (*tables, pairs), None)
+
+    def _present(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
+        """Rows of the state table to project (None for all of them), and which of these each step reads.
+
+        Most of a large table is not in a batch: only the rows that are get projected, each once.
+        """
+        if self.tokens.states.num_embeddings > batch.states.numel():
+            present, states = torch.unique(batch.states, return_inverse=True)
+            return present, states
+        if int(batch.states.max()) > self.n_states or int(batch.states.min()) < 0:
+            raise IndexError("A state is outside the table of the network.")
+        return None, batch.states
 
     def for_each_action(self, batch: Batch) -> Tensor:
         """Outputs (B, T, A, n_outputs) had the current action been a, from the same past; for observe="current"."""
@@ -333,3 +349,49 @@ class HistoryNetwork(nn.Module):
         before = torch.full_like(states, self.n_states) if previous_states is None else previous_states
         h, carry = self.core.step(self.tokens(states, actions, observations, before), carry)
         return self.head(h), carry
+
+
+class ByHand:
+    """One fused pass of a network over states and actions, and the gradients of all its parameters without a graph.
+
+    For small minibatches building and walking autograd's graph takes longer than the arithmetic. With z = P_s[s] +
+    P_a[a], P_s = E_s W^T and P_a = E_a W^T + b, the gradients of the tables P come from the fused pass, and those of
+    E, W and b are products with them.
+    """
+
+    @torch.no_grad()
+    def __init__(self, network: HistoryNetwork, batch: Batch) -> None:
+        assert isinstance(network.core, Recurrent)
+        self.network, core = network, network.core.core
+        self.kind = network.core.name
+        W, tokens = core.weight_ih_l0, network.tokens
+        bias = core.bias_ih_l0 if self.kind == "gru" else core.bias_ih_l0 + core.bias_hh_l0
+        self.present, states = network._present(batch)
+        self.states = tokens.states.weight if self.present is None else tokens.states.weight[self.present]
+        tables = (self.states @ W.t(), torch.addmm(bias, tokens.actions.weight, W.t()))
+        inputs = fused.Inputs(batch.mask.sum(1), (states, network.seen(batch)), tables, None)
+        weights = (core.weight_hh_l0, core.bias_hh_l0, network.head.weight, network.head.bias)
+        self.ran = fused.Pass(self.kind, inputs, *weights)
+        self.logits = self.ran.logits()
+
+    @torch.no_grad()
+    def backward(self, dlogits: Tensor) -> None:
+        """Set the gradient of every parameter, from that of the outputs, (B, T, O), zero at padding."""
+        assert isinstance(self.network.core, Recurrent)
+        core, tokens, head = self.network.core.core, self.network.tokens, self.network.head
+        found, W = self.ran.gradients(dlogits), core.weight_ih_l0
+        of_states, of_actions, _ = found.tables
+        assert of_states is not None
+        assert of_actions is not None
+        core.weight_ih_l0.grad = torch.addmm(of_actions.t() @ tokens.actions.weight, of_states.t(), self.states)
+        core.weight_hh_l0.grad = found.weight
+        core.bias_ih_l0.grad = of_actions.sum(0)
+        core.bias_hh_l0.grad = core.bias_ih_l0.grad.clone() if found.bias is None else found.bias
+        head.weight.grad, head.bias.grad = found.head, found.head_bias
+        tokens.actions.weight.grad = of_actions @ W
+        if self.present is None:
+            states = of_states @ W
+        else:
+            states = torch.zeros_like(tokens.states.weight).index_copy_(0, self.present, of_states @ W)
+        states[-1] = 0.0  # the row of unknown states stays at zero
+        tokens.states.weight.grad = states

@@ -60,6 +60,10 @@ class Optimiser:
         self.adam.zero_grad(set_to_none=True)
         if loss is not None:
             loss.backward()
+        self.update(size)
+
+    def update(self, size: int) -> None:
+        """One update with the gradients that the parameters have, a mean over ``size`` items."""
         if self.data is not None:
             self.data.combine(self.parameters.values(), size)
         on_cpu = all(parameter.device.type == "cpu" for parameter in self.parameters.values())
