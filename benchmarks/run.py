@@ -45,7 +45,10 @@ def main() -> None:
     all_cores()
     quick, title = options.quick, machine()
     rows = [*inverse.rows(), *chains.rows(8 if quick else 190), *networks.rows(8 if quick else 190, 1 if quick else 5)]
-    rows += data_parallel.rows(8, 20, 2, repeats=1) if quick else data_parallel.rows()
+    if quick:
+        rows += data_parallel.rows(8, 20, 2, repeats=1)
+    else:
+        rows += [*data_parallel.rows(), *data_parallel.rows(iterations=8, repeats=3, network="lstm")]
     curves = growth.measure(8 if quick else 95)
     limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves)]
     docs = None if quick else ROOT / "docs"
