@@ -26,20 +26,15 @@ from timing import Row
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 MODEL = (
-    "--intentions 2 --switching {switching} --network {network} --n-starts 1 --starts random --patience 1000 --warm-up 0 "
-    "--device cpu --json --max-iterations {iterations}"
+    "--intentions 2 --switching {switching} --network {network} --n-starts 1 --starts random --patience 1000 "
+    "--warm-up 0 --device cpu --json --max-iterations {iterations}"
 )
 
 
 def fit(data: Path, out: Path, ranks: int, iterations: int, switching: str, network: str) -> float:
     """Seconds of the EM iterations."""
     launcher = f"-m torch.distributed.run --standalone --nproc-per-node {ranks}".split() if ranks > 1 else []
-    options = [
-        *MODEL.format(switching=switching, network=network).split(),
-        "--max-iterations",
-        str(iterations),
-        "--json",
-    ]
+    options = MODEL.format(switching=switching, network=network, iterations=iterations).split()
     command = [sys.executable, *launcher, "-m", "prism_irl", "fit", str(data), *options, "--out", str(out)]
     done = subprocess.run(command, env=ENVIRONMENT, text=True, capture_output=True, check=False)
     if done.returncode:
