@@ -25,8 +25,8 @@ Curve = dict[int, float]
 
 
 def curve(works: dict[int, Callable[[], object]], repeat: int, inner: int = 1) -> Curve:
-    """Median seconds by size; all sizes take turns."""
-    times = np.median(by_turns(list(works.values()), repeat, inner), axis=1)
+    """Seconds by size, of the fastest turn: other work on the machine can only slow one down."""
+    times = by_turns(list(works.values()), repeat, inner).min(axis=1)
     return {size: float(time) for size, time in zip(works, times, strict=True)}
 
 

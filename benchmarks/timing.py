@@ -33,7 +33,8 @@ class Row:
 
     def __str__(self) -> str:
         spread = "" if self.quartiles is None else " ({:.1f}–{:.1f})".format(*self.quartiles)
-        return f"{self.ratio:,.1f}×{spread}"
+        ratio = f"{self.ratio:.2f}" if self.ratio < 10 else f"{self.ratio:,.1f}"
+        return f"{ratio}×{spread}"
 
     @classmethod
     def by_turns(
@@ -143,7 +144,8 @@ def write(rows: list[Row], limits: list[Limit], figure: Path | None, out: Path, 
         f"Written by `make bench` on {date}: {title}.",
         "",
         "Every pair was checked for equal results before it was timed; references ran in the same process, on the same "
-        "data. Times are medians. Where two took turns, the quartiles of their ratio stand in brackets.",
+        "data. Times are medians; where two took turns, the quartiles of their ratio stand in brackets. For ranks, the "
+        "Bridge-sized iteration and growth the fastest turn counts: other work can only slow one down.",
         "",
         "| work | reference | reference, s | ours, s | ratio | target |",
         "|---|---|---:|---:|---:|---|",
