@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +90,28 @@ def test_a_rank_without_a_trajectory_still_takes_part_in_the_update(make_demos) 
         optimiser.step(module(torch.ones(1)).sum(), len(batch.mask))
     assert len(updates) == 4
     assert sorted(float(update) for update in updates) == [0.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("size", range(2, 10))
+def test_sums_along_the_tree_reach_every_rank(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks as threads, messages as queues: every rank ends with the same bits, whatever their number."""
+    own, mail = threading.local(), defaultdict(queue.Queue)
+    monkeypatch.setattr(torch.distributed, "send", lambda x, to: mail[own.rank, to].put(x.clone()))
+    monkeypatch.setattr(torch.distributed, "recv", lambda x, source: x.copy_(mail[source, own.rank].get(timeout=10)))
+    values = [torch.from_numpy(np.random.default_rng(rank).normal(size=5)) for rank in range(size)]
+    expected = torch.stack(values).sum(0)
+
+    def take_part(rank: int) -> None:
+        own.rank = rank
+        group = Group.__new__(Group)
+        group.rank, group.size = rank, size
+        group.total_(values[rank])
+
+    with ThreadPoolExecutor(size) as pool:
+        list(pool.map(take_part, range(size)))
+    torch.testing.assert_close(values[0], expected)
+    assert all(torch.equal(value, values[0]) for value in values)
+    assert all(box.empty() for box in mail.values())
 
 
 def test_alone_without_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 EM sees data through sums: weighted counts (K, C, A), transitions (K, K), first steps (K,), log-likelihoods, and the
 gradient of a minibatch. Each is the sum of what the ranks find on their own trajectories (`Shard`), so that one
-all-reduce per sum makes the fit that one process would have made, up to rounding. Minibatches are those of one
+sum over ranks makes the fit that one process would have made, up to rounding. Minibatches are those of one
 process: the same order over all trajectories, of which each rank computes its own. Use it when a fit is too slow or
 its responsibilities are too large for one machine; many small fits are better spread by `scale.fanout`.
 
