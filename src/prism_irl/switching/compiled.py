@@ -236,38 +236,6 @@ def forward_backward(
 
 
 @numba.njit(cache=True, error_model="numpy")
-def responsibilities(logits: Array, log_emission: Array, weights: Array, likelihood: Array) -> None:
-    """Eq. (posterior) of n independent steps, in log space.
-
-    Parameters
-    ----------
-    logits : (n, K), of the gate
-    log_emission : (n, K); no row may be −inf throughout
-    weights, likelihood : (n, K) and (n,), out: w_tk, and log Σ_k f_k π_k
-    """
-    n, K = logits.shape
-    for i in range(n):
-        top = -np.inf
-        for k in range(K):
-            top = max(top, np.float64(logits[i, k]))
-        total = 0.0
-        for k in range(K):
-            total += np.exp(logits[i, k] - top)
-        top += np.log(total)
-        largest = -np.inf
-        for k in range(K):
-            weights[i, k] = logits[i, k] - top + log_emission[i, k]
-            largest = max(largest, weights[i, k])
-        total = 0.0
-        for k in range(K):
-            weights[i, k] = np.exp(weights[i, k] - largest)
-            total += weights[i, k]
-        for k in range(K):
-            weights[i, k] /= total
-        likelihood[i] = largest + np.log(total)
-
-
-@numba.njit(cache=True, error_model="numpy")
 def _softmax(x: Array, logs: Array, out: Array) -> float:
     """Softmax of x (K,) and its logarithm; returns log Σ_k exp(x_k)."""
     top, total = -np.inf, 0.0
@@ -281,6 +249,25 @@ def _softmax(x: Array, logs: Array, out: Array) -> float:
         logs[k] = x[k] - top
         out[k] /= total
     return float(top)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def responsibilities(logits: Array, log_emission: Array, weights: Array, likelihood: Array) -> None:
+    """Eq. (posterior) of n independent steps, in log space.
+
+    Parameters
+    ----------
+    logits : (n, K), of the gate
+    log_emission : (n, K); no row may be −inf throughout
+    weights, likelihood : (n, K) and (n,), out: w_tk, and log Σ_k f_k π_k
+    """
+    n, K = logits.shape
+    joint = np.empty(K)
+    for i in range(n):
+        _softmax(logits[i], joint, weights[i])
+        for k in range(K):
+            joint[k] += log_emission[i, k]
+        likelihood[i] = _softmax(joint, joint, weights[i])
 
 
 @numba.njit(cache=True, error_model="numpy")
