@@ -139,3 +139,13 @@ def test_a_state_outside_the_table_is_refused(monkeypatch):
     for state in (8, -1):
         with pytest.raises(IndexError):
             network(batch._replace(states=torch.full_like(batch.states, state)))
+
+
+def test_weights_that_change_before_the_backward_pass_are_noticed(monkeypatch):
+    monkeypatch.delenv("PRISM_BACKEND", raising=False)
+    network = a_network("rnn")
+    outputs = network(a_batch([4, 3]))
+    with torch.no_grad():
+        network.core.core.weight_hh_l0.mul_(2.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        outputs.sum().backward()

@@ -22,7 +22,6 @@ with contextlib.suppress(ImportError):  # numba is an extra
     from prism_irl.switching import fused_kernels as kernels
 
 AVAILABLE = kernels is not None
-N_GATES = {"rnn": 1, "lstm": 4, "gru": 3}
 _pool = threading.local()
 POOLED = 8  # buffers kept per thread
 
@@ -183,6 +182,7 @@ class _Fused(torch.autograd.Function):
         logits = ran.logits()
         if any(ctx.needs_input_grad):
             ctx.ran = ran
+            ctx.save_for_backward(W, head)  # so that a change in place between the two passes is noticed
         else:
             ran.close()
         return logits
@@ -190,5 +190,6 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dlogits: Tensor) -> tuple[Tensor | None, ...]:
+        _ = ctx.saved_tensors
         found: Gradients = ctx.ran.gradients(dlogits)
         return None, None, *found.tables, found.dense, found.weight, found.bias, found.head, found.head_bias
