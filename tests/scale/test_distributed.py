@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,26 +92,52 @@ def test_a_rank_without_a_trajectory_still_takes_part_in_the_update(make_demos) 
     assert sorted(float(update) for update in updates) == [0.0, 0.0, 1.0, 1.0]
 
 
+class Received:
+    """A request for a message, as `torch.distributed.irecv` returns it."""
+
+    def __init__(self, message: torch.Tensor, box: queue.Queue[torch.Tensor]) -> None:
+        self.message, self.box = message, box
+
+    def wait(self) -> None:
+        self.message.copy_(self.box.get(timeout=10))
+
+
 @pytest.mark.parametrize("size", range(2, 10))
 def test_sums_along_the_tree_reach_every_rank(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks as threads, messages as queues: every rank ends with the same bits, whatever their number."""
     own, mail = threading.local(), defaultdict(queue.Queue)
-    monkeypatch.setattr(torch.distributed, "send", lambda x, to: mail[own.rank, to].put(x.clone()))
-    monkeypatch.setattr(torch.distributed, "recv", lambda x, source: x.copy_(mail[source, own.rank].get(timeout=10)))
-    values = [torch.from_numpy(np.random.default_rng(rank).normal(size=5)) for rank in range(size)]
-    expected = torch.stack(values).sum(0)
+    asked: list[tuple[int, int, int]] = []
 
-    def take_part(rank: int) -> None:
+    def send(message: torch.Tensor, to: int, tag: int) -> None:
+        mail[own.rank, to, tag].put(message.clone())
+
+    def irecv(message: torch.Tensor, source: int, tag: int) -> Received:
+        asked.append((source, own.rank, tag))
+        return Received(message, mail[source, own.rank, tag])
+
+    monkeypatch.setattr(torch.distributed, "send", send)
+    monkeypatch.setattr(torch.distributed, "irecv", irecv)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: own.rank)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: size)
+    # a small sum, a larger one and the small one again, for which every rank asks before it is sent; a last one so
+    # large that no memory is kept for the next
+    shapes = [5, 7, 5, distributed.KEPT_BYTES // 8 + 1]
+    values = [[np.random.default_rng((rank, i)).normal(size=n) for i, n in enumerate(shapes)] for rank in range(size)]
+
+    def take_part(rank: int) -> list[np.ndarray]:
         own.rank = rank
-        group = Group.__new__(Group)
-        group.rank, group.size = rank, size
-        group.total_(values[rank])
+        group = Group()
+        return [group.total(value) for value in values[rank]]
 
     with ThreadPoolExecutor(size) as pool:
-        list(pool.map(take_part, range(size)))
-    torch.testing.assert_close(values[0], expected)
-    assert all(torch.equal(value, values[0]) for value in values)
+        totals = list(pool.map(take_part, range(size)))
+    for i in range(len(shapes)):
+        np.testing.assert_allclose(totals[0][i], sum(own[i] for own in values))
+        assert all(np.array_equal(total[i], totals[0][i]) for total in totals)
     assert all(box.empty() for box in mail.values())
+    asks = Counter(asked)
+    assert len({(source, to) for source, to, _ in asks}) == 2 * (size - 1), "a tree has an edge less than nodes"
+    assert {tag: n for (_, _, tag), n in asks.items()} == {1: 3, 2: 2, 3: 1}
 
 
 def test_alone_without_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:

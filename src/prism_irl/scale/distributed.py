@@ -33,6 +33,8 @@ from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 
 Array = npt.NDArray[Any]
+KEPT_BYTES = 2**22
+"""Messages larger than this are rare; no memory is kept for the next one."""
 
 
 class World:
@@ -66,11 +68,51 @@ class World:
         yield path if path is not None and path.exists() else None
 
 
+class _Mailbox:
+    """Memory for messages of one size from the neighbours in the tree, asked for before they are sent.
+
+    A message that nobody has asked for begins with a question whether it may come, and the helper thread that would
+    answer has to wait for a core while its rank computes. EM sums the same few sizes again and again, so each rank asks
+    for the next message of a size as soon as it has read the last: a gradient of 150 kB then takes 0.8 ms instead of 2.
+    """
+
+    def __init__(self, messages: dict[int, Tensor], tag: int) -> None:
+        self.messages, self.tag = messages, tag
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask every neighbour for its next message."""
+        self.requests = {
+            rank: torch.distributed.irecv(message, rank, tag=self.tag) for rank, message in self.messages.items()
+        }
+
+    def received(self, rank: int) -> Tensor:
+        """Wait for the message of a neighbour."""
+        request = self.requests[rank]
+        assert request is not None
+        request.wait()
+        return self.messages[rank]
+
+
 class Group(World):
     """All ranks of the default process group of torch.distributed."""
 
     def __init__(self) -> None:
         self.rank, self.size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        self._mailboxes: dict[tuple[int, torch.dtype], _Mailbox] = {}
+        self._n_sizes = 0
+
+    @property
+    def parent(self) -> int:
+        """Whom this rank sends its sum to in a binomial tree with rank 0 at its root."""
+        return self.rank & (self.rank - 1)
+
+    @property
+    def children(self) -> list[int]:
+        """Ranks whose sums this one adds to its own, nearest first."""
+        reach = self.rank & -self.rank or self.size
+        steps = [1 << i for i in range(reach.bit_length()) if 1 << i < reach]
+        return [self.rank + step for step in steps if self.rank + step < self.size]
 
     def total_(self, tensor: Tensor) -> None:
         """Sum over ranks, in place; every rank gets the same bits."""
@@ -83,23 +125,26 @@ class Group(World):
     def _tree_(self, tensor: Tensor) -> None:
         """Sums up a binomial tree to rank 0, the total down the same tree.
 
-        gloo's own all-reduce sends in both directions at once from helper threads. With as many busy ranks as cores
-        these keep each other from running until the next tick of the scheduler: 4 ms instead of 0.7 for the gradient
-        of an RNN, in every minibatch. Messages in one direction at a time need no helper.
+        gloo works with helper threads. With as many busy ranks as cores these get a core at the next tick of the
+        scheduler only, which is 4 ms and longer than many a minibatch. So nothing is sent in both directions at once,
+        as its own all-reduce does, and every message finds its receiver asking already (`_Mailbox`).
         """
-        received, bit = torch.empty_like(tensor), 1
-        while bit < self.size and not self.rank & bit:
-            if self.rank + bit < self.size:
-                torch.distributed.recv(received, self.rank + bit)
-                tensor += received
-            bit <<= 1
+        key = (tensor.numel(), tensor.dtype)
+        box = self._mailboxes.pop(key, None)
+        if box is None:  # ranks meet the same sizes in the same order, so that they number them alike
+            self._n_sizes += 1
+            neighbours = self.children + ([self.parent] if self.rank else [])
+            box = _Mailbox({rank: torch.empty_like(tensor) for rank in neighbours}, self._n_sizes)
+        for child in self.children:
+            tensor += box.received(child)
         if self.rank:
-            torch.distributed.send(tensor, self.rank - bit)
-            torch.distributed.recv(tensor, self.rank - bit)
-        while bit > 1:
-            bit >>= 1
-            if self.rank + bit < self.size:
-                torch.distributed.send(tensor, self.rank + bit)
+            torch.distributed.send(tensor, self.parent, tag=box.tag)
+            tensor.copy_(box.received(self.parent))
+        for child in reversed(self.children):
+            torch.distributed.send(tensor, child, tag=box.tag)
+        if tensor.nbytes <= KEPT_BYTES:
+            box.ask()
+            self._mailboxes[key] = box
 
     def total(self, values: Array) -> Array:
         """Sum over ranks; gloo sums what is in main memory."""
@@ -268,11 +313,11 @@ class Shard(Prepared):
         """Gradients weighted by the items they are a mean over, summed over ranks, divided by all items."""
         owned = [parameter for parameter in parameters if parameter.requires_grad]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in owned]
-        flat = torch.cat([*(g.reshape(-1) * size for g in gradients), gradients[0].new_tensor([size])])
+        flat = torch.cat([*(g.reshape(-1) for g in gradients), gradients[0].new_ones(1)]).mul_(size)
         self.world.total_(flat)
-        flat = flat[:-1] / flat[-1]
-        for parameter, gradient in zip(owned, flat.split([p.numel() for p in owned]), strict=True):
-            parameter.grad = gradient.reshape(parameter.shape).to(parameter.dtype)
+        flat /= flat[-1].clone()
+        for parameter, gradient in zip(owned, flat[:-1].split([p.numel() for p in owned]), strict=True):
+            parameter.grad = gradient.view(parameter.shape)
 
 
 SOLO = World()
