@@ -46,7 +46,7 @@ def main() -> None:
     quick, title = options.quick, machine()
     rows = [*inverse.rows(), *chains.rows(8 if quick else 190), *networks.rows(8 if quick else 190, 1 if quick else 5)]
     if quick:
-        rows += data_parallel.rows(8, 20, 2, repeats=1)
+        rows += data_parallel.rows(32, 100, 3, repeats=1)
     else:
         rows += [*data_parallel.rows(), *data_parallel.rows(iterations=8, repeats=3, network="lstm")]
     curves = growth.measure(8 if quick else 95)

@@ -32,7 +32,8 @@ class Row:
         return self.reference_seconds / self.seconds
 
     def __str__(self) -> str:
-        spread = "" if self.quartiles is None else " ({:.1f}–{:.1f})".format(*self.quartiles)
+        digits = 2 if self.ratio < 2 else 1
+        spread = "" if self.quartiles is None else " ({:.{d}f}–{:.{d}f})".format(*self.quartiles, d=digits)
         ratio = f"{self.ratio:.2f}" if self.ratio < 10 else f"{self.ratio:,.1f}"
         return f"{ratio}×{spread}"
 
