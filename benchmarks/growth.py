@@ -38,7 +38,7 @@ def steps(base: int) -> dict[str, Curve]:
         start, emission = ours(data), _emission(data, 3)
         gate[data.demos.n_steps] = partial(em.improve, start, data, 0)
         chain[data.demos.n_steps] = partial(MarkovChain(3).expectation, data, emission, online=False)
-    return {"EM iteration, gate": curve(gate, 7), "E-step, chain": curve(chain, 21, 5)}
+    return {"EM iteration, gate": curve(gate, 21), "E-step, chain": curve(chain, 21, 5)}
 
 
 def intentions(base: int) -> dict[str, Curve]:

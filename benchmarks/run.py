@@ -48,7 +48,9 @@ def main() -> None:
     if quick:
         rows += data_parallel.rows(32, 100, 3, repeats=1)
     else:
-        rows += [*data_parallel.rows(), *data_parallel.rows(iterations=8, repeats=3, network="lstm")]
+        rows += data_parallel.rows()
+        rows += data_parallel.rows(iterations=8, repeats=3, network="lstm")
+        rows += data_parallel.rows(iterations=8, repeats=3, switching="recurrent")
     curves = growth.measure(8 if quick else 95)
     limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves)]
     docs = None if quick else ROOT / "docs"

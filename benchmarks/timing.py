@@ -145,8 +145,10 @@ def write(rows: list[Row], limits: list[Limit], figure: Path | None, out: Path, 
         f"Written by `make bench` on {date}: {title}.",
         "",
         "Every pair was checked for equal results before it was timed; references ran in the same process, on the same "
-        "data. Times are medians; where two took turns, the quartiles of their ratio stand in brackets. For ranks, the "
-        "Bridge-sized iteration and growth the fastest turn counts: other work can only slow one down.",
+        "data. Times are medians; where two took turns, the quartiles of their ratio stand in brackets. Where many "
+        "seconds have to be quiet, the fastest counts, because other work can only slow one down: of turns for the "
+        "Bridge-sized iteration and growth, of single iterations for ranks, whose brackets hold the ratio of median "
+        "iterations turn by turn.",
         "",
         "| work | reference | reference, s | ours, s | ratio | target |",
         "|---|---|---:|---:|---:|---|",
