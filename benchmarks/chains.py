@@ -56,7 +56,7 @@ def rows(n: int = 190) -> list[Row]:
             lambda: reference.score_samples(X, lengths),
             lambda: chain.expectation(data, emission, online=False),
             "8×",
-            15,
+            61,  # a disturbance lasts for seconds: enough turns to see past one
             inner=20,
         )
     ]
