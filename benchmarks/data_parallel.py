@@ -7,8 +7,7 @@ compared before any number is printed. Times are those of single EM iterations, 
 compiled code is loaded, does not count. The fastest iteration stands for either side: other work on the machine can
 only slow one down, and ranks, which wait for each other in every minibatch, are slowed by the slower core. In brackets
 are the quartiles over turns of the ratio of median iterations, slow ones included. As many separate fits at the same
-time, which wait for nobody, say what the cores could give at most: on shared machines two busy cores are often slower
-than one.
+time, which wait for nobody, say what the cores could give at most; their reference is the one rank, as many times.
 """
 
 from __future__ import annotations

@@ -119,9 +119,9 @@ def test_sums_along_the_tree_reach_every_rank(size: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.distributed, "irecv", irecv)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: own.rank)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: size)
-    # a small sum, a larger one and the small one again, for which every rank asks before it is sent; a last one so
-    # large that no memory is kept for the next
-    shapes = [5, 7, 5, distributed.KEPT_BYTES // 8 + 1]
+    # a small sum, a larger one and the small size again in another shape, for which every rank asks before it is sent;
+    # a last one so large that no memory is kept for the next
+    shapes = [(6,), (7,), (2, 3), (distributed.KEPT_BYTES // 8 + 1,)]
     values = [[np.random.default_rng((rank, i)).normal(size=n) for i, n in enumerate(shapes)] for rank in range(size)]
 
     def take_part(rank: int) -> list[np.ndarray]:

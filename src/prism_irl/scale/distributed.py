@@ -118,7 +118,7 @@ class Group(World):
         """Sum over ranks, in place; every rank gets the same bits."""
         with _lost_rank():
             if tensor.device.type == "cpu":
-                self._tree_(tensor)
+                self._tree_(tensor.view(-1))  # sums of other shapes and the same size share a mailbox
             else:
                 torch.distributed.all_reduce(tensor)
 
@@ -148,7 +148,7 @@ class Group(World):
 
     def total(self, values: Array) -> Array:
         """Sum over ranks; gloo sums what is in main memory."""
-        tensor = torch.from_numpy(np.array(values))
+        tensor = torch.from_numpy(np.array(values, order="C"))
         self.total_(tensor)
         return np.asarray(tensor.numpy())
 
