@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from hmmlearn import base as hmm
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
-from prism_irl.switching.chain import MarkovChain
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.switching.markov import MarkovChain
 from timing import Row
 
 

@@ -62,8 +62,8 @@ def on_gpu(data: Path, clusters: int, iterations: int, device: str) -> tuple[flo
 
 def in_chunks(data: Path, clusters: int, iterations: int, backend: str, device: str) -> tuple[float, int]:
     """Rows streamed from disk, with a progress bar."""
-    from prism_irl.commands.tokenizing import counting
-    from prism_irl.vision.clustering import kmeans
+    from prism_irl.cli.tokenize import counting
+    from prism_irl.robots.vision.clustering import kmeans
 
     with counting("rows") as report:
         found = kmeans(

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.prism import PRISM
-from prism_irl.scale import recurrence as recurrence_module
-from prism_irl.scale import stacked
-from prism_irl.scale.recurrence import Rows, recurrence
+from prism_irl.scale.stacked import recurrence as recurrence_module
+from prism_irl.scale.stacked import stack as stacked
+from prism_irl.scale.stacked.recurrence import Rows, recurrence
 
 
 def seconds(work: Callable[[], object], repeat: int = 3) -> float:

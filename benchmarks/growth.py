@@ -14,11 +14,11 @@ import torch
 from chains import steps_like_labyrinth
 from networks import ours
 from prism_irl import em
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.switching.chain import MarkovChain
-from prism_irl.switching.inference import responsibilities
+from prism_irl.switching.inference.dispatch import responsibilities
+from prism_irl.switching.markov import MarkovChain
 from timing import Limit, by_turns
 
 Curve = dict[int, float]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from prism_irl.maze import maze_mdp
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import IAVI
-from prism_irl.worlds.maze import maze_mdp
 from timing import Row, seconds
 
 Array = np.ndarray

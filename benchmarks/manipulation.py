@@ -33,7 +33,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         os.environ["PRISM_DATA"] = temporary
-        from prism_irl.experiments import bridge
+        from prism_irl.experiments.bridge import run as bridge
         from prism_irl.worlds.manipulation import PickAndPlace
 
         out = arguments.out or Path(temporary) / "run"

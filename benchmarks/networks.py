@@ -8,10 +8,10 @@ import torch
 from chains import steps_like_labyrinth
 from plain import PlainEM, PlainGate, gate_loss
 from prism_irl import em
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.models.starts import random_responsibilities
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.starts import random_responsibilities
 from prism_irl.switching.gate import Gate
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser

@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 
 # New examples on every developer's run, the same ones in CI: a landing must not depend on luck.
 settings.register_profile("ci", derandomize=True)

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.cli import main
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.cli.main import main
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.tables import read
 from prism_irl.errors import InputError
-from prism_irl.tables import read
 
 FIELDS = list(Demonstrations.__dataclass_fields__)
 

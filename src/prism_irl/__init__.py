@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models import (
@@ -22,7 +22,7 @@ from prism_irl.models import (
     TrajectoryMixture,
     Uniform,
 )
-from prism_irl.models.saving import load
+from prism_irl.models.persistence import load
 
 __all__ = [
     "DIRL",

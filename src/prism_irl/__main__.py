@@ -2,7 +2,7 @@
 
 import sys
 
-from prism_irl.cli import main
+from prism_irl.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

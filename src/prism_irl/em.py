@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from prism_irl import storage
-from prism_irl.batching import Prepared
+from prism_irl.data.batching import Prepared
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Posterior, Seen, Switching

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import splu
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
-    from prism_irl.demonstrations import Demonstrations
+    from prism_irl.data.demonstrations import Demonstrations
 
 Array = npt.NDArray[np.float64]
 Solver = Callable[[Array], Array]

@@ -8,21 +8,25 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from prism_irl.commands import selecting
-from prism_irl.datasets.episodes import Episode
-from prism_irl.datasets.lerobot_writing import write_lerobot
+from prism_irl.cli import select as selecting
 from prism_irl.evaluation.alignment import Events
-from prism_irl.evaluation.cross_validation import Method
-from prism_irl.experiments import bridge, comparison, gridworld_figures, labyrinth, labyrinth_figures
+from prism_irl.experiments.bridge import run as bridge
+from prism_irl.experiments.gridworld import figures as gridworld_figures
+from prism_irl.experiments.labyrinth import figures as labyrinth_figures
+from prism_irl.experiments.labyrinth import run as labyrinth
+from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.models.hiql import HIQL
-from prism_irl.models.saving import save
+from prism_irl.models.persistence import save
 from prism_irl.models.single import IAVI
 from prism_irl.report import explorer
 from prism_irl.report.frames import without_frames
 from prism_irl.report.render import write_report
+from prism_irl.robots.episodes import Episode
+from prism_irl.robots.lerobot_writing import write_lerobot
+from prism_irl.studies import comparison
+from prism_irl.studies.cross_validation import Method
 from prism_irl.worlds.frustration import FrustrationWorld
 from prism_irl.worlds.labyrinth import LabyrinthWorld
-from prism_irl.worlds.maze import HOME, WATER, maze_mdp
 
 QUESTIONS = ["Did", "How", "What", "When", "Can"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from prism_irl import datasets
-from prism_irl.cli import main
+from prism_irl.cli.main import main
 from prism_irl.datasets import labyrinth, store
 from prism_irl.errors import InputError
 

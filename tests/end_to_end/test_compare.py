@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.cli import main
-from prism_irl.commands.output import print_value_differences
-from prism_irl.evaluation import cross_validation
+from prism_irl.cli.main import main
+from prism_irl.cli.printing import print_value_differences
 from prism_irl.models.hiql import HIQL
+from prism_irl.studies import cross_validation
 from prism_irl.worlds.frustration import FrustrationWorld
 
 WORLD = FrustrationWorld(horizon=10)

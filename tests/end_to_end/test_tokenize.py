@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from prism_irl.commands.tokenizing import load_mdp
-from prism_irl.datasets.episodes import DamagedEpisodeWarning, Episode
-from prism_irl.datasets.lerobot import LeRobotSource, write_lerobot
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.cli.tokenize import load_mdp
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
-from prism_irl.vision.tokenizer import Tokenizer
+from prism_irl.robots.episodes import DamagedEpisodeWarning, Episode
+from prism_irl.robots.lerobot import LeRobotSource, write_lerobot
+from prism_irl.robots.vision.tokenizer import Tokenizer
 from support import prism
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")

@@ -21,7 +21,7 @@ from prism_irl.evaluation.alignment import (
     steps_to_next,
 )
 from prism_irl.evaluation.metrics import mean_dwell
-from prism_irl.worlds.maze import HOME, WATER, distances, maze_mdp, successors
+from prism_irl.maze import HOME, WATER, distances, maze_mdp, successors
 
 LABELS = np.repeat([0, 1, 0, 2, 2, 1], 10)
 OFFSETS = np.array([0, 30, 60])

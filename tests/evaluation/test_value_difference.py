@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.value_difference import Truth, read_truth, recovered_order
-from prism_irl.experiments.gridworld import BayesOracle, truth
+from prism_irl.experiments.gridworld.run import BayesOracle, truth
 from prism_irl.mdp import MDP, boltzmann
 from prism_irl.models.references import Empirical, NGram
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.experiments import gridworld, gridworld_figures
-from prism_irl.experiments.gridworld import DEMO_METHODS, EVD_COLUMNS, PAPER_EVD, BayesOracle, Gridworld
+from prism_irl.experiments.gridworld import figures as gridworld_figures
+from prism_irl.experiments.gridworld import run as gridworld
+from prism_irl.experiments.gridworld.run import DEMO_METHODS, EVD_COLUMNS, PAPER_EVD, BayesOracle, Gridworld
 from prism_irl.models.cloning import BehaviourCloning
 from prism_irl.worlds.frustration import FrustrationWorld
 

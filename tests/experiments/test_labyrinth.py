@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from prism_irl import storage
-from prism_irl.cli import main
+from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.evaluation.alignment import Events
-from prism_irl.experiments import labyrinth, labyrinth_figures, labyrinth_parts
-from prism_irl.experiments.labyrinth import PARTS, Data, Labyrinth
+from prism_irl.experiments.labyrinth import figures as labyrinth_figures
+from prism_irl.experiments.labyrinth import parts as labyrinth_parts
+from prism_irl.experiments.labyrinth import run as labyrinth
+from prism_irl.experiments.labyrinth.run import PARTS, Data, Labyrinth
+from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.report.render import write_report
 from prism_irl.worlds.labyrinth import LabyrinthWorld
-from prism_irl.worlds.maze import HOME, WATER, maze_mdp
 
 TINY = Labyrinth(
     only_folds=(0,),
@@ -155,7 +157,7 @@ def test_finished_fits_are_not_made_again(finished, monkeypatch):
     def forbidden(*_: object) -> None:
         raise AssertionError("a finished fit was made again")
 
-    monkeypatch.setattr("prism_irl.evaluation.cross_validation.run_job", forbidden)
+    monkeypatch.setattr("prism_irl.studies.cross_validation.run_job", forbidden)
     monkeypatch.setattr(labyrinth_parts, "_fit_alone", forbidden)
     monkeypatch.setattr(labyrinth_parts, "timing", lambda *_: result["paper"]["timing"][0])
     again = labyrinth.run(TINY, folder, data=simulated())

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from prism_irl.experiments import labyrinth_demo
-from prism_irl.experiments.labyrinth_demo import LabyrinthDemo, LabyrinthOracle
+from prism_irl.experiments.labyrinth import demo as labyrinth_demo
+from prism_irl.experiments.labyrinth.demo import LabyrinthDemo, LabyrinthOracle
 from prism_irl.worlds.labyrinth import INTENTIONS, LabyrinthWorld
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures import curves, data, layouts, maps, style, timelines
-from prism_irl.worlds import maze
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 

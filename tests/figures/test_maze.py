@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 
+from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures import maps, style
 from prism_irl.figures import maze as drawing
 from prism_irl.figures.selection import agreement_by_intentions, likelihood_by_intentions
-from prism_irl.worlds import maze
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import prism_irl
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.cloning import BehaviourCloning

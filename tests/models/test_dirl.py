@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import prism_irl
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.dirl import DIRL

@@ -12,10 +12,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import prism_irl as prism
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.experiments.gridworld import BayesOracle
-from prism_irl.experiments.labyrinth_demo import LabyrinthOracle
+from prism_irl.experiments.gridworld.run import BayesOracle
+from prism_irl.experiments.labyrinth.demo import LabyrinthOracle
 from prism_irl.models.base import METHODS, IntentionModel
 
 TINY: dict[str, Any] = {"n_starts": 1, "max_iterations": 2, "device": "cpu"}

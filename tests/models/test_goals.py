@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.goals import GoalPRISM
-from prism_irl.models.saving import load
+from prism_irl.models.persistence import load
 from prism_irl.worlds.frustration import FrustrationWorld
 
 

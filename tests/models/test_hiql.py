@@ -5,7 +5,7 @@ import pytest
 from hmmlearn.base import BaseHMM
 
 import prism_irl
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import label_accuracy
 from prism_irl.mdp import MDP

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import prism_irl as prism
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.experiments.methods import method
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.histories import choose_history
 from prism_irl.models.prism import PRISM
+from prism_irl.models.registry import method
 
 
 def remembering(memory: int, seed: int = 0, n: int = 150, length: int = 40) -> Demonstrations:

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import prism_irl
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.metrics import label_accuracy
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.mixture import TrajectoryMixture

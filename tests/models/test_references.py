@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import prism_irl
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.references import BACKOFFS, Empirical, NGram, Uniform, validation_split

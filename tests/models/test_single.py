@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import prism_irl
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.saving import load
+from prism_irl.models.persistence import load
 from prism_irl.models.swirl import SWIRL
 
 SIDE, A, DISCOUNT = 4, 5, 0.9

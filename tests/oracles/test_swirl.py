@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import every_fifth, labyrinth_mdp, load_labyrinth
-from prism_irl.demonstrations import Demonstrations
 from prism_irl.models.swirl import SWIRL
 from prism_irl.rewards.soft import Places
 

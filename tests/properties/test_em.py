@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import em
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
 from prism_irl.models.prism import PRISM
+from prism_irl.models.starts import random_responsibilities
 from prism_irl.rewards.iavi import solve_iavi
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.starts import random_responsibilities
-from prism_irl.switching.chain import MarkovChain
 from prism_irl.switching.gate import Gate
+from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 

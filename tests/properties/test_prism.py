@@ -9,8 +9,9 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from prism_irl import batching, em, load
-from prism_irl.demonstrations import Demonstrations
+from prism_irl import em, load
+from prism_irl.data import batching
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.prism import PRISM

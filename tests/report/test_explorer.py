@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl import maze
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.report import explorer, story
 from prism_irl.report.answers import questions
@@ -16,7 +17,6 @@ from prism_irl.report.explorer import read_explorer, script_json, write_explorer
 from prism_irl.report.layouts import find_layout, grid
 from prism_irl.report.names import read_names
 from prism_irl.report.render import write_report
-from prism_irl.worlds import maze
 from prism_irl.worlds.frustration import FrustrationWorld
 
 NAMES = ["goal", "abandon"]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prism_irl.datasets.episodes import damaged
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.report import frames
 from prism_irl.report.explorer import write_explorer
 from prism_irl.report.frames import read_frames, thumbnail, without_frames, write_frames
 from prism_irl.report.render import write_report
+from prism_irl.robots.episodes import damaged
 
 
 def picture(i, t, height=90, width=120):

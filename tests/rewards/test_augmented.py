@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from prism_irl.contexts import Contexts
+from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL

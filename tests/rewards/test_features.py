@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.conftest import random_demonstrations
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.motions import MotionDemonstrations, linear_design
 from prism_irl.errors import InputError
-from prism_irl.motions import MotionDemonstrations, linear_design
 from prism_irl.rewards.features import GaussianPolicies, SoftmaxPolicies
 from prism_irl.rewards.tabular import TabularPolicies
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import solve_iavi

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
 from prism_irl.rewards.soft import Places, SoftRewards, fit_values, loss, plan, policies_of

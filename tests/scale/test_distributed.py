@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from prism_irl.batching import Prepared, minibatches
-from prism_irl.contexts import Contexts
+from prism_irl.data.batching import Prepared, minibatches
+from prism_irl.data.contexts import Contexts
 from prism_irl.scale import distributed
 from prism_irl.scale.distributed import Group, Shard
 from prism_irl.switching.optimiser import Optimiser

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import memory

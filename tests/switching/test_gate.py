@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from prism_irl.batching import Prepared, gather
-from prism_irl.contexts import Contexts
+from prism_irl.data.batching import Prepared, gather
+from prism_irl.data.contexts import Contexts
 from prism_irl.switching.gate import Gate, gate_loss
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.switching.chain import MarkovChain, RecurrentChain
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
 from prism_irl.switching.gate import Gate
-from prism_irl.switching.inference import infer_flat, responsibilities
+from prism_irl.switching.inference.dispatch import infer_flat, responsibilities
+from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.recurrent import RecurrentChain
 
 K = 2
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from prism_irl.batching import Batch, make_batches
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Batch, make_batches
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.networks import HistoryNetwork, Transformer
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from prism_irl.batching import Prepared
+from prism_irl.data.batching import Prepared
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from prism_irl import maze
 from prism_irl.errors import InputError
-from prism_irl.worlds import maze
 from prism_irl.worlds.labyrinth import DRINK, EXPLORE, LEAVE, LabyrinthWorld
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from prism_irl.datasets.episodes import open_episodes
 from prism_irl.errors import InputError
+from prism_irl.robots.episodes import open_episodes
 from prism_irl.worlds import manipulation
 from prism_irl.worlds.manipulation import ACTION_NAMES, PHASE_UNTIL, PHASES, STATE_NAMES, PickAndPlace, phases_of
 

@@ -1,6 +1,6 @@
 """Mice in a 127-node maze (Rosenberg, Zhang, Perona & Meister 2021), as 238 windows of 500 steps.
 
-The file that the paper and SWIRL evaluate on; the maze itself is described in `prism_irl.worlds.maze`. Annotations
+The file that the paper and SWIRL evaluate on; the maze itself is described in `prism_irl.maze`. Annotations
 (animals, water deliveries, rule-based modes) are an optional third file, made for judging results and never read by
 a fit.
 """
@@ -13,20 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import DataSet, verified
-from prism_irl.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.maze import ACTION_NAMES as ACTION_NAMES
+from prism_irl.maze import EXIT, HOME, N_ACTIONS, N_NODES, WATER
 from prism_irl.mdp import MDP
-from prism_irl.worlds.maze import (
-    ACTION_NAMES as ACTION_NAMES,
-)
-from prism_irl.worlds.maze import (
-    EXIT,
-    HOME,
-    N_ACTIONS,
-    N_NODES,
-    WATER,
-)
 
 __all__ = [
     "ACTION_NAMES",

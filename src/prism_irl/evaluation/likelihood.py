@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation import metrics
 from prism_irl.models.base import IntentionModel
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.mdp import MDP, boltzmann

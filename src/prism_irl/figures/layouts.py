@@ -13,10 +13,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures.maps import grid_heatmap
 from prism_irl.figures.maze import graph_map, maze_map
-from prism_irl.worlds import maze
 
 
 def layout_map(

@@ -16,9 +16,9 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import LogNorm, Normalize, to_rgba
 from numpy.typing import ArrayLike, NDArray
 
+from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures.style import BARRIER, FAINT, INK, MUTED, UNVISITED, VALUE_MAP
-from prism_irl.worlds import maze
 
 Floats = NDArray[np.float64]
 

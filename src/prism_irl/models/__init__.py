@@ -5,7 +5,7 @@ Importing the package registers every class by name, so that a saved model of an
 
 from prism_irl.models.cloning import BehaviourCloning
 from prism_irl.models.dirl import DIRL
-from prism_irl.models.feature_pair import FeaturePRISM
+from prism_irl.models.features import FeaturePRISM
 from prism_irl.models.goals import GoalPRISM
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.mixture import TrajectoryMixture

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 
@@ -91,7 +91,7 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     def save(self, folder: Any) -> None:
         """Write config.json and model.safetensors into a folder (no pickle)."""
-        from prism_irl.models.saving import save
+        from prism_irl.models.persistence import save
 
         save(self, folder)
 

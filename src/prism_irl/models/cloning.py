@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from prism_irl import storage
-from prism_irl.batching import Batch, Prepared, scatter
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import available_device, resolve_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP

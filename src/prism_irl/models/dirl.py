@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel

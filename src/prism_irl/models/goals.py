@@ -22,20 +22,21 @@ import numpy.typing as npt
 import torch
 
 from prism_irl import em
-from prism_irl.batching import Prepared
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray
 from prism_irl.models.histories import BACKOFFS, LENGTHS, choose_history
 from prism_irl.models.prism import PRISM
 from prism_irl.models.references import validation_split
+from prism_irl.models.starts import StartKind
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.goals import GoalPolicies, Planner
 from prism_irl.scale import distributed
-from prism_irl.starts import StartKind
 from prism_irl.switching.base import Switching
-from prism_irl.switching.chain import Chain, MarkovChain
+from prism_irl.switching.chain import Chain
+from prism_irl.switching.markov import MarkovChain
 
 STRENGTHS = (2.0, 4.0, 8.0)
 """Rewards that a goal is tried with, in nats: 4 makes the way there e⁴ times likelier than the way off."""

@@ -13,17 +13,17 @@ from typing import Any, Literal, Self
 import torch
 
 from prism_irl import storage
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.pair import PairModel
+from prism_irl.models.starts import StartKind
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.iql import LearningRates, solve_iql
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.starts import StartKind
 from prism_irl.switching.base import Switching
-from prism_irl.switching.chain import MarkovChain
+from prism_irl.switching.markov import MarkovChain
 
 Starts = Literal["mixed", "windows", "random"]
 

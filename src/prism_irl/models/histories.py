@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.models.starts import StartKind, first_responsibilities
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.starts import StartKind, first_responsibilities
-from prism_irl.switching.chain import MarkovChain
+from prism_irl.switching.markov import MarkovChain
 
 LENGTHS = (1, 2, 3, 4, 5, 6)
 """Histories that "auto" tries."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from prism_irl import em
-from prism_irl.batching import Prepared
+from prism_irl.data.batching import Prepared
 from prism_irl.models.hiql import CountPair
-from prism_irl.starts import StartKind
+from prism_irl.models.starts import StartKind
 from prism_irl.switching.base import Switching
 from prism_irl.switching.per_trajectory import PerTrajectory
 

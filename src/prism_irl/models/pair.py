@@ -20,9 +20,9 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from prism_irl import em, storage
-from prism_irl.batching import Batch, Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import available_device, resolve_device
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
@@ -30,14 +30,14 @@ from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel
 from prism_irl.models.histories import BACKOFFS, LENGTHS, choose_history
 from prism_irl.models.references import validation_split
+from prism_irl.models.starts import StartKind, annealing_powers, first_responsibilities
 from prism_irl.models.streaming import IntentionFilter, simulate
 from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
 from prism_irl.scale import distributed
-from prism_irl.starts import StartKind, annealing_powers, first_responsibilities
 from prism_irl.switching.base import Posterior, Switching
-from prism_irl.switching.chain import MarkovChain
+from prism_irl.switching.markov import MarkovChain
 
 DEFAULT_BACKOFF = 5.0  # where there is nothing to choose it for
 AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best count as equally good

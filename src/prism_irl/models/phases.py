@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.motions import MotionDemonstrations, linear_design
 from prism_irl.errors import InputError
-from prism_irl.models.feature_pair import FeaturePRISM
-from prism_irl.motions import MotionDemonstrations, linear_design
+from prism_irl.models.features import FeaturePRISM
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

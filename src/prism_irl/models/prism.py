@@ -12,18 +12,20 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from prism_irl import em
-from prism_irl.batching import Prepared
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
+from prism_irl.models.starts import StartKind
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.starts import StartKind
 from prism_irl.switching.base import Switching
-from prism_irl.switching.chain import Chain, MarkovChain, RecurrentChain
+from prism_irl.switching.chain import Chain
 from prism_irl.switching.gate import Gate
+from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import HistoryNetwork, NetworkName
 from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.recurrent import RecurrentChain
 
 SwitchingName = Literal["recurrent", "independent", "markov"]
 
@@ -84,7 +86,7 @@ class PRISM(PairModel):
     discount : float
         γ of the rewards, 0.97 as in the paper. Likelihood and labels do not depend on it.
     starts : {"mixed", "windows", "random", "annealed"}
-        Kinds of first responsibilities (`prism_irl.starts`); "mixed" alternates between windows and random. Annealed
+        Kinds of first responsibilities (`models.starts`); "mixed" alternates between windows and random. Annealed
         starts, for chains only, find the best optimum of few intentions most reliably.
     device : {"auto", "cpu", "cuda"}
     seed : int

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
 from prism_irl.models.base import FloatArray, IntentionModel

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Switching
-from prism_irl.switching.forward_backward import possible
+from prism_irl.switching.inference.reference import possible
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -23,20 +23,20 @@ import torch
 from scipy import sparse
 
 from prism_irl import em
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray
 from prism_irl.models.pair import PairModel
+from prism_irl.models.starts import StartKind
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 from prism_irl.rewards.soft import Places, SoftRewards, log_sum_exp
-from prism_irl.starts import StartKind
 from prism_irl.switching.base import Switching
-from prism_irl.switching.state_chain import KernelName, StateChain
+from prism_irl.switching.state import KernelName, StateChain
 
 InvalidActions = Literal["mask", "stay"]
 
@@ -65,7 +65,7 @@ class SWIRL(PairModel):
     ridge : float
         Strength of the prior on values; see `prism_irl.rewards.soft.SoftRewards`.
     kernel_ridge : float
-        Strength of the prior on the kernel's weights; see `prism_irl.switching.state_chain.StateChain`.
+        Strength of the prior on the kernel's weights; see `prism_irl.switching.state.StateChain`.
     max_iterations : int
         EM iterations at most. The authors run 80.
     n_starts : int

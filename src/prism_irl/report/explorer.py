@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from prism_irl import storage
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import segments
 from prism_irl.report import story

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.datasets.episodes import DamagedEpisodeError, need
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.report.explorer import FRAMES, evenly, shown_trajectories
+from prism_irl.robots.episodes import DamagedEpisodeError, need
 
 WIDTH = 96  # pixels
 QUALITY = 70

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import shortest_path
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl import maze
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.report.story import successor_counts
-from prism_irl.worlds import maze
 
 MAX_STATES = 400  # a map with more places is a fog
 MAX_DEGREE = 8.0  # neighbours of a state on average, beyond which nothing like a map is left

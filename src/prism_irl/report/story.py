@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.metrics import segments
 
 Floats = npt.NDArray[np.float64]

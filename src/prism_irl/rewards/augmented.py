@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from prism_irl.contexts import Contexts
+from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import InverseSolution

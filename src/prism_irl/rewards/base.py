@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.batching import Prepared
+from prism_irl.data.batching import Prepared
 
 FloatArray = npt.NDArray[np.float64]
 

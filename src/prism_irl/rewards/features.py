@@ -18,11 +18,11 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import minimize
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
-from prism_irl.motions import MotionDemonstrations
 from prism_irl.rewards.tabular import TabularPolicies
 
 FloatArray = npt.NDArray[np.float64]
@@ -256,7 +256,9 @@ class SoftmaxPolicies:
 def with_motions(demos: Demonstrations) -> _WithMotions:
     """Return demonstrations that have commands, or say what is missing."""
     if not isinstance(demos, MotionDemonstrations):
-        raise InputError("Gaussian policies need continuous commands; give MotionDemonstrations (prism_irl.motions).")
+        raise InputError(
+            "Gaussian policies need continuous commands; give MotionDemonstrations (prism_irl.data.motions)."
+        )
     assert demos.motions is not None
     assert demos.design is not None
     return _WithMotions(demos.motions, demos.design)

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import minimize
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
 from prism_irl.rewards.tabular import TabularPolicies

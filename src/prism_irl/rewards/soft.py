@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse
 
-from prism_irl.batching import Prepared
+from prism_irl.data.batching import Prepared
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.batching import Prepared
-from prism_irl.contexts import Contexts
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]

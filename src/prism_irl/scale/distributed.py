@@ -26,9 +26,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.batching import Batch, Prepared, _compact, _pad, minibatches
-from prism_irl.contexts import Contexts
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import Batch, Prepared, _compact, _pad, minibatches
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 

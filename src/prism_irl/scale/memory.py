@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prism_irl.batching import EVALUATION_STEPS, KEPT_STEPS
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
+from prism_irl.data.demonstrations import Demonstrations
 
 LARGE_BYTES = 2**30
 LARGE_STEPS = 1_000_000

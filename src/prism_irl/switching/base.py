@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from prism_irl.batching import Batch, Prepared, scatter
+from prism_irl.data.batching import Batch, Prepared, scatter
 
 PolicyOf = Callable[[Batch], Tensor]
 """Policies of all intentions at the steps of a batch, (B, T, K, A), float64."""

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from prism_irl.batching import Batch, Prepared, scatter
+from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.switching.base import BatchPosterior, Posterior, Seen, Stream, Switching
-from prism_irl.switching.inference import judged, responsibilities
+from prism_irl.switching.inference.dispatch import judged, responsibilities
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from prism_irl.batching import Batch
+from prism_irl.data.batching import Batch
 from prism_irl.errors import InputError
-from prism_irl.switching import fused
-from prism_irl.switching.inference import use_compiled
+from prism_irl.switching.inference.dispatch import use_compiled
+from prism_irl.switching.recurrence import fused
 
 NetworkName = Literal["rnn", "lstm", "gru", "transformer"]
 Carry = tuple[Tensor, ...]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prism_irl.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared
 
 
 @dataclass

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from prism_irl.batching import Prepared
+from prism_irl.data.batching import Prepared
 from prism_irl.switching.base import Posterior
-from prism_irl.switching.chain import MarkovChain, RecurrentChain
+from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.recurrent import RecurrentChain
 
 IMPOSSIBLE = 1e-30  # nothing, whose logarithm is a number
 STAY = 0.9

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from prism_irl.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
 from prism_irl.switching.chain import FLOOR
 

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_irl.demonstrations import Demonstrations
+from prism_irl import maze
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.worlds import maze
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

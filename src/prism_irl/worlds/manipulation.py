@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.datasets.episodes import Episode, Frame
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
+from prism_irl.robots.episodes import Episode, Frame
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -130,7 +130,7 @@ class PickAndPlace:
 
         ``folder`` defaults to one named after the settings in the data folder (PRISM_DATA or the user's cache).
         """
-        from prism_irl.datasets.lerobot_writing import write_lerobot
+        from prism_irl.robots.lerobot_writing import write_lerobot
 
         target = data_folder() / "simulated" / self._name(n_episodes, seed, frames) if folder is None else folder
         if (target / "meta" / "info.json").is_file():  # the writer's last file

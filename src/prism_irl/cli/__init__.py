@@ -1,0 +1,1 @@
+"""The command `prism`: one file per verb, and what the verbs share."""

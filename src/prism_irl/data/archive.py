@@ -1,0 +1,212 @@
+"""Demonstrations on disk, larger than memory: a folder of plain npy files that are mapped and never read whole.
+
+    states.npy actions.npy (n,)   offsets.npy (N + 1,)   and, where present, observations.npy (n, m), labels.npy,
+    times.npy (n,), groups.npy, trajectory_names.npy (N,), valid_actions.npy (S, A); meta.json: sizes, names, checksum
+
+Integers are of the smallest type that fits. A folder is written part by part, so that neither side of the copy has
+to fit into memory, and checked chunk by chunk when it is opened: a damaged one is an error, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.npz import brief, storable
+from prism_irl.errors import InputError
+
+FORMAT = "prism-demonstrations"
+VERSION = 1
+PER_STEP = ("states", "actions", "observations", "labels", "times")
+PER_TRAJECTORY = ("groups", "trajectory_names")
+NAMES = ("state_names", "action_names", "label_names")
+SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
+"""What all parts of one archive have in common, besides the valid actions; kept in meta.json."""
+
+
+def write(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
+    """Write demonstrations, one part after the other, as one folder; it appears whole or not at all.
+
+    Parameters
+    ----------
+    folder : path that does not exist yet
+    parts : iterable of Demonstrations
+        Over the same states and actions and with the same arrays; a generator keeps one part in memory at a time.
+    """
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists already; choose another folder.")
+    temporary = target.with_name(f".{target.name}.writing")
+    try:
+        if temporary.exists():  # what an interrupted writing left
+            shutil.rmtree(temporary)
+        temporary.mkdir(parents=True)
+        meta = _write_arrays(temporary, parts)
+        storage.write_json(temporary / "meta.json", meta)
+        checksum = _load(temporary, meta).checksum()
+        storage.write_json(temporary / "meta.json", {**meta, "sha256": checksum})
+        if target.exists():
+            target.rmdir()
+        temporary.rename(target)
+    except OSError as error:
+        raise InputError(f"Cannot write {target} ({brief(error)}).") from None
+    finally:
+        if temporary.exists():
+            shutil.rmtree(temporary)
+    return target
+
+
+def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, Any]:
+    first: Demonstrations | None = None
+    n_steps, growing = 0, {}
+    per_trajectory: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in PER_TRAJECTORY}
+    lengths = []
+    with ExitStack() as files:
+        for part in parts:
+            if first is None:
+                first = part
+                for name in PER_STEP:
+                    if getattr(part, name) is not None:
+                        growing[name] = _Growing(files.enter_context((folder / f"{name}.npy").open("wb")))
+            _check_same(first, part, growing.keys())
+            for name, file in growing.items():
+                file.append(getattr(part, name))
+            for name in PER_TRAJECTORY:
+                if getattr(part, name) is not None:
+                    per_trajectory[name].append(storable(getattr(part, name)))
+            lengths.append(part.lengths)
+            n_steps += part.n_steps
+        if first is None:
+            raise InputError("There are no demonstrations to write; give at least one part.")
+        for file in growing.values():
+            file.finish()
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    np.save(folder / "offsets.npy", offsets, allow_pickle=False)
+    for name, pieces in per_trajectory.items():
+        if pieces:
+            np.save(folder / f"{name}.npy", np.concatenate(pieces), allow_pickle=False)
+    if first.valid_actions is not None:
+        np.save(folder / "valid_actions.npy", first.valid_actions, allow_pickle=False)
+    arrays = sorted(path.stem for path in folder.glob("*.npy"))
+    sizes = {"n_steps": n_steps, "n_trajectories": len(offsets) - 1, "arrays": arrays}
+    return {"format": FORMAT, "version": VERSION, **{key: getattr(first, key) for key in SHARED}, **sizes}
+
+
+def _check_same(first: Demonstrations, part: Demonstrations, per_step: Iterable[str]) -> None:
+    for name in SHARED:
+        if getattr(part, name) != getattr(first, name):
+            raise InputError(f"Two parts of the demonstrations differ in {name}; give parts of the same world.")
+    if not np.array_equal(part.valid_actions, first.valid_actions):  # type: ignore[arg-type]
+        raise InputError("Two parts of the demonstrations differ in their valid actions; give parts of the same world.")
+    there = set(per_step)
+    for name in (*PER_STEP, *PER_TRAJECTORY):
+        before = name in there if name in PER_STEP else getattr(first, name) is not None
+        if (getattr(part, name) is not None) != before:
+            raise InputError(f"Some parts of the demonstrations have {name} and others do not; give all or none.")
+
+
+class _Growing:
+    """An npy file that grows along its first axis; numpy leaves room in the header for its final length."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.length = file, 0
+        self.dtype: np.dtype[Any] | None = None
+        self.rest: tuple[int, ...] = ()
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        values = storable(values)
+        if self.dtype is None:
+            self.dtype, self.rest = values.dtype, values.shape[1:]
+            self._header()
+        if values.shape[1:] != self.rest or not np.can_cast(values.dtype, self.dtype, "same_kind"):
+            raise InputError(
+                f"An array of type {values.dtype} and shape {values.shape} cannot follow one of type {self.dtype} and "
+                f"shape (…, {self.rest}); give all parts the same arrays."
+            )
+        np.ascontiguousarray(values, dtype=self.dtype).tofile(self.file)
+        self.length += len(values)
+
+    def _header(self) -> None:
+        assert self.dtype is not None
+        described = {
+            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.length, *self.rest),
+        }
+        np.lib.format.write_array_header_1_0(self.file, described)
+
+    def finish(self) -> None:
+        end = self.file.tell()
+        self.file.seek(0)
+        self._header()
+        self.file.seek(end)
+
+
+def is_archive(folder: Path) -> bool:
+    """Whether a folder claims to hold demonstrations."""
+    return (folder / "meta.json").is_file()
+
+
+def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
+    """Map a folder that `write` made.
+
+    Parameters
+    ----------
+    verify : bool
+        Compare everything that a fit reads with the checksum of the folder, in one pass over the files. Lengths,
+        types and the range of every id are checked in any case.
+    """
+    folder = Path(folder)
+    if not is_archive(folder):
+        raise InputError(f"{folder} holds no demonstrations (there is no meta.json in it); check the path.")
+    meta = storage.read_json(folder / "meta.json")
+    demos = _load(folder, meta)
+    if verify and demos.checksum() != meta.get("sha256"):
+        raise InputError(f"The files in {folder} are not those that were written there; restore or write it again.")
+    return demos
+
+
+def _load(folder: Path, meta: Any) -> Demonstrations:
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise InputError(f"{folder / 'meta.json'} does not describe demonstrations; was the folder written by prism?")
+    if meta.get("version") != VERSION:
+        raise InputError(f"{folder} is of version {meta.get('version')} and this program reads {VERSION}; update it.")
+    allowed = {"offsets", "valid_actions", *PER_STEP, *PER_TRAJECTORY}
+    try:
+        listed = set(meta["arrays"])
+        if not {"states", "actions", "offsets"} <= listed <= allowed:
+            raise ValueError(f"the arrays {', '.join(sorted(listed ^ allowed))} are missing or unknown")
+        arrays = {name: _map(folder, name) for name in sorted(listed)}
+        sizes = {key: int(meta[key]) for key in ("n_states", "n_actions", "n_steps", "n_trajectories")}
+        names = {key: None if meta[key] is None else tuple(map(str, meta[key])) for key in NAMES}
+        unknown_state = bool(meta["unknown_state"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(f"{folder / 'meta.json'} is damaged ({brief(error)}); restore or write it again.") from None
+    offsets = arrays.pop("offsets")
+    if offsets.shape != (sizes.pop("n_trajectories") + 1,) or offsets.dtype != np.int64:
+        raise InputError(f"{folder / 'offsets.npy'} has shape {offsets.shape} and type {offsets.dtype}; it is damaged.")
+    if int(offsets[-1]) != sizes.pop("n_steps"):
+        raise InputError(f"The offsets in {folder} end at {offsets[-1]}, not at the number of steps; it is damaged.")
+    fields: dict[str, Any] = {**arrays, **sizes, **names}
+    try:
+        return Demonstrations(offsets=offsets, unknown_state=unknown_state, **fields)
+    except InputError as error:
+        raise InputError(f"{folder} is damaged: {error}") from None
+
+
+def _map(folder: Path, name: str) -> npt.NDArray[Any]:
+    path = folder / f"{name}.npy"
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # a view: the file stays on disk
+    except FileNotFoundError:
+        raise InputError(f"There is no {path.name} in {folder}; restore or write the folder again.") from None
+    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        raise InputError(f"{path} is damaged or not an npy file ({brief(error)}).") from None

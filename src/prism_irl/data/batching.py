@@ -1,0 +1,205 @@
+"""Padded batches of ragged demonstrations: the only place where padding exists.
+
+Trajectories of similar length share a batch, so that memory grows with the data and not with the longest
+trajectory. Padding is on the right and always comes with its mask; `scatter` brings results back to the flat layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+
+FloatArray = npt.NDArray[np.float64]
+EVALUATION_STEPS = 2**17
+"""Padded steps of one evaluation batch: large enough for full speed, small enough for any laptop."""
+KEPT_STEPS = 2**20
+"""Data of more steps are padded anew whenever they are read: forty bytes per step are too many to keep."""
+
+
+class Batch(NamedTuple):
+    """B trajectories padded to the longest of them, T steps.
+
+    ``states``, ``actions``, ``previous`` (B, T) int64, where ``previous`` is the action before (A at the first
+    step); ``mask`` (B, T) bool, true at real steps; ``steps`` (B, T) int64 positions in the flat arrays; ``real``
+    (m,) int64 positions of the real steps in the flattened batch; ``observations`` (B, T, m) float32 or None.
+    """
+
+    states: Tensor
+    actions: Tensor
+    previous: Tensor
+    mask: Tensor
+    steps: Tensor
+    real: Tensor
+    observations: Tensor | None
+
+    @property
+    def n_steps(self) -> int:
+        """Number of real steps."""
+        return int(self.mask.sum())
+
+
+def gather(batch: Batch, flat: Tensor) -> Tensor:
+    """Values of a flat (n, …) tensor at the steps of the batch, (B, T, …); padding repeats a real step."""
+    return flat.index_select(0, batch.steps.reshape(-1)).reshape(*batch.steps.shape, *flat.shape[1:])
+
+
+def scatter(batch: Batch, values: Tensor, flat: Tensor) -> None:
+    """Write (B, T, …) values of the real steps into a flat (n, …) tensor."""
+    steps = batch.steps.reshape(-1).index_select(0, batch.real)
+    real = values.reshape(-1, *values.shape[2:]).index_select(0, batch.real)
+    flat.index_copy_(0, steps.to(flat.device), real.to(flat))
+
+
+def minibatches(
+    demos: Demonstrations, batch_size: int, generator: np.random.Generator | None = None
+) -> list[npt.NDArray[np.int64]]:
+    """Trajectories of each batch, of about equal length; shuffled when a generator is given."""
+    order = np.arange(len(demos)) if generator is None else generator.permutation(len(demos))
+    lengths = demos.lengths[order].astype(np.float64)
+    if generator is not None:  # a little noise, or trajectories of distinct lengths would always meet the same mates
+        lengths *= generator.uniform(0.9, 1.1, len(lengths))
+    order = order[np.argsort(lengths, kind="stable")]
+    parts: Sequence[npt.NDArray[np.int64]] = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    if generator is not None:
+        parts = [parts[i] for i in generator.permutation(len(parts))]
+    return list(parts)
+
+
+def make_batches(
+    demos: Demonstrations,
+    batch_size: int,
+    *,
+    generator: np.random.Generator | None = None,
+    device: torch.device | str = "cpu",
+) -> list[Batch]:
+    """Cut the trajectories into padded batches; see `minibatches`."""
+    return [_pad(demos, part, device) for part in minibatches(demos, batch_size, generator)]
+
+
+def _pad(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str) -> Batch:
+    lengths = demos.lengths[trajectories]
+    position = np.arange(int(lengths.max()))
+    mask = position < lengths[:, None]
+    steps = demos.offsets[trajectories][:, None] + np.minimum(position, lengths[:, None] - 1)
+    actions = demos.actions[steps].astype(np.int64)
+    previous = np.concatenate([np.full((len(steps), 1), demos.n_actions), actions[:, :-1]], axis=1)
+
+    def tensor(values: npt.NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(device)
+
+    return Batch(
+        states=tensor(demos.states[steps].astype(np.int64)),
+        actions=tensor(actions),
+        previous=tensor(previous),
+        mask=tensor(mask),
+        steps=tensor(steps),
+        real=tensor(np.flatnonzero(mask)),
+        observations=None if demos.observations is None else tensor(demos.observations[steps]),
+    )
+
+
+def _compact(index: npt.NDArray[np.int64], largest: int) -> npt.NDArray[np.integer]:
+    """Half the memory, where the numbers allow it."""
+    return index.astype(np.int32) if largest < 2**31 else index
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Demonstrations as the two halves of EM read them: context rows for policies, batches for networks.
+
+    Parameters
+    ----------
+    demos : Demonstrations
+    rows : (n,) int32 or int64
+        Context of every step; one past the last row for a state that the fit never named.
+    device : torch device of the batches
+    """
+
+    demos: Demonstrations
+    rows: npt.NDArray[np.integer]
+    device: torch.device | str = "cpu"
+
+    @classmethod
+    def of(cls, demos: Demonstrations, contexts: Contexts, device: torch.device | str = "cpu") -> Prepared:
+        """Encode the contexts once."""
+        return cls(demos, _compact(contexts.encode(demos), contexts.n_contexts), device)
+
+    @cached_property
+    def pairs(self) -> npt.NDArray[np.integer]:
+        """Context and action of every step as one index, row * A + action, (n,)."""
+        A = self.demos.n_actions
+        return _compact(self.rows.astype(np.int64) * A + self.demos.actions, (int(self.rows.max(initial=0)) + 1) * A)
+
+    @cached_property
+    def longest_first(self) -> npt.NDArray[np.int64]:
+        """Trajectories by falling length, (N,)."""
+        return np.argsort(-self.demos.lengths, kind="stable")
+
+    @property
+    def batches(self) -> Iterable[Batch]:
+        """Batches for evaluation, in a fixed order, longest trajectories first; kept unless the data are large."""
+        return self._kept if self.demos.n_steps <= KEPT_STEPS else self._evaluation()
+
+    @cached_property
+    def _kept(self) -> list[Batch]:
+        return list(self._evaluation())
+
+    def _evaluation(self) -> Iterator[Batch]:
+        order = self.longest_first
+        while len(order):  # as many as fit, so that one long trajectory does not leave the short ones alone
+            size = max(EVALUATION_STEPS // int(self.demos.lengths[order[0]]), 1)
+            yield _pad(self.demos, order[:size], self.device)
+            order = order[size:]
+
+    def shuffled(self, batch_size: int, generator: np.random.Generator) -> Iterable[Batch | None]:
+        """Batches for training, in a random order, padded one by one; None for one without any of this shard."""
+        return (_pad(self.demos, part, self.device) for part in minibatches(self.demos, batch_size, generator))
+
+    def dealt(self, batch_size: int, generator: np.random.Generator) -> Prepared:
+        """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""
+        return self
+
+    def gather(self, batch: Batch, flat: Tensor) -> Tensor:
+        """Values of a flat tensor at the steps of a batch, on the batch's device."""
+        return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)
+
+    # -- sums over all data, of which a shard (`scale.distributed.Shard`) holds a part --------------------------------
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of all data."""
+        return self.demos.n_steps
+
+    @property
+    def whole(self) -> Demonstrations:
+        """All data."""
+        return self.demos
+
+    def share(self, flat: FloatArray) -> FloatArray:
+        """Rows that belong here of an array with one row per step of all data."""
+        return flat
+
+    def collect(self, flat: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Undo `share`: values of the steps of all data, from those of the steps here."""
+        return flat
+
+    def total(self, values: FloatArray) -> FloatArray:
+        """Sum over all data, from the sum over the steps here."""
+        return values
+
+    def mean(self, values: FloatArray) -> float:
+        """Mean over all data of values per step."""
+        return float(values.mean())
+
+    def combine(self, parameters: Iterable[Tensor], size: int) -> None:
+        """Turn gradients of a mean over ``size`` items here into those of the mean over all items."""

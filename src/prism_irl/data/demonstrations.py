@@ -1,0 +1,434 @@
+"""Demonstrations: what the agent saw and did, as ragged trajectories stored flat.
+
+Trajectory i is the slice ``offsets[i]:offsets[i + 1]`` of flat arrays of n steps. Everything per step in this
+package (responsibilities, labels, likelihoods) is aligned with these flat arrays; padding appears only inside a
+batch (`prism_irl.data.batching`). Build one from a table, an npz file or arrays; take it apart by trajectory or group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from prism_irl.data.contexts import Contexts
+
+IntArray = npt.NDArray[np.integer[Any]]
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstrations:
+    """Ragged trajectories of states and actions.
+
+    Parameters
+    ----------
+    states, actions : (n,) integer arrays
+        Flat, stored in the smallest unsigned type that fits.
+    offsets : (N + 1,) int64
+        Where each trajectory starts; ``offsets[-1] == n``.
+    n_states, n_actions : int
+        Sizes of the state and action sets (ids run from 0).
+    observations : (n, m) float32, optional
+        Vectors that the switching network may read in addition to the state.
+    labels : (n,) integers, optional
+        True intentions: for evaluation only, never read by a fit.
+    times : (n,), optional
+        Time stamps, kept for output.
+    groups : (N,) array, optional
+        A label per trajectory (animal, operator), for splits.
+    valid_actions : (S, A) bool, optional
+        Which actions exist in which state; all of them when absent.
+    state_names, action_names, label_names : tuple of str, optional
+        Names behind the ids when the data had labels instead of integers.
+    trajectory_names : (N,) array, optional
+        The identifiers of the trajectories in the table they came from.
+    unknown_state : bool
+        The last state id stands for any state that the vocabulary of a fitted model does not name.
+    """
+
+    states: IntArray
+    actions: IntArray
+    offsets: npt.NDArray[np.int64]
+    n_states: int
+    n_actions: int
+    observations: npt.NDArray[np.float32] | None = None
+    labels: IntArray | None = None
+    times: npt.NDArray[Any] | None = None
+    groups: npt.NDArray[Any] | None = None
+    valid_actions: npt.NDArray[np.bool_] | None = None
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+    label_names: tuple[str, ...] | None = None
+    trajectory_names: npt.NDArray[Any] | None = None
+    unknown_state: bool = False
+
+    def __post_init__(self) -> None:
+        """Check everything once, so that no later stage has to."""
+        offsets = np.asarray(self.offsets, dtype=np.int64)
+        object.__setattr__(self, "offsets", offsets)
+        if len(offsets) < 2:
+            raise InputError("The demonstrations hold no trajectory; give at least one with at least one step.")
+        if offsets[0] != 0:
+            raise InputError(f"The offsets begin with {offsets[0]}; the first trajectory starts at step 0.")
+        for name in ("groups", "trajectory_names"):
+            values = getattr(self, name)
+            if values is not None and len(values) != self.n_trajectories:
+                raise InputError(f"There are {len(values)} {name} for {self.n_trajectories} trajectories.")
+        if (np.diff(offsets) < 1).any():
+            i = int(np.argmax(np.diff(offsets) < 1))
+            raise InputError(f"Trajectory {self._name(i)} is empty; remove it or give it at least one step.")
+        n = int(offsets[-1])
+        for name in ("states", "actions", "labels"):
+            ids = getattr(self, name)
+            if ids is None:
+                continue
+            limit = {"states": self.n_states, "actions": self.n_actions, "labels": np.iinfo(np.int32).max}[name]
+            object.__setattr__(self, name, self._checked(np.asarray(ids), name[:-1], limit, n))
+        for name in ("observations", "times"):
+            values = getattr(self, name)
+            if values is not None and len(values) != n:
+                raise InputError(f"There are {len(values)} {name} for {n} steps; give one per step.")
+        if self.observations is not None:
+            observations = np.asarray(self.observations, dtype=np.float32)
+            if observations.ndim != 2:
+                raise InputError(f"Observations have shape {observations.shape}; give one vector per step: (n, m).")
+            for chunk in _chunks(n):
+                finite = np.isfinite(observations[chunk]).all(axis=1)
+                if not finite.all():
+                    step = chunk.start + int(np.argmin(finite))
+                    raise InputError(f"The observation at {self.where(step)} is not finite; remove or repair the step.")
+            object.__setattr__(self, "observations", observations)
+        if self.valid_actions is not None:
+            self._check_valid_actions()
+
+    def _checked(self, ids: IntArray, what: str, limit: int, n: int) -> IntArray:
+        if ids.shape != (n,):
+            raise InputError(f"The {what}s have shape {ids.shape} for {n} steps; give one per step.")
+        if ids.dtype.kind not in "iu":
+            raise InputError(f"The {what}s are of type {ids.dtype}; give integer ids, or labels through a table.")
+        for chunk in _chunks(n):
+            bad = (ids[chunk] < 0) | (ids[chunk] >= limit)
+            if bad.any():
+                step = chunk.start + int(np.argmax(bad))
+                at = f"The {what} {ids[step]} at {self.where(step)}"
+                raise InputError(f"{at} is out of range; {what} ids run from 0 to {limit - 1}.")
+        smallest = np.dtype(np.int32) if what == "label" else np.min_scalar_type(max(limit - 1, 0))
+        # Nobody can change a mapped file or another read-only array under our feet, so that it needs no copy.
+        return ids.astype(smallest, copy=ids.flags.writeable)
+
+    def _check_valid_actions(self) -> None:
+        valid = np.asarray(self.valid_actions, dtype=bool)
+        if valid.shape != (self.n_states, self.n_actions):
+            raise InputError(
+                f"The valid-action mask has shape {valid.shape}; it must be (states, actions) = "
+                f"({self.n_states}, {self.n_actions})."
+            )
+        if not valid.any(axis=1).all():
+            raise InputError(f"State {int(np.argmin(valid.any(axis=1)))} has no valid action; allow at least one.")
+        for chunk in _chunks(self.n_steps):
+            allowed = valid[self.states[chunk], self.actions[chunk]]
+            if not allowed.all():
+                step = chunk.start + int(np.argmin(allowed))
+                raise InputError(
+                    f"Action {self.actions[step]} in state {self.states[step]} at {self.where(step)} is marked as "
+                    "invalid; correct the data or the valid-action mask."
+                )
+        object.__setattr__(self, "valid_actions", valid)
+
+    def _name(self, trajectory: int) -> str:
+        return str(trajectory if self.trajectory_names is None else self.trajectory_names[trajectory])
+
+    def where(self, step: int) -> str:
+        """Trajectory and position of a flat step, in words, for error messages."""
+        i = int(np.searchsorted(self.offsets, step, side="right") - 1)
+        return f"trajectory {self._name(i)}, step {step - int(self.offsets[i])}"
+
+    # -- sizes -----------------------------------------------------------------------------------------------------
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps n of all trajectories together."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_trajectories(self) -> int:
+        """Number of trajectories N."""
+        return len(self.offsets) - 1
+
+    def __len__(self) -> int:
+        return self.n_trajectories
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Steps per trajectory, (N,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def trajectory_index(self) -> npt.NDArray[np.int64]:
+        """Trajectory of every step, (n,)."""
+        return np.repeat(np.arange(self.n_trajectories), self.lengths)
+
+    @property
+    def step_index(self) -> npt.NDArray[np.int64]:
+        """Position of every step within its trajectory, (n,)."""
+        return np.arange(self.n_steps) - np.repeat(self.offsets[:-1], self.lengths)
+
+    @property
+    def first_steps(self) -> npt.NDArray[np.bool_]:
+        """True at the first step of each trajectory, (n,)."""
+        first = np.zeros(self.n_steps, dtype=bool)
+        first[self.offsets[:-1]] = True
+        return first
+
+    def __repr__(self) -> str:
+        lengths = self.lengths
+        steps = (
+            f"{lengths[0]} steps each" if lengths.min() == lengths.max() else f"{lengths.min()}–{lengths.max()} steps"
+        )
+        extras = [
+            text
+            for present, text in (
+                (self.observations is not None, "observations"),
+                (self.labels is not None, "true labels"),
+                (self.groups is not None, f"{0 if self.groups is None else len(np.unique(self.groups))} groups"),
+                (self.valid_actions is not None, "valid actions"),
+            )
+            if present
+        ]
+        return (
+            f"Demonstrations({self.n_trajectories} trajectories, {steps}, {self.n_steps} in all; "
+            f"{self.n_states} states, {self.n_actions} actions{''.join(', ' + e for e in extras)})"
+        )
+
+    # -- in and out ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        states: npt.ArrayLike | Sequence[npt.ArrayLike],
+        actions: npt.ArrayLike | Sequence[npt.ArrayLike],
+        *,
+        labels: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
+        observations: Any = None,
+        times: Any = None,
+        groups: npt.ArrayLike | None = None,
+        valid_actions: npt.ArrayLike | None = None,
+        n_states: int | None = None,
+        n_actions: int | None = None,
+    ) -> Demonstrations:
+        """Build from lists of 1-D arrays (ragged) or from 2-D arrays (equal lengths).
+
+        ``n_states`` and ``n_actions`` default to the largest id plus one.
+        """
+        flat_states, offsets = _flatten(states, "states")
+        fields: dict[str, Any] = {}
+        for name, ragged in (
+            ("actions", actions),
+            ("labels", labels),
+            ("observations", observations),
+            ("times", times),
+        ):
+            if ragged is None:
+                continue
+            fields[name], other = _flatten(ragged, name)
+            if not np.array_equal(offsets, other):
+                same = len(other) == len(offsets)
+                i = int(np.argmax(np.diff(offsets) != np.diff(other))) if same else min(len(offsets), len(other)) - 1
+                raise InputError(f"The {name} of trajectory {i} do not match its states in length.")
+        for name, given, default in (("valid_actions", valid_actions, None), ("groups", groups, None)):
+            fields[name] = default if given is None else np.asarray(given)
+        for name, ids, size in (("states", flat_states, n_states), ("actions", fields["actions"], n_actions)):
+            if len(ids) and np.asarray(ids).dtype.kind not in "iu":
+                raise InputError(f"The {name} are of type {np.asarray(ids).dtype}; give integer ids from 0.")
+            fields[f"n_{name}"] = int(ids.max(initial=0)) + 1 if size is None else int(size)
+        return cls(states=flat_states, offsets=offsets, **fields)
+
+    @classmethod
+    def from_table(cls, source: str | Path | pd.DataFrame, **columns: Any) -> Demonstrations:
+        """Build from a CSV, Parquet or npz file or a pandas table; see `prism_irl.data.tables.read` for the options."""
+        from prism_irl.data import tables
+
+        return tables.read(source, **columns).demonstrations
+
+    @classmethod
+    def from_minari(cls, dataset: Any, **options: Any) -> Demonstrations:
+        """Build from a Minari dataset or the id of a local one; see `prism_irl.data.interop.from_minari`."""
+        from prism_irl.data import interop
+
+        return interop.from_minari(dataset, **options)
+
+    @classmethod
+    def from_imitation(cls, trajectories: Iterable[Any], **options: Any) -> Demonstrations:
+        """Build from objects with ``obs`` and ``acts``; see `prism_irl.data.interop.from_imitation`."""
+        from prism_irl.data import interop
+
+        return interop.from_imitation(trajectories, **options)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per step: trajectory, state, action and, where present, time, group, intention."""
+        from prism_irl.data import tables
+
+        return tables.to_pandas(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write an npz file, or a folder of npy files for `open` if the name has no ending; no pickle in either."""
+        from prism_irl.data import archive, tables
+
+        if Path(path).suffix:
+            tables.write_npz(self, Path(path))
+        else:
+            archive.write(path, [self])
+
+    @classmethod
+    def open(cls, folder: str | Path, *, verify: bool = True) -> Demonstrations:
+        """Map a folder that `save` or `prism_irl.data.archive.write` made, for data larger than memory."""
+        from prism_irl.data import archive
+
+        return archive.open_folder(folder, verify=verify)
+
+    def resized(self, n_states: int | None = None, n_actions: int | None = None) -> Demonstrations:
+        """Return the same steps over larger sets of states or actions."""
+        return replace(
+            self,
+            n_states=self.n_states if n_states is None else n_states,
+            n_actions=self.n_actions if n_actions is None else n_actions,
+            valid_actions=None,
+        )
+
+    def with_valid_actions(self, valid_actions: npt.ArrayLike | None) -> Demonstrations:
+        """Return the same steps with another valid-action mask."""
+        return replace(self, valid_actions=None if valid_actions is None else np.asarray(valid_actions, dtype=bool))
+
+    # -- taking apart ----------------------------------------------------------------------------------------------
+
+    def subset(self, trajectories: npt.ArrayLike) -> Demonstrations:
+        """Trajectories by index or boolean mask, in the order given."""
+        index = np.asarray(trajectories)
+        index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.int64)
+        lengths = self.lengths[index]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(self.offsets[index], lengths)
+
+        def take(values: Any, by: Any) -> Any:
+            return None if values is None else values[by]
+
+        return replace(
+            self,
+            states=self.states[steps],
+            actions=self.actions[steps],
+            offsets=offsets,
+            observations=take(self.observations, steps),
+            labels=take(self.labels, steps),
+            times=take(self.times, steps),
+            groups=take(self.groups, index),
+            trajectory_names=take(self.trajectory_names, index),
+        )
+
+    def _units(self, by: str) -> npt.NDArray[np.int64]:
+        """What a split keeps together: the index of each trajectory's unit, (N,)."""
+        if by == "trajectory":
+            return np.arange(self.n_trajectories)
+        if by != "group":
+            raise InputError(f"Cannot split by {by!r}; choose 'trajectory' or 'group'.")
+        if self.groups is None:
+            raise InputError("Cannot split by group: the demonstrations have no groups; name the group column.")
+        return np.unique(self.groups.astype(str), return_inverse=True)[1].astype(np.int64)
+
+    def split(self, fraction: float, by: str = "trajectory", seed: int = 0) -> tuple[Demonstrations, Demonstrations]:
+        """Two disjoint parts, the first with about ``fraction`` of the trajectories (or groups)."""
+        first, second = self.split_indices(fraction, by=by, seed=seed)
+        return self.subset(first), self.subset(second)
+
+    def split_indices(
+        self, fraction: float, by: str = "trajectory", seed: int = 0
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Trajectory indices of `split`, each part in the original order."""
+        units = self._units(by)
+        n_units = int(units.max()) + 1
+        if not 0 < fraction < 1:
+            raise InputError(f"The split fraction must lie between 0 and 1, not {fraction}.")
+        if n_units < 2:
+            raise InputError(f"Cannot split one {by} into two parts; give more data or split by trajectory.")
+        n_first = min(max(round(fraction * n_units), 1), n_units - 1)
+        chosen = np.zeros(n_units, dtype=bool)
+        chosen[np.random.default_rng(seed).permutation(n_units)[:n_first]] = True
+        in_first = chosen[units]
+        return np.flatnonzero(in_first), np.flatnonzero(~in_first)
+
+    def folds(
+        self, k: int = 5, by: str = "trajectory", seed: int = 0
+    ) -> Iterator[tuple[Demonstrations, Demonstrations]]:
+        """Yield k (train, test) pairs; every trajectory is in exactly one test part, a group never in both."""
+        for train, test in self.fold_indices(k, by=by, seed=seed):
+            yield self.subset(train), self.subset(test)
+
+    def fold_indices(
+        self, k: int = 5, by: str = "trajectory", seed: int = 0
+    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Trajectory indices of `folds`."""
+        units = self._units(by)
+        n_units = int(units.max()) + 1
+        if not 2 <= k <= n_units:
+            units_are = "trajectories" if by == "trajectory" else "groups"
+            raise InputError(f"Cannot make {k} folds of {n_units} {units_are}; choose between 2 and {n_units}.")
+        fold_of = np.empty(n_units, dtype=np.int64)
+        fold_of[np.random.default_rng(seed).permutation(n_units)] = np.arange(n_units) % k
+        return [(np.flatnonzero(fold_of[units] != i), np.flatnonzero(fold_of[units] == i)) for i in range(k)]
+
+    # -- views that models use -------------------------------------------------------------------------------------
+
+    def with_history(self, length: int) -> Contexts:
+        """Contexts of the last ``length`` states that occur here; see `prism_irl.data.contexts.Contexts`."""
+        from prism_irl.data.contexts import Contexts
+
+        return Contexts.fit(self, length)
+
+    def checksum(self) -> str:
+        """Return the sha256 of everything a fit reads (not of labels, times or names)."""
+        digest = hashlib.sha256(f"{self.n_states} {self.n_actions}".encode())
+        for part in (self.states, self.actions, self.offsets, self.observations, self.valid_actions):
+            if part is None:
+                digest.update(b"-")
+                continue
+            for chunk in _chunks(len(part)):
+                piece = np.ascontiguousarray(part[chunk])
+                digest.update((piece.astype(np.int64) if piece.dtype.kind in "iu" else piece).tobytes())
+        return digest.hexdigest()
+
+
+def _chunks(n: int, size: int = 2**20) -> Iterator[slice]:
+    """Slices of 0..n-1, so that a pass over a mapped file holds a piece of it at a time."""
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def _flatten(ragged: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Concatenate a list of arrays, or the rows of a 2-D (3-D for vectors) array; return it with offsets."""
+    vectors = what == "observations"
+    if isinstance(ragged, np.ndarray) and ragged.dtype != object:
+        if ragged.ndim == 1 + vectors:
+            ragged = ragged[None]
+        if ragged.ndim != 2 + vectors:
+            raise InputError(f"The {what} have {ragged.ndim} dimensions; give a list of trajectories or a 2-D array.")
+        offsets = np.arange(len(ragged) + 1, dtype=np.int64) * ragged.shape[1]
+        return ragged.reshape(-1, *ragged.shape[2:]), offsets
+    parts = [np.asarray(part) for part in ragged]
+    if not parts:
+        raise InputError("The demonstrations hold no trajectory; give at least one with at least one step.")
+    for i, part in enumerate(parts):
+        if part.ndim != 1 + vectors:
+            raise InputError(f"The {what} of trajectory {i} have {part.ndim} dimensions instead of {1 + vectors}.")
+        if len(part) == 0:
+            raise InputError(f"Trajectory {i} is empty; remove it or give it at least one step.")
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return np.concatenate(parts), offsets

@@ -1,0 +1,234 @@
+"""Other people's data structures in and out: Minari, imitation, xarray.
+
+Both readers take trajectories of Gymnasium-like data, in which T actions stand between T + 1 observations: the last
+observation, after which nobody acted, is left out. Discrete spaces are read as they are. For anything else (images,
+vectors) say how observations become state ids, with a function of one trajectory's observations; `prism tokenize` and
+`prism_irl.vision` make such codebooks. pandas tables go through `Demonstrations.from_table` and `to_pandas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from prism_irl.models.base import IntentionModel
+
+Ids = npt.NDArray[np.int64]
+ToIds = Callable[[Any], npt.ArrayLike]
+"""Observations (or actions) of one trajectory to integer ids, one per step."""
+
+
+def from_minari(
+    dataset: Any,
+    *,
+    state: ToIds | None = None,
+    action: ToIds | None = None,
+    n_states: int | None = None,
+    n_actions: int | None = None,
+) -> Demonstrations:
+    """Read a Minari dataset.
+
+    Parameters
+    ----------
+    dataset : minari.MinariDataset or str
+        A dataset, or the id of one that is on this machine (nothing is downloaded).
+    state, action : callable, optional
+        Turn the observations or actions of one episode into integer ids; needed where the space is not Discrete or
+        MultiDiscrete. ``state`` may return T + 1 or T ids.
+    n_states, n_actions : int, optional
+        Sizes of the two sets; by default those of the spaces, or the largest id plus one where a function is given.
+
+    Returns
+    -------
+    Demonstrations
+        One trajectory per episode, named by the episode's id; episodes without a step are left out.
+    """
+    if isinstance(dataset, str):
+        dataset = _local_minari(dataset)
+    if state is None:
+        state, states = _reader(dataset.observation_space, "observation", "state")
+        n_states = states if n_states is None else n_states
+    if action is None:
+        action, actions = _reader(dataset.action_space, "action", "action")
+        n_actions = actions if n_actions is None else n_actions
+    episodes = [(episode.id, episode) for episode in dataset.iterate_episodes() if len(episode)]
+    return _build(
+        [name for name, _ in episodes],
+        [episode.observations for _, episode in episodes],
+        [episode.actions for _, episode in episodes],
+        [len(episode) for _, episode in episodes],
+        (state, action),
+        (n_states, n_actions),
+    )
+
+
+def from_imitation(
+    trajectories: Iterable[Any],
+    *,
+    state: ToIds | None = None,
+    action: ToIds | None = None,
+    n_states: int | None = None,
+    n_actions: int | None = None,
+) -> Demonstrations:
+    """Read trajectories as the library *imitation* keeps them: objects with ``obs`` (T + 1, …) and ``acts`` (T, …).
+
+    Parameters
+    ----------
+    trajectories : iterable of objects with obs and acts
+        The library itself is not needed.
+    state, action : callable, optional
+        Turn the observations or actions of one trajectory into integer ids; needed where they are not integers.
+    n_states, n_actions : int, optional
+        Sizes of the two sets; the largest id plus one by default.
+    """
+    found = list(trajectories)
+    for i, trajectory in enumerate(found):
+        for name in ("obs", "acts"):
+            if not hasattr(trajectory, name):
+                raise InputError(
+                    f"Trajectory {i} is a {type(trajectory).__name__} without {name}; give objects with obs and acts, "
+                    "such as imitation's rollouts."
+                )
+    kept = [(i, trajectory) for i, trajectory in enumerate(found) if len(trajectory.acts)]
+    return _build(
+        [i for i, _ in kept],
+        [trajectory.obs for _, trajectory in kept],
+        [trajectory.acts for _, trajectory in kept],
+        [len(trajectory.acts) for _, trajectory in kept],
+        (state or np.asarray, action or np.asarray),
+        (n_states, n_actions),
+    )
+
+
+def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
+    """Posterior over intentions as a labelled Dataset.
+
+    Dimensions: ``step`` (n, flat as in ``demos``) and ``intention`` (K). Variables: ``posterior`` (step, intention),
+    P(z_t=k | everything); ``segmentation`` (step), its largest; ``log_likelihood`` (step), log p(a_t | s_≤t, a_<t).
+    Coordinates of a step: trajectory, step_in_trajectory, state, action and, where there are some, time, group and
+    true_intention. ``ds.groupby("trajectory")`` takes it apart; ``ds.to_netcdf(...)`` stores it.
+    """
+    xarray = _optional("xarray", "interop")
+    frame = demos.to_pandas().rename(columns={"intention": "true_intention"})
+    coordinates: dict[str, Any] = {"intention": np.arange(model.n_intentions)}
+    for name in ("trajectory", "state", "action", "time", "group", "true_intention"):
+        if name in frame:
+            values = frame[name].to_numpy()
+            # Names as fixed-width text: an object column could be stored by pickle only.
+            coordinates[name] = ("step", values.astype(str) if values.dtype.kind == "O" else values)
+    coordinates["step_in_trajectory"] = ("step", demos.step_index)
+    posterior = model.predict_proba(demos)
+    return cast(
+        "xr.Dataset",
+        xarray.Dataset(
+            {
+                "posterior": (("step", "intention"), posterior, {"long_name": "P(intention | all states and actions)"}),
+                "segmentation": ("step", posterior.argmax(axis=1)),
+                "log_likelihood": ("step", model.log_likelihood(demos), {"units": "nats"}),
+            },
+            coords=coordinates,
+            attrs={"method": type(model).__name__, "n_intentions": model.n_intentions},
+        ),
+    )
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _optional(module: str, extra: str) -> Any:
+    """Import an optional package, or say which extra brings it."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError:
+        raise InputError(f'{module} is not installed; get it with: pip install "prism-irl[{extra}]".') from None
+
+
+def _local_minari(name: str) -> Any:
+    minari = _optional("minari", "interop")
+    try:
+        return minari.load_dataset(name, download=False)
+    except (FileNotFoundError, ValueError, KeyError):
+        raise InputError(
+            f"The Minari dataset {name!r} is not on this machine; get it with: minari download {name}."
+        ) from None
+
+
+def _reader(space: Any, what: str, role: str) -> tuple[ToIds, int]:
+    """Ids of a Discrete or MultiDiscrete space, and how many there are."""
+    kind = type(space).__name__
+    if kind == "Discrete":
+        first = int(space.start)
+        return (lambda values: np.asarray(values) - first), int(space.n)
+    if kind == "MultiDiscrete" and np.ndim(space.nvec) == 1:
+        sizes = tuple(int(n) for n in space.nvec)
+        first_values = np.asarray(space.start)
+
+        def combined(values: Any) -> Ids:
+            parts = (np.asarray(values) - first_values).T
+            return np.asarray(np.ravel_multi_index(tuple(parts), sizes), dtype=np.int64)
+
+        return combined, int(np.prod(sizes))
+    raise InputError(
+        f"The {what} space of the dataset is {kind}, not Discrete; give {role}=, a function that turns the {what}s of "
+        "one episode into integer ids."
+    )
+
+
+def _build(
+    names: Sequence[Any],
+    observations: Sequence[Any],
+    actions: Sequence[Any],
+    lengths: Sequence[int],
+    readers: tuple[ToIds, ToIds],
+    sizes: tuple[int | None, int | None],
+) -> Demonstrations:
+    """Demonstrations from one entry per trajectory; ids are checked where they are made."""
+    if not names:
+        raise InputError("There is no trajectory with a step; give at least one.")
+    states = [
+        _ids(readers[0](seen), "state", name, length)
+        for name, seen, length in zip(names, observations, lengths, strict=True)
+    ]
+    taken = [
+        _ids(readers[1](done), "action", name, length)
+        for name, done, length in zip(names, actions, lengths, strict=True)
+    ]
+    n_states, n_actions = (
+        max(int(ids.max()) for ids in every) + 1 if size is None else size
+        for every, size in zip((states, taken), sizes, strict=True)
+    )
+    return Demonstrations(
+        np.concatenate(states),
+        np.concatenate(taken),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        n_states,
+        n_actions,
+        trajectory_names=np.asarray(names),
+    )
+
+
+def _ids(values: npt.ArrayLike, what: str, name: Any, length: int) -> Ids:
+    """One id per step, (T,); of T + 1 states the last, after which nobody acted, is left out."""
+    ids = np.asarray(values)
+    if ids.ndim == 2 and ids.shape[1] == 1:
+        ids = ids[:, 0]
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise InputError(
+            f"The {what}s of trajectory {name} are an array of {ids.dtype} of shape {ids.shape}; give {what}=, a "
+            "function that turns them into one integer id per step."
+        )
+    allowed = (length, length + 1) if what == "state" else (length,)
+    if len(ids) not in allowed:
+        raise InputError(f"Trajectory {name} has {len(ids)} {what}s for {length} steps; give one per step.")
+    return ids[:length].astype(np.int64)

@@ -1,0 +1,111 @@
+"""Npz files without pickle: the arrays of `Demonstrations` under their own names.
+
+States, actions and what else has one entry per step are (trajectories, steps), or flat with ``lengths``; sizes, names
+and the valid-action mask are optional. `prism_irl.data.tables.read` turns what is found here into demonstrations.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.vocabulary import Array, Vocabulary
+from prism_irl.errors import InputError
+
+_BROKEN_NPZ = (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error)
+
+
+def load_npz(path: Path) -> dict[str, Array]:
+    """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
+    try:
+        with path.open("rb") as file:  # which numpy leaves open when it fails
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
+            stored = {key: np.asarray(archive[key]) for key in archive.files}
+    except _BROKEN_NPZ as error:
+        if "Object arrays" in str(error):
+            raise InputError(f"{path} holds Python objects, which are never unpickled; save plain arrays.") from None
+        raise InputError(f"{path} is damaged or not an npz file ({brief(error)}).") from None
+    if not {"states", "actions"} <= stored.keys():
+        raise InputError(f"{path} needs the arrays states and actions; it holds {', '.join(stored) or 'nothing'}.")
+    shape, lengths = stored["states"].shape, stored.get("lengths")
+    if lengths is None and len(shape) == 2:
+        lengths = np.full(shape[0], shape[1])
+    elif lengths is None or lengths.dtype.kind not in "iu" or lengths.ndim != 1 or shape != (lengths.sum(),):
+        raise InputError(
+            f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', the "
+            "steps of each trajectory, which add up to its length."
+        )
+    if not lengths.size or lengths.min() < 1:
+        raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
+    per_step = {key: shape for key in ("states", "actions", "labels", "times", "observations") if key in stored}
+    fits = {"groups": lengths.shape, "trajectory_names": lengths.shape, "n_states": (), "n_actions": ()} | per_step
+    kinds = {"observations": "biuf", "valid_actions": "biuf", "n_states": "iu", "n_actions": "iu"}
+    for key, values in stored.items():
+        found = values.shape[:-1] if key == "observations" else values.shape
+        if found != fits.get(key, found) or values.dtype.kind not in kinds.get(key, values.dtype.kind):
+            raise InputError(
+                f"The array {key!r} in {path} has shape {values.shape} and type {values.dtype}, which does not fit "
+                f"{len(lengths)} trajectories with states of shape {shape}; correct it or leave it out."
+            )
+    flat = {key: stored[key].reshape(-1, *stored[key].shape[len(shape) :]) for key in per_step}
+    return stored | flat | {"lengths": lengths}
+
+
+def own_vocabulary(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabulary | None]:
+    """One array as a table would hold it, (n,), and the vocabulary that the file gives for it."""
+    values, names = stored[key], stored.get(f"{key[:-1]}_names")
+    size = int(stored[f"n_{key}"]) if f"n_{key}" in stored else None
+    if names is not None:
+        own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
+        ids = Vocabulary(None, own.size).encode(values, key[:-1], f"array {key!r}, step {{}}".format)
+        return np.array(own.names, dtype=object)[ids], own
+    if key == "labels" and values.dtype.kind in "iu":
+        size = max(int(values.max()), 0) + 1  # kept as they are, even with wide gaps
+    return values, None if size is None else Vocabulary(None, size)
+
+
+def write_npz(demos: Demonstrations, path: str | Path) -> None:
+    """Write an npz file without pickle that `read` turns back into the same demonstrations."""
+    if Path(path).suffix.lower() != ".npz":
+        raise InputError(f"Cannot write {path}: the name must end in .npz.")
+    arrays: dict[str, Any] = {
+        name: storable(value) for name, value in vars(demos).items() if value is not None and name != "offsets"
+    }
+    write_atomically(Path(path), lambda file: np.savez_compressed(file, lengths=demos.lengths, **arrays))
+
+
+def storable(values: Any) -> Array:
+    """Numbers and dates as they are, anything else as text: what an npz file holds without pickle."""
+    array = np.asarray(values)
+    return array if array.dtype.kind in "biufmM" else array.astype(str)
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write beside the target, then rename: the file appears whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"Cannot write {path} ({brief(error)}).") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def brief(error: BaseException) -> str:
+    """First line of an error, or its kind."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

@@ -1,0 +1,375 @@
+"""Tables in and out: CSV, Parquet, npz or pandas becomes `Demonstrations`, and segmentations go back beside their rows.
+
+States, actions and intentions may be integer ids or labels; a `Vocabulary` remembers which, is saved with a model and
+reads new data the same way. Rows, trajectories and steps in error messages count from 0; the header is not a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from prism_irl.data import archive
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.npz import brief, load_npz, own_vocabulary, storable, write_atomically, write_npz
+from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, missing
+from prism_irl.errors import InputError
+
+__all__ = [
+    "Columns",
+    "Table",
+    "Vocabulary",
+    "check_writable",
+    "read",
+    "to_pandas",
+    "with_posterior",
+    "write_npz",
+    "write_table",
+]
+
+READABLE = (".csv", ".tsv", ".parquet", ".npz")
+UNKNOWN_NAME = "<unknown>"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what; an optional column that is not named is used when its usual name is there.
+
+    ``time`` gives the order within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for
+    evaluation only), ``observations`` numbers that the switching network may read.
+    """
+
+    trajectory: str = "trajectory"
+    state: str = "state"
+    action: str = "action"
+    time: str | None = None
+    group: str | None = None
+    intention: str | None = None
+    observations: tuple[str, ...] = ()
+
+    def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
+        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
+        named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
+        found = usual | named
+        for role, name in [*found.items(), *(("observations", name) for name in self.observations)]:
+            times = int((frame.columns == name).sum())
+            if times == 0:
+                there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
+                raise InputError(
+                    f"There is no column {name!r} for the {role}; the table has the columns {there}; "
+                    f"name the right one with {role}= (--{role})."
+                )
+            if times > 1:
+                raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
+        return found
+
+
+class Table(NamedTuple):
+    """What `read` found.
+
+    ``frame`` holds the rows in their original order (None for npz) and ``order`` (n,) the row of ``frame`` behind each
+    flat step; ``states``, ``actions`` and ``labels`` are the vocabularies behind the ids.
+    """
+
+    demonstrations: Demonstrations
+    frame: pd.DataFrame | None
+    order: npt.NDArray[np.int64]
+    states: Vocabulary
+    actions: Vocabulary
+    labels: Vocabulary | None
+
+
+def read(
+    source: str | Path | pd.DataFrame,
+    *,
+    trajectory: str = "trajectory",
+    state: str = "state",
+    action: str = "action",
+    time: str | None = None,
+    group: str | None = None,
+    intention: str | None = None,
+    observations: str | Sequence[str] = (),
+    states: Vocabulary | None = None,
+    actions: Vocabulary | None = None,
+    unknown_state: bool = False,
+) -> Table:
+    """Read a .csv, .tsv, .parquet or .npz file, a folder of `prism_irl.data.archive` or a pandas table.
+
+    Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
+    of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
+
+    Parameters
+    ----------
+    trajectory, state, action, time, group, intention, observations
+        Column names; see `Columns`.
+    states, actions : Vocabulary, optional
+        Vocabularies of a fitted model; learned from the data when absent.
+    unknown_state : bool
+        Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
+    """
+    if unknown_state and states is None:
+        raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
+    names = (observations,) if isinstance(observations, str) else tuple(observations)
+    columns = Columns(trajectory, state, action, time, group, intention, names)
+    if isinstance(source, pd.DataFrame):
+        return _from_frame(source, columns, states, actions, None, unknown_state)
+    path = Path(source)
+    suffix = path.suffix.lower()
+    if path.is_dir() and suffix not in READABLE:
+        return _from_folder(path, states, actions, unknown_state)
+    if suffix not in READABLE:
+        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE)}.")
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; check the path.")
+    if suffix == ".npz":
+        return _from_npz(path, states, actions, unknown_state)
+    text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
+    return _from_frame(_read_frame(path, text), columns, states, actions, None, unknown_state)
+
+
+def _read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
+    try:
+        if path.suffix.lower() == ".parquet":
+            stored = pd.read_parquet(path)
+            return stored if stored.index.names == [None] else stored.reset_index()
+        separator = "\t" if path.suffix.lower() == ".tsv" else ","
+        # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
+        frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False)
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{path} is empty; give a header and at least one row.") from None
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InputError(f"{path} is damaged or not a {path.suffix} file ({brief(error)}).") from None
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
+        raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
+    return frame
+
+
+def _from_frame(
+    frame: pd.DataFrame,
+    columns: Columns,
+    states: Vocabulary | None,
+    actions: Vocabulary | None,
+    labels: Vocabulary | None,
+    unknown_state: bool,
+) -> Table:
+    found = columns.resolve(frame)
+    if not len(frame):
+        raise InputError("The table has no rows; give at least one step.")
+    place = f"column {found['trajectory']!r}, row {{}}".format
+    codes, names = factorize(frame[found["trajectory"]], "trajectory", place)
+
+    def column(role: str, name: str | None = None) -> tuple[pd.Series[Any], str, Where]:
+        name = found[role] if name is None else name
+        return frame[name], role, lambda row: f"column {name!r}, row {row} (trajectory {names[codes[row]]})"
+
+    def coded(role: str) -> tuple[Distinct, str, Where]:
+        return distinct(*column(role)), *column(role)[1:]
+
+    state, action = coded("state"), coded("action")
+    intention = coded("intention") if "intention" in found else None
+    states = states or Vocabulary.learn(*state)
+    actions = actions or Vocabulary.learn(*action)
+    labels = labels or (Vocabulary.learn(*intention) if intention else None)
+    times = _times(*column("time")) if "time" in found else None
+    order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))
+    observations = [_numbers(*column("observation", name)) for name in columns.observations]
+    unknown = (UNKNOWN_NAME,) if unknown_state else ()
+    demos = Demonstrations(
+        states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
+        actions=actions.encode(*action)[order],
+        offsets=np.concatenate([[0], np.cumsum(np.bincount(codes))]),
+        n_states=states.size + len(unknown),
+        n_actions=actions.size,
+        observations=np.stack(observations, axis=1)[order] if observations else None,
+        labels=labels.encode(*intention)[order] if labels and intention else None,
+        times=None if times is None else times[order],
+        groups=_groups(codes, names, *column("group")) if "group" in found else None,
+        state_names=None if states.names is None else states.names + unknown,
+        action_names=actions.names,
+        label_names=None if labels is None else labels.names,
+        trajectory_names=storable(names),
+        unknown_state=unknown_state,
+    )
+    return Table(demos, frame, order, states, actions, labels)
+
+
+def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: str, where: Where) -> Array:
+    """Group of each trajectory, (N,); it may not change within one."""
+    group, group_names = factorize(values, role, where)
+    first = group[np.unique(codes, return_index=True)[1]]
+    if (group != first[codes]).any():
+        row = int(np.argmax(group != first[codes]))
+        raise InputError(
+            f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
+            f"{group_names[group[row]]} ({where(row)}); give it one group or cut it in two."
+        )
+    return storable(group_names[first])
+
+
+def _times(values: pd.Series[Any], role: str, where: Where) -> Array:
+    """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
+    if values.isna().any():
+        raise missing(role, where(int(np.argmax(values.isna()))))
+    plain = pd.Series(np.asarray(values)).infer_objects()
+    if plain.dtype.kind in "biufm":
+        return plain.to_numpy()
+    dates = pd.to_datetime(plain, errors="coerce", format="ISO8601", utc=True)
+    if dates.isna().any():
+        row = int(np.argmax(dates.isna()))
+        raise InputError(
+            f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
+            "it to keep the rows in the order they have."
+        )
+    return dates.dt.tz_localize(None).to_numpy()
+
+
+def _numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:
+    """One column of observations, (n,)."""
+    with np.errstate(over="ignore"):
+        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise InputError(f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it.")
+    return numbers
+
+
+def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
+    stored = load_npz(path)
+    frame = pd.DataFrame({"trajectory": np.repeat(np.arange(len(stored["lengths"])), stored["lengths"])})
+    own: dict[str, Vocabulary | None] = {}
+    for key in [key for key in ("states", "actions", "labels") if key in stored]:
+        frame[key], own[key] = own_vocabulary(stored, key)
+    extra = bool(stored.get("unknown_state", False))  # the last state stands for all that a model did not know
+    for key, known in (("states", states), ("actions", actions)):
+        theirs = own[key]
+        if known and theirs and not theirs.names and theirs.size > known.size and not (unknown_state or extra):
+            raise InputError(f"{path} has {theirs.size} {key} and the model {known.size}; give data of the same world.")
+    columns = Columns(state="states", action="actions", intention="labels" if "labels" in own else None)
+    vocabularies = states or own["states"], actions or own["actions"], own.get("labels")
+    table = _from_frame(frame, columns, *vocabularies, unknown_state)
+    learned = table.states
+    if extra and states is None:
+        learned = Vocabulary(None if learned.names is None else learned.names[:-1], learned.size - 1)
+    # A mask in the file's ids means nothing in those of another vocabulary; the model has its own.
+    same = not unknown_state and states in (None, own["states"]) and actions in (None, own["actions"])
+    demos = replace(
+        table.demonstrations,
+        observations=stored.get("observations"),
+        times=stored.get("times"),
+        groups=stored.get("groups"),
+        valid_actions=stored.get("valid_actions") if same else None,
+        trajectory_names=stored.get("trajectory_names"),
+        unknown_state=unknown_state or (extra and states is None),
+    )
+    return table._replace(demonstrations=demos, frame=None, states=learned)
+
+
+def _from_folder(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
+    """Demonstrations that stay on disk; ids are translated only where a model has others."""
+    demos = archive.open_folder(path)
+    own_states = Vocabulary(demos.state_names, demos.n_states)
+    own_actions = Vocabulary(demos.action_names, demos.n_actions)
+    labels = None
+    if demos.labels is not None:
+        size = max(int(demos.labels.max()) + 1, len(demos.label_names or ()))
+        labels = Vocabulary(demos.label_names, size)
+    order = np.arange(demos.n_steps)
+    if states in (None, own_states) and actions in (None, own_actions) and not unknown_state:
+        return Table(demos, None, order, own_states, own_actions, labels)
+    new = states or own_states, actions or own_actions
+    unknown = (UNKNOWN_NAME,) if unknown_state else ()
+    demos = replace(
+        demos,
+        states=_translated(demos, "state", own_states, new[0], "new" if unknown_state else "error"),
+        actions=_translated(demos, "action", own_actions, new[1], "error"),
+        n_states=new[0].size + len(unknown),
+        n_actions=new[1].size,
+        valid_actions=None,  # in the file's ids; the model has its own
+        state_names=None if new[0].names is None else new[0].names + unknown,
+        action_names=new[1].names,
+        unknown_state=unknown_state,
+    )
+    return Table(demos, None, order, *new, labels)
+
+
+def _translated(demos: Demonstrations, what: str, own: Vocabulary, new: Vocabulary, unknown: str) -> Array:
+    ids = getattr(demos, f"{what}s")
+    there, first = np.unique(ids, return_index=True)
+    values = there if own.names is None else np.array(own.names, dtype=object)[there]
+    table = np.zeros(own.size, dtype=np.min_scalar_type(new.size))
+    table[there] = new.encode(values, what, lambda i: demos.where(int(first[i])), unknown)
+    return np.asarray(table[ids])
+
+
+def to_pandas(demos: Demonstrations) -> pd.DataFrame:
+    """One row per step: trajectory, state, action and, where present, time, group, intention, observation_0, ….
+
+    A trajectory goes by its name, or by its number when two of them share a name.
+    """
+    index, names = demos.trajectory_index, demos.trajectory_names
+    if names is None or len(np.unique(names)) < len(names):
+        names = np.arange(len(demos))
+    columns: dict[str, Array] = {
+        "trajectory": names[index],
+        "state": _named(demos.states, demos.state_names),
+        "action": _named(demos.actions, demos.action_names),
+    }
+    if demos.times is not None:
+        columns["time"] = demos.times
+    if demos.groups is not None:
+        columns["group"] = demos.groups[index]
+    if demos.labels is not None:
+        columns["intention"] = _named(demos.labels, demos.label_names)
+    if demos.observations is not None:
+        columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}
+    return pd.DataFrame(columns)
+
+
+def _named(ids: Array, names: tuple[str, ...] | None) -> Array:
+    return ids.astype(np.int64) if names is None else np.array(names, dtype=object)[ids]
+
+
+def with_posterior(table: Table, labels: npt.ArrayLike, probabilities: npt.ArrayLike) -> pd.DataFrame:
+    """Rows of the table in their order, with ``intention`` and ``p_0`` … ``p_{K-1}`` from flat (n,) and (n, K).
+
+    A column that is there already, such as true intentions, stays: the new one is called ``predicted_…``.
+    """
+    frame = to_pandas(table.demonstrations) if table.frame is None else table.frame
+    back = np.argsort(table.order)  # step of each row
+    added: dict[str, Array] = {}
+    for name, flat in (
+        ("intention", np.asarray(labels)),
+        *((f"p_{k}", p) for k, p in enumerate(np.asarray(probabilities).T)),
+    ):
+        if flat.shape != back.shape:
+            raise InputError(f"There are {flat.size} values of {name} for {back.size} steps; give one per step.")
+        while name in frame.columns:
+            name = f"predicted_{name}"
+        added[name] = flat[back]
+    return pd.concat([frame, pd.DataFrame(added, index=frame.index)], axis=1)
+
+
+def check_writable(path: str | Path) -> None:
+    """Say before the work begins that `write_table` does not know a format."""
+    if Path(path).suffix.lower() not in READABLE[:3]:
+        raise InputError(f"Cannot write {path}: the name must end in one of {', '.join(READABLE[:3])}.")
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
+    check_writable(path)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".parquet":
+        write_atomically(Path(path), lambda file: frame.to_parquet(file, index=False))
+    else:
+        write_atomically(
+            Path(path), lambda file: frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
+        )

@@ -1,0 +1,1 @@
+"""Robot manipulation (paper §5.3)."""

@@ -1,0 +1,226 @@
+"""Figures of the robot experiment: filmstrips, confusion matrix, likelihood against K, label accuracy per method."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+
+from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation import metrics
+from prism_irl.experiments.bridge.methods import BASELINES
+from prism_irl.figures import style
+from prism_irl.figures.filmstrip import filmstrip
+from prism_irl.models.features import FeaturePRISM
+from prism_irl.report import frames
+from prism_irl.report.explorer import fit_facts, shown_trajectories, write_explorer
+from prism_irl.report.pictures import write_pictures
+from prism_irl.robots.recordings import frames_of, kept_frames, reachable
+
+if TYPE_CHECKING:
+    from prism_irl.experiments.bridge.methods import Outcome
+    from prism_irl.experiments.bridge.run import Bridge, Data
+
+SHOWN = 3
+"""Episodes drawn as filmstrips: the first ones that were held out."""
+
+
+def write_all(
+    folder: Path, settings: Bridge, data: Data, result: dict[str, Any], outcomes: Mapping[str, Outcome], main: str
+) -> None:
+    """Write every figure as SVG and PNG, with captions for the report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    captions: dict[str, str] = {}
+    demos = data.tokens if len(outcomes[main].labels) == data.tokens.n_steps else data.motions
+    pictures = {i: _pictures(settings, data, demos, i) for i in _watched(demos)}
+    name = result["methods"][main]["name"]
+    with style.paper_style():
+        captions |= filmstrips(folder, demos, outcomes[main].labels, name, pictures)
+        if "confusion" in result:
+            figure, (ax,) = style.new_figure(width=3.6, height=2.8)
+            confusion_matrix(ax, result["confusion"])
+            style.save(figure, folder / "confusion")
+            captions["confusion"] = f"Steps of each true phase (rows) by matched intention (columns), {name}."
+            figure, (ax,) = style.new_figure(width=5.2, height=0.6 + 0.24 * len(result["methods"]))
+            accuracy_bars(ax, result["methods"])
+            style.save(figure, folder / "label_accuracy")
+            captions["label_accuracy"] = "Label accuracy (bars) and ARI (points) per method, all episodes."
+        if result["likelihood_by_k"]:
+            figure, (ax,) = style.new_figure(width=3.6, height=2.4)
+            likelihood_by_k(ax, result["likelihood_by_k"])
+            style.save(figure, folder / "likelihood_by_k")
+            captions["likelihood_by_k"] = (
+                "Held-out scores of the paper's model against the number of intentions: the predictive likelihood, and "
+                "the paper's score, which is not a likelihood and grows like log K (dotted) by itself."
+            )
+    outcome = outcomes[main]
+    if result["methods"][main]["family"] == BASELINES:  # whose models read other data than tokens or features
+        outcome = outcome._replace(model=None)
+    captions |= explore(folder.parent, settings, data, demos, outcome, name, pictures)
+    storage.write_json(folder / "captions.json", captions)
+
+
+def explore(
+    run: Path,
+    settings: Bridge,
+    data: Data,
+    demos: Demonstrations,
+    outcome: Outcome,
+    name: str,
+    pictures: Mapping[int, npt.NDArray[np.uint8] | None],
+) -> dict[str, str]:
+    """Write the interactive part of the report, with frames where there are any; return its captions.
+
+    Intentions come in the order, and under the names, of the true phases where these are known, as in the filmstrips.
+    """
+    K = max(settings.n_intentions, int(outcome.labels.max()) + 1)
+    probabilities = np.eye(K)[outcome.labels]
+    if outcome.model is not None and outcome.model.n_intentions == K:
+        probabilities = outcome.model.predict_proba(data.motions if isinstance(outcome.model, FeaturePRISM) else demos)
+    names, named = None, ""
+    if demos.labels is not None:
+        named = " Intentions are called after the true phases with which they share most steps."
+        mapping = metrics.match(demos.labels, outcome.labels, n_predicted=K).mapping
+        probabilities = probabilities[:, np.argsort(mapping)]
+        known = dict(enumerate(demos.label_names or ()))
+        names = [known.get(int(phase), f"intention {k}") for k, phase in enumerate(np.sort(mapping))]
+    facts = {} if outcome.model is None else fit_facts(outcome.model, probabilities.argmax(axis=1), demos.offsets)
+    explorer = write_explorer(
+        run,
+        demos,
+        probabilities,
+        names=names,
+        fit={
+            "name": f"{name}, the method of the filmstrips",
+            "how": "It was fitted to four fifths of the episodes and is shown on all of them; scores in the table are "
+            f"those of the last fifth.{named}",
+            **facts,
+            "agreement": outcome.agreement,
+        },
+    )
+    if settings.dataset is None:
+        frames.write_frames(run, demos, explorer, pictures.get, trajectories=list(pictures))
+    else:
+        near = reachable(data.source, demos)
+        frames.write_frames(run, demos, explorer, partial(_recorded, data, demos), trajectories=near)
+    return write_pictures(run / "figures", explorer)
+
+
+def _recorded(data: Data, demos: Demonstrations, i: int) -> Iterator[npt.NDArray[np.uint8]] | None:
+    """Frames of the kept steps of trajectory i, read from the dataset."""
+    found = frames_of(data.source, int(_identifier(demos, i)))
+    return None if found is None else kept_frames(found, demos, i)
+
+
+def _watched(demos: Demonstrations) -> list[int]:
+    """The first held-out episodes that the raster shows as well."""
+    shown = set(shown_trajectories(demos).tolist())
+    return [int(i) for i in demos.split_indices(0.8, seed=0)[1] if int(i) in shown][:SHOWN]
+
+
+def _identifier(demos: Demonstrations, i: int) -> str:
+    return str(i if demos.trajectory_names is None else demos.trajectory_names[i])
+
+
+def filmstrips(
+    folder: Path,
+    demos: Demonstrations,
+    labels: npt.NDArray[np.int64],
+    name: str,
+    pictures: Mapping[int, npt.NDArray[np.uint8] | None],
+) -> dict[str, str]:
+    """Draw a few held-out episodes; return the captions."""
+    matched, names = labels, None
+    if demos.labels is not None:
+        matched, names = metrics.match(demos.labels, labels).labels, demos.label_names
+    captions = {}
+    for episode, own in pictures.items():
+        steps = slice(int(demos.offsets[episode]), int(demos.offsets[episode + 1]))
+        identifier = _identifier(demos, episode)
+        figure, (ax,) = style.new_figure(width=style.PAGE_WIDTH, height=1.5 if own is not None else 0.9)
+        true = None if demos.labels is None else demos.labels[steps].astype(np.int64)
+        filmstrip(ax, own, matched[steps], true=true, names=names, title=f"episode {identifier}")
+        stem = f"filmstrip_{identifier}"
+        style.save(figure, folder / stem)
+        captions[stem] = f"Episode {identifier}: frames bordered in the colour of their intention ({name})." + (
+            " The lower strip is the truth." if true is not None else ""
+        )
+    return captions
+
+
+def _pictures(settings: Bridge, data: Data, demos: Demonstrations, i: int) -> npt.NDArray[np.uint8] | None:
+    """Frames of the kept steps: recorded ones, or the simulation run once more with a camera; None without any."""
+    index = int(_identifier(demos, i))
+    if settings.dataset is None and not settings.frames:
+        from prism_irl.worlds.manipulation import PickAndPlace
+
+        try:
+            world = PickAndPlace(frame_size=96)
+            (episode,) = world.episodes(1, seed=settings.simulation_seed, frames=True, first=index)
+        except InputError as error:
+            warnings.warn(f"The filmstrip has no frames: {error}", stacklevel=2)
+            return None
+        return np.stack(list(kept_frames(episode.frames(), demos, i)))
+    found = _recorded(data, demos, i)
+    return None if found is None else np.stack(list(found))
+
+
+def confusion_matrix(ax: Axes, confusion: Mapping[str, Any]) -> Axes:
+    """Draw the share of each true phase (row) that each intention got (column)."""
+    counts = np.asarray(confusion["steps"], dtype=np.float64)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    names = [str(name) for name in confusion["phases"]]
+    ax.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    columns = names + [f"intention {k}" for k in range(len(names), counts.shape[1])]
+    ax.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
+    ax.set_yticks(range(len(names)), names)
+    for row, column in np.ndindex(*shares.shape):
+        if counts[row, column]:
+            colour = "white" if shares[row, column] > 0.6 else style.INK
+            text = f"{shares[row, column]:.2f}"
+            ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+    ax.set_xlabel("intention, matched")
+    ax.set_ylabel("true phase")
+    return ax
+
+
+def accuracy_bars(ax: Axes, methods: Mapping[str, Mapping[str, Any]]) -> Axes:
+    """Draw label accuracy and ARI of every method, coloured by family."""
+    families = list(dict.fromkeys(entry["family"] for entry in methods.values()))
+    for y, entry in enumerate(methods.values()):
+        colour = style.PALETTE[families.index(entry["family"])]
+        accuracy, ari = entry["label_accuracy"]["mean"], entry["ari"]["mean"]
+        ax.barh(y, accuracy, height=0.65, color=colour, alpha=0.35)
+        ax.plot(ari, y, "o", color=colour, markersize=4)
+        ax.text(1.01, y, f"{accuracy:.2f} ({ari:.2f})", va="center", fontsize=7)
+    ax.set_yticks(range(len(methods)), [entry["name"] for entry in methods.values()])
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("label accuracy (ARI)")
+    return ax
+
+
+def likelihood_by_k(ax: Axes, rows: list[dict[str, Any]]) -> Axes:
+    """Draw both scores against K for the RNN, and log K beside the paper's score."""
+    own = [row for row in rows if row["network"] == "rnn"]
+    K = [row["K"] for row in own]
+    ax.plot(K, [row["predictive_ll"] for row in own], "o-", color=style.PALETTE[0], label="predictive LL")
+    ax.plot(K, [row["paper_score"] for row in own], "s--", color=style.MUTED, label="paper score (not a likelihood)")
+    base = own[0]["paper_score"] - own[0]["log_k"]
+    ax.plot(K, [base + row["log_k"] for row in own], ":", color=style.INK, label="log K")
+    for row in rows:
+        if row["network"] != "rnn":
+            ax.plot(row["K"], row["predictive_ll"], "^", color=style.PALETTE[1], markersize=4)
+            ax.annotate(row["network"], (row["K"], row["predictive_ll"]), xytext=(4, 0), textcoords="offset points")
+    ax.set_xlabel("intentions K")
+    ax.set_ylabel("nats per step")
+    ax.legend()
+    return ax

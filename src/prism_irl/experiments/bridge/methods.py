@@ -1,0 +1,156 @@
+"""The methods that the robot experiment compares, each a function from the data to an intention per step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.experiments.bridge import features as manipulation_features
+from prism_irl.models.base import IntentionModel
+from prism_irl.models.features import FeaturePRISM
+from prism_irl.models.hiql import HIQL
+from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, smoothed
+from prism_irl.models.prism import PRISM
+
+if TYPE_CHECKING:
+    from prism_irl.experiments.bridge.run import Bridge, Data
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+SMOOTHING_WIDTH = 5
+TOKENS, FEATURES, BASELINES = "tokens", "features", "baselines"
+
+
+class Outcome(NamedTuple):
+    """What one method made of the data: intention of every step, scores, agreement between starts."""
+
+    labels: IntArray
+    scores: dict[str, float]
+    agreement: float | None
+    model: IntentionModel | None = None
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A method of the table."""
+
+    id: str
+    name: str
+    family: str
+    run: Callable[[Data, IntArray, IntArray], Outcome]
+    leaks: bool = False
+
+
+def contestants(settings: Bridge, data: Data) -> list[Contestant]:
+    """Every method of the table; baselines and the order of stages only where there is a truth to judge them by."""
+    K, starts = settings.n_intentions, settings.starts
+    paper = PRISM.paper("bridge", n_intentions=K, max_iterations=settings.paper_iterations)
+    small: dict[str, Any] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
+    network: dict[str, Any] = {"switching": "recurrent", "n_starts": settings.network_starts}
+    found = [
+        Contestant("prism-paper", "PRISM, paper gate, tokens", TOKENS, _tokens(paper), leaks=True),
+        Contestant("hiql", "HIQL, tokens", TOKENS, _tokens(HIQL(K, n_starts=starts))),
+        Contestant(
+            "prism-recurrent",
+            "Recurrent switching, tokens",
+            TOKENS,
+            _tokens(PRISM(K, n_starts=settings.network_starts, max_iterations=60, device="cpu", **small)),
+        ),
+        Contestant(
+            "features-softmax",
+            "Softmax features, Markov",
+            FEATURES,
+            _motions(FeaturePRISM(K, policies="softmax", n_starts=min(starts, 3), max_iterations=40)),
+        ),
+        Contestant(
+            "features-markov", "Gaussian features, Markov", FEATURES, _motions(FeaturePRISM(K, n_starts=starts))
+        ),
+        Contestant(
+            "features-recurrent", "Gaussian features, recurrent", FEATURES, _motions(FeaturePRISM(K, **network))
+        ),
+    ]
+    if data.tokens.labels is None:
+        return found
+    return [
+        *found,
+        Contestant(
+            "features-ordered",
+            "Gaussian features, ordered",
+            FEATURES,
+            _motions(FeaturePRISM(K, ordered=True, n_starts=starts)),
+        ),
+        Contestant(
+            "features-ordered-recurrent",
+            "Gaussian features, ordered recurrent",
+            FEATURES,
+            _motions(FeaturePRISM(K, ordered=True, **network)),
+        ),
+        *baselines(settings, data),
+    ]
+
+
+def baselines(settings: Bridge, data: Data) -> list[Contestant]:
+    """K-means and Gaussian chains, the latter also with the order of stages: the prior alone is worth much."""
+    K, starts, offsets = settings.n_intentions, settings.starts, data.tokens.offsets
+    found = [Contestant("kmeans-actions", "k-means on actions", BASELINES, _kmeans(K, data.actions))]
+    if len(data.vectors) == data.tokens.n_steps:
+        seen = _kmeans(K, data.vectors)
+        found.insert(0, Contestant("kmeans-observations", "k-means on observations", BASELINES, seen))
+    variants = {
+        "actions": ("actions", data.actions),
+        "smoothed": ("smoothed actions", smoothed(data.actions, offsets, SMOOTHING_WIDTH)),
+    }
+    if data.physical and data.states is not None:
+        opening = manipulation_features.state_columns(data.states, "gripper_opening")
+        variants["gripper"] = ("actions and gripper", np.concatenate([data.actions, opening], axis=1))
+    for key, (name, vectors) in variants.items():
+        for ordered in (False, True):
+            model = gaussian_chain(K, n_starts=starts, ordered=ordered)
+            title = f"Gaussian chain on {name}" + (", ordered" if ordered else "")
+            identifier = f"gaussian-chain-{key}" + ("-ordered" if ordered else "")
+            found.append(Contestant(identifier, title, BASELINES, _chain(model, vectors)))
+    return found
+
+
+def _tokens(model: IntentionModel) -> Callable[[Data, IntArray, IntArray], Outcome]:
+    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
+        fitted = model.fit(data.tokens.subset(train))
+        held_out = data.tokens.subset(test)
+        scores = {"predictive_ll": fitted.score(held_out), "paper_score": fitted.paper_score(held_out)}
+        labels = fitted.predict(data.tokens)
+        return Outcome(labels, scores, getattr(fitted, "agreement_", None), fitted)
+
+    return run
+
+
+def _motions(model: FeaturePRISM) -> Callable[[Data, IntArray, IntArray], Outcome]:
+    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
+        demos = data.motions
+        train, test = (part[part < len(demos)] for part in (train, test))  # numbers within the sample, still disjoint
+        model.fit(demos.subset(train))
+        score = model.score(demos.subset(test))
+        scores = {"log_density": score} if model.is_density else {"predictive_ll": score, "paper_score": score}
+        return Outcome(model.predict(demos), scores, model.agreement_, model)
+
+    return run
+
+
+def _chain(model: FeaturePRISM, vectors: FloatArray) -> Callable[[Data, IntArray, IntArray], Outcome]:
+    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
+        demos = chain_data(data.tokens, vectors)
+        model.fit(demos.subset(train))
+        return Outcome(model.predict(demos), {}, model.agreement_, model)
+
+    return run
+
+
+def _kmeans(n_phases: int, vectors: FloatArray) -> Callable[[Data, IntArray, IntArray], Outcome]:
+    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
+        steps = np.isin(data.tokens.trajectory_index, train)
+        return Outcome(KMeansPhases(n_phases).fit(vectors[steps]).predict(vectors), {}, None)
+
+    return run

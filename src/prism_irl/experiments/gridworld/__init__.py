@@ -1,0 +1,1 @@
+"""The frustration gridworld (paper §5.1)."""

@@ -1,0 +1,194 @@
+"""Figures (a), (b) and (c) of the paper's gridworld section, and its appendix, from the fits of one fold.
+
+(a) test likelihood per method; (b) state values of the recovered policies beside the truth, and the recovered
+rewards with greedy actions; (c) the posterior over time above the hidden frustration counter.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.value_difference import recovered_order, recovered_policies
+from prism_irl.figures import maps, style, timelines
+from prism_irl.mdp import MDP
+from prism_irl.models.base import IntentionModel
+from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
+from prism_irl.report.layouts import grid
+from prism_irl.report.pictures import write_pictures
+from prism_irl.studies.comparison import likelihood_figure
+from prism_irl.studies.cross_validation import Method
+from prism_irl.studies.shown import best_shown
+from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
+
+Models = Mapping[str, IntentionModel]
+
+
+def write_all(
+    folder: Path,
+    world: FrustrationWorld,
+    result: dict[str, Any],
+    models: Models,
+    test: Demonstrations,
+    counters: npt.NDArray[np.int64],
+) -> None:
+    """Write every figure as SVG and PNG, with captions for the report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {name: entry["name"] for name, entry in result["methods"].items()}
+    main = _shown(result, models)
+    captions: dict[str, str] = {}
+    with style.paper_style():
+        captions["method_bars"] = likelihood_figure(folder / "method_bars", result)
+        if main is not None:
+            captions["c_posterior"] = posterior(folder / "c_posterior", models, main, names[main], test, counters)
+            captions["b_values"] = values(folder / "b_values", world, {main: models[main]}, names, test)
+            if hasattr(models[main], "rewards_"):
+                captions["b_rewards"] = rewards(folder / "b_rewards", world, models[main], names[main], test)
+        captions["values_all"] = values(folder / "values_all", world, models, names, test)
+    if main is not None and getattr(models[main], "n_intentions", 1) == len(INTENTIONS):
+        explorer = explore(folder.parent, world, models[main], names[main], test, counters)
+        captions |= write_pictures(folder, explorer, maps=False)
+    storage.write_json(folder / "captions.json", captions)
+
+
+def _shown(result: dict[str, Any], models: Models) -> str | None:
+    """The best predictor whose intentions switch and whose gate has not seen the action; without one, any method."""
+    methods = [Method(name, name, model, result["methods"][name]["leaks"]) for name, model in models.items()]
+    best = best_shown(methods, result["methods"])
+    return next((name for name in models if name != "oracle"), None) if best is None else best.id
+
+
+def explore(
+    run: Path,
+    world: FrustrationWorld,
+    model: Any,
+    name: str,
+    test: Demonstrations,
+    counters: npt.NDArray[np.int64],
+) -> dict[str, Any]:
+    """Write the interactive part of the report for the test trajectories, intentions in the order of the truth."""
+    order = list(recovered_order(model, test, len(INTENTIONS)))
+    probabilities = model.predict_proba(test)[:, order]
+    rewards = state_rewards(model)
+    return write_explorer(
+        run,
+        test,
+        probabilities,
+        layout=grid(world.size, world.size, world.barriers),
+        rewards=None if rewards is None else rewards[order],
+        names=INTENTIONS,
+        actions=ACTIONS,
+        counters={"frustration": counters},
+        events=_events(world, test),
+        fit={
+            "name": f"{name}, the best predictor here with several intentions",
+            "how": "It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
+            "has not seen.",
+            **fit_facts(model, probabilities.argmax(axis=1), test.offsets),
+        },
+    )
+
+
+def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDArray[np.bool_]]:
+    """Steps in which the expert runs into a barrier or wall, and those in which it arrives at one of its targets."""
+    first, before = test.first_steps, np.roll(test.states, 1)
+    met = np.asarray(world.blocked[test.states, test.actions], bool)
+    arrives = {
+        f"{intention} reached": (test.states == world.state(cell)) & (first | (before != test.states))
+        for intention, cell in zip(INTENTIONS, (world.goal, world.abandon), strict=True)
+    }
+    return {"barrier met": met, **arrives}
+
+
+def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
+    """(b): values, under the true reward, of the expert's and of the recovered policies."""
+    mdp = MDP.from_dense(world.transitions, discount=world.discount)
+    columns = {"Truth": world.policies}
+    for name in names:  # in the order of the table, whatever order the fits finished in
+        found = None if name == "oracle" or name not in models else recovered_policies(models[name], test, 2)
+        if found is not None:
+            columns[textwrap.fill(names[name], 14)] = found
+    figure, axes = style.new_figure(2, len(columns), width=1.35 * len(columns) + 0.8, height=3.4)
+    goals = (world.goal, world.abandon)
+    for row, intention in enumerate(INTENTIONS):
+        limits = (0.0, float(mdp.policy_evaluation(world.policies[row], world.rewards[row]).max()))
+        own = axes[row * len(columns) : (row + 1) * len(columns)]
+        for ax, (name, policies) in zip(own, columns.items(), strict=True):
+            maps.grid_heatmap(
+                ax,
+                mdp.policy_evaluation(policies[row], world.rewards[row]),
+                width=world.size,
+                height=world.size,
+                greedy=policies[row].argmax(-1),
+                barriers=world.barriers,
+                mark=(goals[row],),
+                title=name if row == 0 else None,
+                limits=limits,
+            )
+        own[0].set_ylabel(intention)
+        maps.add_colorbar(own[-1], own, label="value")
+    style.save(figure, path)
+    return (
+        "State values under the true reward of each intention, for the expert's policy and for the recovered ones "
+        "(arrows: most probable action; dark: barriers; star: target)."
+    )
+
+
+def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: Demonstrations) -> str:
+    """Reward of each recovered intention, averaged over the policy, with greedy actions."""
+    order = recovered_order(model, test, 2)
+    figure, axes = style.new_figure(1, 2, width=4.2, height=1.9)
+    for ax, k, intention in zip(axes, order, INTENTIONS, strict=True):
+        per_state = (model.policies_[k, : world.n_states] * model.rewards_[k]).sum(-1)
+        masks = getattr(model, "unvisited_", None)  # methods with a single intention keep none
+        maps.grid_heatmap(
+            ax,
+            per_state,
+            width=world.size,
+            height=world.size,
+            greedy=model.q_[k].argmax(-1),
+            barriers=world.barriers,
+            unvisited=None if masks is None else masks[k],
+            title=f"{intention}",
+        )
+        maps.add_colorbar(ax, [ax], label="reward")
+    style.save(figure, path)
+    return (
+        f"Rewards recovered by {name.lower()} (exact IAVI), expected under the intention's own policy, with greedy "
+        "actions; grey: states that the intention never visits, where a reward would be an echo of its neighbours."
+    )
+
+
+def posterior(
+    path: Path, models: Models, main: str, name: str, test: Demonstrations, counters: npt.NDArray[np.int64]
+) -> str:
+    """(c): posterior over time above the hidden counter, for a trajectory with more switches than most (3 of 4)."""
+    assert test.labels is not None
+    switched = np.diff(test.labels, prepend=test.labels[0]) != 0
+    switches = np.add.reduceat((switched & ~test.first_steps).astype(np.int64), test.offsets[:-1])
+    chosen = int(np.argsort(switches, kind="stable")[len(switches) * 3 // 4])
+    steps = slice(int(test.offsets[chosen]), int(test.offsets[chosen + 1]))
+    model = models[main]
+    order = recovered_order(model, test, 2)
+    shown = {name: model.predict_proba(test)[steps][:, order]}
+    if "oracle" in models:
+        shown["Truth (Bayes smoother)"] = models["oracle"].predict_proba(test)[steps]
+    figure, axes = style.new_figure(len(shown) + 1, 1, width=5.0, height=1.2 * (len(shown) + 1), sharex=True)
+    for ax, (title, probabilities) in zip(axes, shown.items(), strict=False):
+        timelines.posterior_timeline(ax, probabilities, names=INTENTIONS, true=test.labels[steps])
+        # Right of the legend, which stands above the axes on the left.
+        ax.set_title(title, loc="right")
+        ax.set_xlabel("")
+    timelines.counter_timeline(axes[-1], counters[steps], label="frustration")
+    style.save(figure, path)
+    return (
+        "Probability of each intention over time for one test trajectory, above the hidden frustration counter that "
+        "drives the switches and that no method sees; the strip shows the true intention."
+    )

@@ -1,0 +1,1 @@
+"""The labyrinth (paper §5.2)."""

@@ -1,0 +1,315 @@
+"""Figures (a) to (d) of the paper's labyrinth section, the frontier, and what the intentions align with.
+
+(a) test score per method; (b) score against K for the networks, ours and the paper's; (c) rewards and greedy flow of
+each intention on the maze; (d) segmentations under four penalty settings, with visits to water and home; then
+likelihood against dwell, unseen animals, and enrichment beside shuffled labels. Each is drawn where its part has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+
+from prism_irl import storage
+from prism_irl.evaluation.metrics import match, segments
+from prism_irl.experiments.labyrinth.run import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
+from prism_irl.figures import curves, maps, style
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
+from prism_irl.maze import ACTION_NAMES, N_NODES
+from prism_irl.models.base import IntentionModel
+from prism_irl.models.persistence import load
+from prism_irl.report.explorer import FILE
+from prism_irl.report.verdict import AGREEMENT_GOOD
+from prism_irl.studies.comparison import likelihood_figure
+from prism_irl.studies.shown import write_shown
+
+N_BARS = 24
+"""So many methods fit on one page; the report's table has all of them."""
+NETWORK_MARKS = {"rnn": "o", "lstm": "s", "transformer": "^"}
+
+
+def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> None:
+    """Write every figure whose part has run, as SVG and PNG, with captions for the report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    saved = cache / "models"
+    drawings: list[tuple[str, bool, Callable[[Path], str]]] = [
+        ("method_bars", bool(result["methods"]), lambda path: bars(path, result)),
+        ("b_networks", "paper" in result, lambda path: networks(path, result["paper"])),
+        ("c_maps", _explained(result, saved) is not None, lambda path: reward_maps(path, data, result, saved)),
+        ("d_segmentation", _segmented(result, saved), lambda path: segmentation(path, data, result, saved)),
+        ("frontier", "frontier" in result, lambda path: frontier(path, result)),
+        ("animals", bool(result.get("animals", {}).get("methods")), lambda path: animals(path, result)),
+        ("alignment", _has_modes(result), lambda path: enrichments(path, result)),
+    ]
+    captions = {}
+    with style.paper_style():
+        for stem, there, draw in drawings:
+            if there:
+                captions[stem] = draw(folder / stem)
+    captions |= explore(folder.parent, data, result, saved)
+    storage.write_json(folder / "captions.json", captions)
+
+
+def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> dict[str, str]:
+    """Write the interactive part of the report from a fit to all windows; return the captions of its figures.
+
+    Of the methods that are fitted to all windows, the one with the highest held-out likelihood is shown among those
+    whose independent fits agree; where none does, the one on which they agree most.
+    """
+    methods = result.get("alignment", {}).get("methods", {})
+    there = {name: entry for name, entry in methods.items() if (saved / entry["model"] / "config.json").is_file()}
+    there = {name: entry for name, entry in there.items() if entry["n_intentions"] > 1}
+    if not there:
+        (run / FILE).unlink(missing_ok=True)  # of other parts, with models that are gone
+        return {}
+    held_out = {name: _score(result["methods"].get(name)) for name in there}
+    agreed = {name: -1.0 if entry["agreement"] is None else entry["agreement"] for name, entry in there.items()}
+    sure = [name for name in there if agreed[name] >= AGREEMENT_GOOD and held_out[name] > -np.inf]
+    best = max(sure, key=held_out.__getitem__) if sure else max(there, key=agreed.__getitem__)
+    why = (
+        "predicts held-out windows best among the methods whose independent fits agree"
+        if sure
+        else "is the one on which independent fits agree most"
+    )
+    entry = there[best]
+    return write_shown(
+        run,
+        data.demos,
+        load(saved / entry["model"]),
+        name=f"{entry['name']}, which {why}",
+        how="It was fitted to all windows to be looked at; scores in the table come from held-out folds.",
+        facts={"agreement": entry["agreement"]},
+        maps=entry != _explained(result, saved),  # of which figure (c) has the maps
+        names=entry["names"],
+        actions=ACTION_NAMES,
+        events=data.events.happened,
+    )
+
+
+def _score(entry: Mapping[str, Any] | None) -> float:
+    return -np.inf if entry is None or not entry.get("predictive_ll") else float(entry["predictive_ll"]["mean"])
+
+
+def bars(path: Path, result: dict[str, Any]) -> str:
+    """(a): the best methods by predictive likelihood, then the paper scores with the published numbers."""
+    ranked = sorted(result["methods"].values(), key=lambda entry: -entry["predictive_ll"]["mean"])
+    rows: list[dict[str, Any]] = [
+        {"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True} for entry in ranked[:N_BARS]
+    ]
+    for entry in ranked:
+        if entry["leaks"] and entry["paper_score"]:
+            rows.append(
+                {
+                    "name": f"{entry['name']}: paper score",
+                    **entry["paper_score"],
+                    "is_likelihood": False,
+                    "reference": entry.get("paper_reported"),
+                }
+            )
+    figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.22 * len(rows))
+    curves.method_bars(ax, rows)
+    style.save(figure, path)
+    left_out = "" if len(ranked) <= N_BARS else f" The {N_BARS} best of {len(ranked)} methods."
+    return (
+        f"(a) Test score per method, mean and spread over folds.{left_out} Hatched: the paper's score, which is not a "
+        "likelihood, with the published number as a diamond."
+    )
+
+
+def networks(path: Path, paper: dict[str, Any]) -> str:
+    """(b): paper score and predictive likelihood against K."""
+    figure, (ax,) = style.new_figure(width=3.6, height=2.6)
+    rows = paper["num_latents"]
+    ks = [row["K"] for row in rows]
+    ax.plot(ks, [row["paper_score_test"] for row in rows], "o-", color=PALETTE[0], label="RNN, paper score")
+    ax.plot(
+        list(PAPER_NUM_LATENTS),
+        [test for _, test in PAPER_NUM_LATENTS.values()],
+        "D--",
+        color=MUTED,
+        fillstyle="none",
+        label="RNN, published",
+    )
+    ax.plot(ks, [row["predictive_test"] for row in rows], "o-", color=PALETTE[3], label="RNN, predictive LL")
+    for row in paper["model_type"]:
+        if row["network"] == "rnn":
+            continue
+        mark, name = (
+            NETWORK_MARKS[row["network"]],
+            row["network"].upper() if row["network"] == "lstm" else "Transformer",
+        )
+        ax.plot(3, row["paper_score_test"], mark, color=PALETTE[0], markersize=6, label=f"{name}, paper score")
+        ax.plot(3, PAPER_MODEL_TYPE[row["network"]][1], mark, color=MUTED, fillstyle="none", markersize=6)
+    ax.set(xlabel="number of intentions K", ylabel="nats per step, test")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.grid(axis="y", color=FAINT, linewidth=0.5)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    style.save(figure, path)
+    return (
+        "(b) Test score against the number of intentions. The paper's score rises with log K because its gate sees the "
+        "action; the predictive likelihood of the same models does not. Open marks: published numbers."
+    )
+
+
+def reward_maps(path: Path, data: Data, result: dict[str, Any], saved: Path) -> str:
+    """(c): what each intention of the best explanation is after, on the maze."""
+    from prism_irl.figures.maze import maze_map
+
+    entry = _explained(result, saved)
+    assert entry is not None
+    model: Any = load(saved / entry["model"])
+    K = model.n_intentions
+    figure, axes = style.new_figure(1, K, width=2.3 * K, height=2.5)
+    policies = model.policies_[:, :N_NODES]
+    unvisited = getattr(model, "unvisited_", None)
+    for k, ax in enumerate(axes):
+        per_node = _per_node(model, policies, k)
+        name = f"intention {k}" if entry["names"] is None else entry["names"][k]
+        maze_map(ax, per_node, policy=policies[k], unvisited=None if unvisited is None else unvisited[k], title=name)
+        maps.add_colorbar(ax, [ax], label="reward")
+    style.save(figure, path)
+    return (
+        f"(c) Rewards recovered by {entry['name']}, expected under the intention's own policy, with the likeliest "
+        "action of each node (wider: surer). Star: water port; grey: nodes that the intention never visits. Names "
+        "follow from where greedy paths arrive."
+    )
+
+
+def _per_node(model: Any, policies: Any, k: int) -> Any:
+    rewards = np.asarray(model.rewards_[k])
+    return rewards if rewards.ndim == 1 else (policies[k] * rewards).sum(-1)
+
+
+def segmentation(path: Path, data: Data, result: dict[str, Any], saved: Path) -> str:
+    """(d): one window under four penalty settings of the paper's gate, with visits to water and home."""
+    keys = result["alignment"]["segmentation"]
+    # A window with about as many visits to the water port as the median one.
+    visits = np.add.reduceat(data.events.happened["water visit"].astype(np.int64), data.demos.offsets[:-1])
+    window = int(np.argsort(visits, kind="stable")[len(visits) // 2])
+    one = data.demos.subset([window])
+    figure, axes = style.new_figure(len(keys), 1, width=6.4, height=0.75 * len(keys) + 0.5, sharex=True)
+    labels = {name: load(saved / key).predict(one) for name, key in keys.items()}
+    reference = labels[next(reversed(labels))]
+    steps = slice(int(data.demos.offsets[window]), int(data.demos.offsets[window + 1]))
+    for ax, (name, own) in zip(axes, labels.items(), strict=True):
+        strip(ax, match(reference, own).labels, one.offsets)
+        for event, style_of, height in (("water visit", "o", 1.16), ("exit", "x", 1.36)):
+            at = np.flatnonzero(data.events.happened[event][steps])
+            colour = PALETTE[1] if event == "water visit" else INK
+            ax.plot(at, np.full(len(at), height), style_of, color=colour, markersize=2.5, linestyle="none")
+        ax.set_title(name, loc="left")
+    axes[-1].set_xlabel("step")
+    style.save(figure, path)
+    return (
+        "(d) The intentions of one window under four penalty settings of the paper's gate, colours matched to the "
+        "last. Dots: visits to the water port; crosses: exits."
+    )
+
+
+def strip(ax: Axes, labels: Any, offsets: Any) -> Axes:
+    """Draw one trajectory's labels as a coloured strip."""
+    cut = segments(labels, offsets)
+    for start, length, k in zip(cut.starts, cut.lengths, cut.labels, strict=True):
+        ax.broken_barh([(start - 0.5, length)], (0.0, 1.0), facecolor=intention_color(int(k)), linewidth=0)
+    ax.set(xlim=(-0.5, len(labels) - 0.5), ylim=(0, 1.5))
+    ax.set_yticks([])
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    return ax
+
+
+def frontier(path: Path, result: dict[str, Any]) -> str:
+    """Likelihood against dwell: one line per family as its penalty grows, and single methods as points."""
+    figure, (ax,) = style.new_figure(width=4.6, height=2.8)
+    families: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in result["frontier"]["methods"].values():
+        families.setdefault(entry["family"], []).append(entry)
+    for i, (family, entries) in enumerate(families.items()):
+        ordered = sorted(entries, key=lambda entry: entry["penalty"])
+        dwell = [entry["mean_dwell"]["mean"] for entry in ordered]
+        score = [entry["predictive_ll"]["mean"] for entry in ordered]
+        ax.plot(dwell, score, "o-", color=PALETTE[i % len(PALETTE)], markersize=3, label=family)
+    for i, name in enumerate(("hiql", "hiql-hauto", "swirl-2")):
+        if name in result["methods"]:
+            entry = result["methods"][name]
+            at = entry["mean_dwell"]["mean"], entry["predictive_ll"]["mean"]
+            ax.plot(*at, "Dsv"[i], color=INK, fillstyle="none", label=entry["name"], linestyle="none")
+    for name, line in (("ngram", ":"), ("bc", "--")):
+        if name in result["methods"]:
+            entry = result["methods"][name]
+            ax.axhline(entry["predictive_ll"]["mean"], color=MUTED, linestyle=line, linewidth=0.8, label=entry["name"])
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set(xlabel="mean dwell (steps)", ylabel="predictive LL, test")
+    ax.grid(color=FAINT, linewidth=0.5)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    style.save(figure, path)
+    return (
+        f"Predictive likelihood against mean dwell on {result['frontier']['folds']} fold(s), one line per family as "
+        "its penalty on switching grows. A high likelihood at a dwell of 1.5 means that intentions have become actions."
+    )
+
+
+def animals(path: Path, result: dict[str, Any]) -> str:
+    """Test likelihood on animals that were left out."""
+    likelihood_figure(path, {"methods": result["animals"]["methods"]})
+    return f"Test score on animals that the fit has not seen: mean and spread over {result['animals']['n_animals']}."
+
+
+def enrichments(path: Path, result: dict[str, Any]) -> str:
+    """Enrichment of each mode in an intention of its own, beside shuffled labels."""
+    methods = list(result["alignment"]["methods"].values())
+    modes = list(methods[0]["matched"])
+    figure, (ax,) = style.new_figure(width=4.6, height=0.8 + 0.36 * len(methods))
+    for i, mode in enumerate(modes):
+        y = np.arange(len(methods)) + 0.2 * (i - (len(modes) - 1) / 2)
+        ax.plot([_nan(m["matched"][mode]) for m in methods], y, "o", color=PALETTE[i], label=mode)
+        control = [_nan(m["shuffled"]["matched"][mode]) for m in methods]
+        ax.plot(control, y, "|", color=PALETTE[i], markersize=7, label=f"{mode}, shuffled")
+    ax.axvline(1.0, color=MUTED, linewidth=0.8, linestyle=":")
+    ax.set_yticks(range(len(methods)), [m["name"] for m in methods])
+    ax.set(ylim=(len(methods) - 0.4, -0.6), xlabel="enrichment of the mode in its intention")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    style.save(figure, path)
+    return (
+        "How much more often each rule-based mode occurs in the intention that is matched to it than overall, one "
+        "intention per mode; bars: the same for labels shifted around each window, which keep usage and dwell."
+    )
+
+
+def _nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _has_modes(result: dict[str, Any]) -> bool:
+    methods = result.get("alignment", {}).get("methods", {})
+    return any(entry["matched"] for entry in methods.values())
+
+
+def _explained(result: dict[str, Any], saved: Path) -> dict[str, Any] | None:
+    """The fit whose maps are drawn: the best explanation with as many intentions as the paper, else any."""
+    methods = result.get("alignment", {}).get("methods", {})
+    there = {name: entry for name, entry in methods.items() if (saved / entry["model"] / "config.json").is_file()}
+    drawable = {name: entry for name, entry in there.items() if _on_maze(load(saved / entry["model"]))}
+    three = {name: entry for name, entry in drawable.items() if entry["n_intentions"] == 3} or drawable
+    if not three:
+        return None
+    best = max(three, key=lambda name: -1.0 if three[name]["agreement"] is None else three[name]["agreement"])
+    found: dict[str, Any] = three[best]
+    return found
+
+
+def _on_maze(model: IntentionModel) -> bool:
+    """Whether the states are the nodes of the maze, and there is something to draw on them."""
+    return model.n_states_ == N_NODES and hasattr(model, "rewards_") and hasattr(model, "policies_")
+
+
+def _segmented(result: dict[str, Any], saved: Path) -> bool:
+    keys = result.get("alignment", {}).get("segmentation", {})
+    return bool(keys) and all((saved / key / "config.json").is_file() for key in keys.values())

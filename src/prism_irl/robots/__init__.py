@@ -1,0 +1,1 @@
+"""Robot demonstrations: readers of episode formats, and frames as tokens."""

@@ -1,0 +1,252 @@
+"""Robot demonstrations as a stream of episodes: what every reader yields, and what happens to a damaged one.
+
+An episode holds its actions and proprioceptive states in memory and opens its frames only while somebody iterates over
+them, so that a dataset of any size passes through a few megabytes. Readers for LeRobot, RLDS/TFDS and raw BridgeData
+folders subclass `EpisodeSource`; `open_episodes` picks the reader from what lies in the folder.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.errors import InputError
+
+Frame = npt.NDArray[np.uint8]
+"""One picture, (height, width, 3), RGB."""
+Frames = Callable[[], Iterator[Frame]]
+"""Opens a camera's recording and yields one frame per step."""
+T = TypeVar("T")
+
+
+class DamagedEpisodeError(InputError):
+    """One episode cannot be read; the message says which one and why."""
+
+
+class DamagedEpisodeWarning(UserWarning):
+    """One episode was skipped; the message says which one and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One demonstration of T steps.
+
+    Parameters
+    ----------
+    index : int
+        Number within its dataset.
+    actions : (T, d) float32
+        Commands, one per step; BridgeData's are 3 translations, 3 rotations and the gripper.
+    states : (T, m) float32, optional
+        Proprioception (joints, effector pose, gripper); absent where the recording has none.
+    language : str
+        The instruction, empty where there is none.
+    cameras : mapping of str to a function
+        Opens the frames of each camera; nothing is decoded before `frames` is iterated.
+    timestamps : (T,) float64, optional
+        Seconds since the beginning.
+    phases : (T,) int32, optional
+        True phase of every step: for evaluation only.
+    phase_names : tuple of str
+        Names behind the phases.
+    name : str
+        What the dataset calls the episode, for messages; its number by default.
+    """
+
+    index: int
+    actions: npt.NDArray[np.float32]
+    states: npt.NDArray[np.float32] | None = None
+    language: str = ""
+    cameras: Mapping[str, Frames] = field(default_factory=dict, repr=False)
+    timestamps: npt.NDArray[np.float64] | None = None
+    phases: npt.NDArray[np.int32] | None = None
+    phase_names: tuple[str, ...] = ()
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check lengths and numbers, so that no later stage has to."""
+        object.__setattr__(self, "name", self.name or str(self.index))
+        for key, dtype, ndim in (("actions", np.float32, 2), ("states", np.float32, 2), ("timestamps", np.float64, 1)):
+            if getattr(self, key) is None:
+                continue
+            values = np.asarray(getattr(self, key), dtype=dtype)
+            object.__setattr__(self, key, values)
+            if values.ndim != ndim or (key != "actions" and len(values) != len(self)):
+                raise self.damaged(f"its {key} have shape {values.shape} for {len(self)} steps")
+            if not np.isfinite(values).all():
+                step = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
+                raise self.damaged(f"its {key} are not finite at step {step}")
+        if len(self) == 0:
+            raise self.damaged("it has no steps")
+        if self.phases is not None:
+            object.__setattr__(self, "phases", np.asarray(self.phases, dtype=np.int32))
+            if np.shape(self.phases) != (len(self),):
+                raise self.damaged(f"its phases have shape {np.shape(self.phases)} for {len(self)} steps")
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def frames(self, camera: str | None = None) -> Iterator[Frame]:
+        """Yield exactly one frame per step; a recording that is shorter, longer or broken is an error.
+
+        Parameters
+        ----------
+        camera : str, optional
+            Name of the camera; the first one by default.
+        """
+        count = 0
+        for frame in islice(self.cameras[self.camera(camera)](), len(self) + 1):
+            count += 1
+            if count <= len(self):
+                yield frame
+        if count != len(self):
+            found = f"only {count}" if count < len(self) else f"more than {len(self)}"
+            raise self.damaged(f"camera {self.camera(camera)} has {found} frames for {len(self)} steps")
+
+    def camera(self, name: str | None = None) -> str:
+        """Name of a camera that exists: the one asked for, or the first."""
+        if not self.cameras:
+            raise InputError(f"Episode {self.name} has no camera; use an encoder that reads states, such as proprio.")
+        if name is None:
+            return next(iter(self.cameras))
+        if name not in self.cameras:
+            raise InputError(f"Episode {self.name} has no camera {name!r}; choose {', '.join(self.cameras)}.")
+        return name
+
+    def damaged(self, why: str) -> DamagedEpisodeError:
+        """Return the error for this episode; the caller raises it."""
+        return damaged(self.name, why)
+
+    def __repr__(self) -> str:
+        states = 0 if self.states is None else self.states.shape[1]
+        said = f", {self.language!r}" if self.language else ""
+        return (
+            f"Episode({self.name}: {len(self)} steps, {self.actions.shape[1]} action and {states} state dimensions, "
+            f"cameras {', '.join(self.cameras) or 'none'}{said})"
+        )
+
+
+def damaged(name: str, why: str) -> DamagedEpisodeError:
+    """Error that names an episode."""
+    return DamagedEpisodeError(f"Episode {name} is damaged: {why}; restore it or leave it out.")
+
+
+class Skipped(NamedTuple):
+    """An episode that was left out."""
+
+    name: str
+    reason: str
+
+
+class EpisodeSource(ABC):
+    """A dataset on disk, read one episode at a time.
+
+    Parameters
+    ----------
+    folder : path
+        Where the dataset lies.
+    strict : bool
+        A damaged episode stops the reading; otherwise it is named in a warning, left out and counted in ``skipped``.
+    """
+
+    def __init__(self, folder: str | Path, *, strict: bool = False) -> None:
+        self.folder = Path(folder)
+        self.strict = strict
+        self.skipped: list[Skipped] = []
+        self.position = 0
+        if not self.folder.is_dir():
+            raise InputError(f"There is no folder {self.folder}; give the folder of a dataset.")
+
+    @abstractmethod
+    def _open(self) -> Iterator[Callable[[], Episode]]:
+        """Yield one function per episode, which reads it; a damaged one raises `DamagedEpisodeError` when called."""
+
+    @property
+    def n_episodes(self) -> int | None:
+        """How many episodes the dataset says it has, for progress bars; None where it does not say."""
+        return None
+
+    def __iter__(self) -> Iterator[Episode]:
+        for episode, _ in self.visit(lambda episode: None):
+            yield episode
+
+    def describe(self) -> dict[str, Any]:
+        """What tells this dataset from another, as JSON; not where it lies, so that it may be moved."""
+        return {"kind": type(self).__name__, "name": self.folder.absolute().name, "n_episodes": self.n_episodes}
+
+    def visit(self, work: Callable[[Episode], T], start: int = 0) -> Iterator[tuple[Episode, T]]:
+        """Yield each episode with what ``work`` made of it, leaving out those that turn out to be damaged.
+
+        Damage in a video shows only when its frames are decoded, so whoever needs frames decodes them in ``work``.
+        ``start`` passes over the first episodes; ``position`` says how many are behind, damaged ones included.
+        """
+        self.skipped.clear()
+        self.position = start
+        for read in islice(self._open(), start, None):
+            self.position += 1
+            try:
+                episode = read()
+                result = work(episode)
+            except DamagedEpisodeError as error:
+                if self.strict:
+                    raise
+                name, reason = _parts(str(error))
+                self.skipped.append(Skipped(name, reason))
+                warnings.warn(f"Episode {name} is left out: {reason}.", DamagedEpisodeWarning, stacklevel=2)
+                continue
+            yield episode, result
+
+
+def _parts(message: str) -> tuple[str, str]:
+    name, _, reason = message.removeprefix("Episode ").partition(" is damaged: ")
+    return name, reason.removesuffix("; restore it or leave it out.")
+
+
+def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:
+    """Open a LeRobot dataset, a folder of TFRecord shards or raw BridgeData, whichever lies in ``folder``."""
+    from prism_irl.robots.bridge import BridgeSource
+    from prism_irl.robots.lerobot import LeRobotSource
+    from prism_irl.robots.rlds import RLDSSource
+
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(f"There is no folder {path}; give the folder of a dataset.")
+    if (path / "meta" / "info.json").is_file():
+        return LeRobotSource(path, strict=strict)
+    if next(path.glob("*.tfrecord*"), None) is not None:
+        return RLDSSource(path, strict=strict)
+    if BridgeSource.found_in(path):
+        return BridgeSource(path, strict=strict)
+    raise InputError(
+        f"{path} is no dataset that prism reads; give a LeRobot folder (meta/info.json), a folder with TFRecord shards "
+        "and features.json, or raw BridgeData V2 (traj_group*/traj*)."
+    )
+
+
+def inside(folder: Path, relative: str, what: str) -> Path:
+    """Path below ``folder``; metadata that point elsewhere are refused.
+
+    The check is on the words of the path and not on where links lead: download caches are full of links.
+    """
+    parts = Path(relative).parts
+    if not parts or Path(relative).is_absolute() or ".." in parts or "\\" in relative or "\0" in relative:
+        raise InputError(f"The {what} {relative!r} in {folder} points outside the dataset; it is not read.")
+    return folder / relative
+
+
+def need(module: str) -> Any:
+    """Import a package of the extra ``robots``, or say how to get it."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError:
+        raise InputError(f'This needs the package {module}; run: pip install "prism-irl[robots]".') from None

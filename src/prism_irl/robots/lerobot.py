@@ -1,0 +1,363 @@
+"""LeRobot datasets, v2.0/v2.1 (one file per episode) and v3.0 (many episodes per file): parquet tables and mp4 videos.
+
+Metadata are data, not trusted: path templates may hold plain numbers and names only and must stay inside the dataset.
+Use `LeRobotSource` to stream episodes, `write_lerobot` to make a dataset, and
+`prism_irl.robots.lerobot_columns.add_column` to put a result back beside the data it came from.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from prism_irl import storage
+from prism_irl.errors import InputError
+from prism_irl.robots.episodes import DamagedEpisodeError, Episode, EpisodeSource, Frame, Frames, damaged, inside
+from prism_irl.robots.lerobot_writing import write_lerobot
+from prism_irl.robots.video import decode_image, read_video
+
+__all__ = ["LeRobotSource", "write_lerobot"]
+
+VERSIONS = ("v2.0", "v2.1", "v3.0")
+ROWS_AT_ONCE = 4096
+MAX_ROWS, MAX_WIDTH = 50_000_000, 4096
+_BROKEN = (pa.ArrowException, OSError, ValueError, KeyError)
+
+
+class LeRobotSource(EpisodeSource):
+    """Episodes of a LeRobot dataset.
+
+    Parameters
+    ----------
+    folder : path
+        Holds ``meta/info.json``.
+    strict : bool
+        A damaged episode is an error instead of a warning.
+    """
+
+    def __init__(self, folder: str | Path, *, strict: bool = False) -> None:
+        super().__init__(folder, strict=strict)
+        self.info = _read_info(self.folder)
+        self.version = str(self.info.get("codebase_version"))
+        if self.version not in VERSIONS:
+            raise InputError(
+                f"{self.folder} is a LeRobot dataset of version {self.version}; prism reads {', '.join(VERSIONS)}."
+            )
+        self.features: dict[str, Any] = self.info["features"]
+        if "action" not in self.features:
+            raise InputError(f"{self.folder} has no feature 'action'; give a dataset of demonstrations.")
+        try:
+            self.fps, self.chunk = float(self.info["fps"]), int(self.info.get("chunks_size", 1000))
+            self._n_episodes = int(self.info["total_episodes"])
+        except (KeyError, TypeError, ValueError):
+            raise InputError(
+                f"{self.folder}/meta/info.json lacks fps or total_episodes, or they are no numbers."
+            ) from None
+        if not (self.fps > 0 and self.chunk > 0):
+            raise InputError(
+                f"{self.folder}/meta/info.json says fps {self.fps} and chunks_size {self.chunk}; both > 0."
+            )
+
+    @property
+    def n_episodes(self) -> int | None:
+        """Number of episodes that the metadata promise."""
+        return self._n_episodes
+
+    @property
+    def cameras(self) -> list[str]:
+        """Names of the cameras."""
+        return [key for key, feature in self.features.items() if feature.get("dtype") in ("video", "image")]
+
+    def data_files(self) -> list[Path]:
+        """Return every parquet file with steps that is there."""
+        return sorted((self.folder / "data").glob("**/*.parquet"))
+
+    def _open(self) -> Iterator[Callable[[], Episode]]:
+        read = self._read_v3 if self.version == "v3.0" else self._read_v2
+        groups = _OpenFile()
+        names = _task_names(self.folder)
+        for row in _episode_rows(self.folder, self.version):
+            try:
+                index, length = int(row["episode_index"]), int(row["length"])
+            except (KeyError, TypeError, ValueError):
+                raise InputError(f"An entry of the episodes in {self.folder}/meta has no index or length.") from None
+            yield partial(read, index, length, row, groups, names)
+
+    def _read_v2(self, index: int, length: int, row: dict[str, Any], _: _OpenFile, names: dict[int, str]) -> Episode:
+        place = {"episode_chunk": index // self.chunk, "episode_index": index}
+        path = self._path("data_path", place)
+        if not path.is_file():
+            raise damaged(str(index), f"its table {path.name} is missing")
+        try:
+            with pq.ParquetFile(path) as file:
+                if file.metadata.num_rows != length:
+                    raise damaged(str(index), _wrong_length(file.metadata.num_rows, length))
+                columns = self._columns(file.schema_arrow)
+                _check_width(file.metadata, columns)
+                table = file.read(columns=columns)
+        except DamagedEpisodeError:
+            raise
+        except _BROKEN as error:
+            raise damaged(str(index), f"its table {path.name} cannot be read ({_brief(error)})") from None
+        frames: dict[str, Frames] = {}
+        for camera in self.cameras:
+            if self.features[camera]["dtype"] == "image":
+                frames[camera] = partial(_images, path, camera, index)
+            else:
+                frames[camera] = partial(
+                    read_video, self._path("video_path", place | {"video_key": camera}), str(index)
+                )
+        return self._episode(index, length, row, table, frames, names)
+
+    def _read_v3(
+        self, index: int, length: int, row: dict[str, Any], groups: _OpenFile, names: dict[int, str]
+    ) -> Episode:
+        def place(prefix: str) -> dict[str, int]:
+            return {key: _integer(index, row, f"{prefix}/{key}") for key in ("chunk_index", "file_index")}
+
+        path = self._path("data_path", place("data"))
+        table = groups.rows(path, index, self._columns)
+        frames: dict[str, Frames] = {}
+        for camera in self.cameras:
+            if self.features[camera]["dtype"] == "image":
+                frames[camera] = partial(_images, path, camera, index)
+                continue
+            start, end = (row.get(f"videos/{camera}/{side}_timestamp") for side in ("from", "to"))
+            if start is None or end is None or abs((end - start) * self.fps - length) > 0.5:
+                raise damaged(str(index), f"camera {camera} lasts from {start} to {end} s, which is not {length} steps")
+            video = self._path("video_path", place(f"videos/{camera}") | {"video_key": camera})
+            frames[camera] = partial(read_video, video, str(index), start=float(start), n_frames=length)
+        return self._episode(index, length, row, table, frames, names)
+
+    def _episode(
+        self,
+        index: int,
+        length: int,
+        row: dict[str, Any],
+        table: pa.Table,
+        frames: dict[str, Frames],
+        names: dict[int, str],
+    ) -> Episode:
+        name = str(index)
+        if table.num_rows != length:
+            raise damaged(name, _wrong_length(table.num_rows, length))
+        columns = {key: _numbers(table[key], name, key) for key in table.column_names}
+        if "action" not in columns:
+            raise damaged(name, "it has no column 'action'")
+        tasks = [str(task) for task in row.get("tasks") or []]
+        if not tasks and "task_index" in columns:
+            tasks = [names.get(int(task), "") for task in np.unique(columns["task_index"])]
+        phases = columns.get("phase")
+        return Episode(
+            index=index,
+            actions=_rows(columns["action"]),
+            states=_rows(columns["observation.state"]) if "observation.state" in columns else None,
+            language="; ".join(tasks),
+            cameras=frames,
+            timestamps=columns.get("timestamp"),
+            phases=None if phases is None else phases.reshape(length).astype(np.int32),
+            phase_names=tuple(str(value) for value in self.features.get("phase", {}).get("values") or ()),
+        )
+
+    def _columns(self, schema: pa.Schema) -> list[str]:
+        """Columns that an episode needs: never the pictures, which are opened when they are asked for."""
+        wanted = ("action", "observation.state", "timestamp", "phase", "task_index", "episode_index")
+        return [key for key in wanted if key in schema.names]
+
+    def _path(self, key: str, values: dict[str, Any]) -> Path:
+        return inside(self.folder, _filled(self.folder, key, self.info.get(key), values), key)
+
+
+class _OpenFile:
+    """The parquet file of many episodes that is being read, in order, an episode at a time."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._groups: Iterator[tuple[int, pa.Table]] = iter(())
+        self._next: tuple[int, pa.Table] | None = None
+
+    def rows(self, path: Path, index: int, columns: Callable[[pa.Schema], list[str]]) -> pa.Table:
+        """Return the rows of one episode; episodes are asked for in the order of the file."""
+        try:
+            if path != self._path:
+                self._path, self._groups, self._next = path, _episode_tables(path, columns), None
+            while self._next is None or self._next[0] < index:
+                self._next = next(self._groups)
+        except StopIteration:
+            raise damaged(str(index), f"{path.name} ends before its rows") from None
+        except FileNotFoundError:
+            raise damaged(str(index), f"its table {path.name} is missing") from None
+        except _BROKEN as error:
+            raise damaged(str(index), f"its table {path.name} cannot be read ({_brief(error)})") from None
+        if self._next[0] != index:
+            raise damaged(str(index), f"{path.name} has no rows of it")
+        return self._next[1]
+
+
+def _episode_tables(path: Path, columns: Callable[[pa.Schema], list[str]]) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (episode index, rows) for each run of equal ``episode_index``."""
+    with pq.ParquetFile(path) as file:
+        names = columns(file.schema_arrow)
+        _check_width(file.metadata, names)
+        current, parts = -1, list[pa.Table]()
+        for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
+            table = pa.Table.from_batches([batch])
+            index = table["episode_index"].to_numpy()
+            cuts = [0, *(np.flatnonzero(np.diff(index)) + 1).tolist(), len(index)]
+            for start, end in pairwise(cuts):
+                if end == start:
+                    continue
+                if int(index[start]) != current and parts:
+                    yield current, pa.concat_tables(parts)
+                    parts = []
+                current = int(index[start])
+                parts.append(table.slice(start, end - start))
+        if parts:
+            yield current, pa.concat_tables(parts)
+
+
+def _check_width(metadata: pq.FileMetaData, columns: list[str]) -> None:
+    """Refuse a table whose few bytes claim to be gigabytes of numbers."""
+    for group in (metadata.row_group(i) for i in range(metadata.num_row_groups)):
+        for column in (group.column(i) for i in range(group.num_columns)):
+            if column.path_in_schema.split(".list.")[0] in columns and column.num_values > MAX_WIDTH * group.num_rows:
+                raise ValueError(f"column {column.path_in_schema} claims {column.num_values} numbers")
+    if metadata.num_rows > MAX_ROWS:
+        raise ValueError(f"it claims {metadata.num_rows} rows")
+
+
+def _wrong_length(found: int, expected: int) -> str:
+    return f"its table has {found} rows and its metadata say {expected} steps"
+
+
+def _images(path: Path, camera: str, index: int) -> Iterator[Frame]:
+    """Pictures that are stored in the table itself, as structs of bytes and a name."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(64, columns=[camera, "episode_index"]):
+                table = pa.Table.from_batches([batch])
+                for step in table.filter(pc.equal(table["episode_index"], index))[camera].to_pylist():
+                    data = step.get("bytes") if isinstance(step, dict) else step
+                    if not isinstance(data, bytes):
+                        raise damaged(str(index), f"a picture of camera {camera} is missing")
+                    yield decode_image(data, str(index), f"a picture of camera {camera}")
+    except pa.ArrowException as error:
+        raise damaged(str(index), f"camera {camera} cannot be read from {path.name} ({_brief(error)})") from None
+
+
+def _read_info(folder: Path) -> dict[str, Any]:
+    path = folder / "meta" / "info.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is no LeRobot dataset: there is no meta/info.json in it.")
+    info = storage.read_json(path)
+    features = info.get("features") if isinstance(info, dict) else None
+    if not isinstance(features, dict) or not all(isinstance(feature, dict) for feature in features.values()):
+        raise InputError(f"{path} describes no features; restore it from the dataset's source.")
+    return info  # type: ignore[no-any-return]
+
+
+def _episode_rows(folder: Path, version: str) -> Iterator[dict[str, Any]]:
+    """Metadata of each episode, streamed, in the order of the dataset."""
+    if version == "v3.0":
+        files = sorted((folder / "meta" / "episodes").glob("**/*.parquet"))
+        if not files:
+            raise InputError(f"There is no parquet file in {folder}/meta/episodes; restore it from its source.")
+        for path in files:
+            try:
+                with pq.ParquetFile(path) as file:
+                    names = [name for name in file.schema_arrow.names if not name.startswith("stats/")]
+                    for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
+                        yield from batch.to_pylist()
+            except pa.ArrowException as error:
+                raise InputError(f"{path} cannot be read ({_brief(error)}); restore it from its source.") from None
+    else:
+        yield from _lines(folder / "meta" / "episodes.jsonl")
+
+
+def _task_names(folder: Path) -> dict[int, str]:
+    """Instruction of each task number, for tables whose episodes do not repeat it."""
+    table, lines = folder / "meta" / "tasks.parquet", folder / "meta" / "tasks.jsonl"
+    try:
+        if table.is_file():  # pandas keeps the instruction as the index, whatever that is called
+            columns = pq.read_table(table).to_pydict()
+            text = next(values for key, values in columns.items() if key != "task_index")
+            return dict(zip(columns["task_index"], map(str, text), strict=True))
+        return {int(row["task_index"]): str(row["task"]) for row in _lines(lines)} if lines.is_file() else {}
+    except (*_BROKEN, StopIteration, TypeError) as error:
+        raise InputError(f"The tasks in {folder}/meta cannot be read ({_brief(error)}); restore them.") from None
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        raise InputError(f"{path} is missing; restore it from the dataset's source.")
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                raise InputError(f"Line {number} of {path} is not a JSON object; restore it from its source.")
+            yield row
+
+
+def _filled(folder: Path, key: str, template: Any, values: dict[str, Any]) -> str:
+    """Fill a path template; fields are plain names, so that no attribute of an object can be reached."""
+    if not isinstance(template, str):
+        raise InputError(f"{folder}/meta/info.json has no {key}; restore it from the dataset's source.")
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+        if any(field not in values for field in fields):
+            raise ValueError(f"unknown field among {', '.join(fields)}")
+        widths = [spec for _, _, spec, _ in string.Formatter().parse(template) if spec]
+        if any(spec not in ("03d", "06d", "d", "04d", "05d") for spec in widths):
+            raise ValueError(f"unusual format among {', '.join(widths)}")
+        return template.format(**values)
+    except (ValueError, IndexError, KeyError) as error:
+        raise InputError(
+            f"The {key} {template!r} in {folder}/meta/info.json is not usable ({_brief(error)})."
+        ) from None
+
+
+def _integer(index: int, row: dict[str, Any], key: str) -> int:
+    value = row.get(key)
+    if not isinstance(value, int):
+        raise damaged(str(index), f"its metadata have no {key}")
+    return value
+
+
+def _numbers(column: pa.ChunkedArray, name: str, key: str) -> npt.NDArray[Any]:
+    """One column as (T,) or (T, d)."""
+    flat, width = column.combine_chunks(), 0
+    if column.null_count:
+        raise damaged(name, f"its column {key} has empty cells")
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        widths = np.unique(pc.list_value_length(flat).to_numpy(zero_copy_only=False))
+        if len(widths) != 1:
+            raise damaged(name, f"its column {key} has rows of {len(widths)} different lengths")
+        flat, width = flat.flatten(), int(widths[0])
+    if not (pa.types.is_integer(flat.type) or pa.types.is_floating(flat.type) or pa.types.is_boolean(flat.type)):
+        raise damaged(name, f"its column {key} holds {flat.type} instead of numbers")
+    values: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=False)
+    return values.reshape(-1, width) if width else values
+
+
+def _rows(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    return values.reshape(len(values), -1).astype(np.float32)
+
+
+def _brief(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

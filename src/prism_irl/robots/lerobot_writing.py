@@ -1,0 +1,275 @@
+"""Write LeRobot datasets, v2.1 (one file per episode) or v3.0 (many episodes per file), episode by episode.
+
+Simulated worlds and tests use it; the columns are ``action``, ``observation.state``, LeRobot's five bookkeeping ones
+and, where an episode knows its true phases, ``phase``. Nothing is held but the episode that is being written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from prism_irl import storage
+from prism_irl.errors import InputError
+from prism_irl.robots.episodes import Episode
+from prism_irl.robots.video import VideoWriter
+
+CHUNK = 1000
+DATA_V2 = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+VIDEO_V2 = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+DATA_V3 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_V3 = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+EPISODES_V3 = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+
+
+def write_lerobot(
+    folder: str | Path,
+    episodes: Iterable[Episode],
+    *,
+    fps: float = 10,
+    version: Literal["v2.1", "v3.0"] = "v2.1",
+    robot_type: str = "unknown",
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    episodes_per_file: int = 100,
+) -> Path:
+    """Write episodes as a LeRobot dataset into a new folder and return it.
+
+    Episodes are numbered in the order they come, whatever their own index says.
+
+    Parameters
+    ----------
+    folder : path
+        Must not exist or be empty.
+    episodes : iterable of Episode
+        Consumed one at a time; frames are encoded as they come. All have the same cameras and dimensions.
+    fps : float
+        Steps per second; timestamps are step / fps.
+    version : str
+        "v2.1" or "v3.0".
+    robot_type : str
+        Kept in the metadata.
+    state_names, action_names : sequence of str, optional
+        Names of the dimensions.
+    episodes_per_file : int
+        How many episodes share a file in v3.0.
+    """
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists already; choose a new folder for the dataset.")
+    if version not in ("v2.1", "v3.0"):
+        raise InputError(f"Cannot write LeRobot version {version!r}; choose v2.1 or v3.0.")
+    (target / "meta").mkdir(parents=True, exist_ok=True)
+    writer = (_Version2 if version == "v2.1" else _Version3)(target, float(fps), episodes_per_file)
+    with writer.open_files:
+        for episode in episodes:
+            writer.add(episode)
+    if not writer.lengths:
+        raise InputError(f"There is no episode to write into {target}; give at least one.")
+    writer.finish(version, robot_type, {"observation.state": state_names, "action": action_names})
+    return target
+
+
+class _Version2:
+    """One parquet file and one video per episode; metadata as JSON lines."""
+
+    data_path, video_path = DATA_V2, VIDEO_V2
+    extra_info: Mapping[str, Any] = {}
+
+    def __init__(self, folder: Path, fps: float, per_file: int) -> None:
+        self.folder, self.fps, self.per_file = folder, fps, per_file
+        self.tasks: dict[str, int] = {}
+        self.lengths: list[int] = []
+        self.n_frames = 0
+        self.first: Episode | None = None
+        self.frame_shapes: dict[str, tuple[int, int]] = {}
+        self.rows: list[dict[str, Any]] = []
+        self.statistics: list[dict[str, Any]] = []
+        self.open_files = ExitStack()
+
+    def add(self, episode: Episode) -> None:
+        """Append one episode."""
+        self.first = self.first or episode
+        _check_same(self.first, episode)
+        index, task = len(self.lengths), self.tasks.setdefault(episode.language, len(self.tasks))
+        columns = self.columns(episode, index, task)
+        self.statistics.append({key: _statistics(values) for key, values in columns.items()})
+        self.rows.append({"episode_index": index, "tasks": [episode.language], "length": len(episode)})
+        self.store(index, episode, pa.table({key: _column(values) for key, values in columns.items()}))
+        self.lengths.append(len(episode))
+        self.n_frames += len(episode)
+
+    def columns(self, episode: Episode, index: int, task: int) -> dict[str, npt.NDArray[Any]]:
+        """Every column of one episode, (T,) or (T, d)."""
+        steps, n = np.arange(len(episode)), len(episode)
+        columns: dict[str, npt.NDArray[Any]] = {"action": episode.actions}
+        if episode.states is not None:
+            columns["observation.state"] = episode.states
+        if episode.phases is not None:
+            columns["phase"] = episode.phases.astype(np.int64)
+        return columns | {
+            "timestamp": (steps / self.fps).astype(np.float32),
+            "frame_index": steps,
+            "episode_index": np.full(n, index),
+            "index": steps + self.n_frames,
+            "task_index": np.full(n, task),
+        }
+
+    def store(self, index: int, episode: Episode, table: pa.Table) -> None:
+        """Write the files of one episode."""
+        place = {"episode_chunk": index // CHUNK, "episode_index": index}
+        path = self.folder / DATA_V2.format(**place)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path)
+        for camera in episode.cameras:
+            video = self.folder / VIDEO_V2.format(video_key=camera, **place)
+            with VideoWriter(video, self.fps) as writer:
+                for frame in episode.frames(camera):
+                    writer.add(frame)
+            self.frame_shapes[camera] = writer.shape or (0, 0)
+
+    def metadata(self) -> None:
+        """Episodes, tasks and statistics."""
+        meta = self.folder / "meta"
+        statistics = ({"episode_index": i, "stats": stats} for i, stats in enumerate(self.statistics))
+        _write_lines(meta / "episodes.jsonl", self.rows)
+        _write_lines(meta / "tasks.jsonl", ({"task_index": i, "task": task} for task, i in self.tasks.items()))
+        _write_lines(meta / "episodes_stats.jsonl", statistics)
+
+    def finish(self, version: str, robot_type: str, names: dict[str, Sequence[str] | None]) -> None:
+        """Write the metadata, the description last: without it the folder is no dataset."""
+        assert self.first is not None
+        self.metadata()
+        n, cameras = len(self.lengths), len(self.frame_shapes)
+        info = {
+            "codebase_version": version,
+            "robot_type": robot_type,
+            "total_episodes": n,
+            "total_frames": self.n_frames,
+            "total_tasks": len(self.tasks),
+            "total_videos": n * cameras,
+            "total_chunks": -(-n // CHUNK),
+            "chunks_size": CHUNK,
+            "fps": int(self.fps) if self.fps.is_integer() else self.fps,
+            "splits": {"train": f"0:{n}"},
+            "data_path": self.data_path,
+            "video_path": self.video_path if cameras else None,
+            "features": self.features(names),
+        }
+        storage.write_json(self.folder / "meta" / "info.json", {**info, **self.extra_info})
+
+    def features(self, names: dict[str, Sequence[str] | None]) -> dict[str, Any]:
+        """Description of every column and camera."""
+        assert self.first is not None
+        features: dict[str, Any] = {}
+        for key, (height, width) in self.frame_shapes.items():
+            features[key] = {
+                "dtype": "video",
+                "shape": [height, width, 3],
+                "names": ["height", "width", "channels"],
+                "info": {"video.fps": self.fps, "video.codec": "h264", "video.pix_fmt": "yuv420p", "has_audio": False},
+            }
+        for key, values in self.columns(self.first, 0, 0).items():
+            given = names.get(key)
+            shape = [1] if values.ndim == 1 else list(values.shape[1:])
+            features[key] = {
+                "dtype": str(values.dtype),
+                "shape": shape,
+                "names": None if given is None else list(given),
+            }
+            if given is not None and len(given) != shape[0]:
+                raise InputError(f"There are {len(given)} names for the {shape[0]} dimensions of {key}.")
+        if self.first.phases is not None:
+            features["phase"]["values"] = list(self.first.phase_names)
+        return features
+
+
+class _Version3(_Version2):
+    """Many episodes per parquet file and per video; metadata as parquet."""
+
+    data_path, video_path = DATA_V3, VIDEO_V3
+    extra_info: Mapping[str, Any] = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 500}
+
+    def __init__(self, folder: Path, fps: float, per_file: int) -> None:
+        super().__init__(folder, fps, per_file)
+        self.table: pq.ParquetWriter | None = None
+        self.videos: dict[str, VideoWriter] = {}
+
+    def store(self, index: int, episode: Episode, table: pa.Table) -> None:
+        """Append one episode to the files that are open."""
+        place = {"chunk_index": index // self.per_file // CHUNK, "file_index": index // self.per_file % CHUNK}
+        if index % self.per_file == 0:
+            self.open_files.close()
+            path = self.folder / DATA_V3.format(**place)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.table = self.open_files.enter_context(pq.ParquetWriter(path, table.schema))
+            self.videos = {
+                camera: self.open_files.enter_context(
+                    VideoWriter(self.folder / VIDEO_V3.format(video_key=camera, **place), self.fps)
+                )
+                for camera in episode.cameras
+            }
+        assert self.table is not None
+        self.table.write_table(table)
+        row = self.rows[index]
+        row |= {"dataset_from_index": self.n_frames, "dataset_to_index": self.n_frames + len(episode)}
+        row |= {f"data/{key}": value for key, value in place.items()}
+        row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
+        for camera, video in self.videos.items():
+            row |= {f"videos/{camera}/{key}": value for key, value in place.items()}
+            row[f"videos/{camera}/from_timestamp"] = video.count / self.fps
+            for frame in episode.frames(camera):
+                video.add(frame)
+            row[f"videos/{camera}/to_timestamp"] = video.count / self.fps
+            self.frame_shapes[camera] = video.shape or (0, 0)
+
+    def metadata(self) -> None:
+        """Episodes and tasks as parquet."""
+        path = self.folder / EPISODES_V3.format(chunk_index=0, file_index=0)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flat = [
+            row | {f"stats/{key}/{name}": value for key, stats in found.items() for name, value in stats.items()}
+            for row, found in zip(self.rows, self.statistics, strict=True)
+        ]
+        pq.write_table(pa.Table.from_pylist(flat), path)
+        # LeRobot looks instructions up in the index of a pandas table.
+        tasks = pd.DataFrame({"task_index": list(self.tasks.values())}, index=pd.Index(list(self.tasks), name="task"))
+        tasks.to_parquet(self.folder / "meta" / "tasks.parquet")
+
+
+def _check_same(first: Episode, episode: Episode) -> None:
+    """Every episode of a dataset has the columns of the first."""
+
+    def shape(values: npt.NDArray[Any] | None) -> object:
+        return None if values is None else values.shape[1:]
+
+    for key in ("actions", "states", "phases"):
+        if shape(getattr(first, key)) != shape(getattr(episode, key)):
+            raise InputError(f"The {key} of episode {episode.name} differ in shape from those of the first episode.")
+    if list(first.cameras) != list(episode.cameras):
+        raise InputError(f"The cameras of episode {episode.name} differ from those of the first episode.")
+
+
+def _column(values: npt.NDArray[Any]) -> pa.Array:
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
+
+
+def _statistics(values: npt.NDArray[Any]) -> dict[str, Any]:
+    rows = values.reshape(len(values), -1).astype(np.float64)
+    found = {"min": rows.min(0), "max": rows.max(0), "mean": rows.mean(0), "std": rows.std(0)}
+    return {key: value.tolist() for key, value in found.items()} | {"count": [len(rows)]}
+
+
+def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    storage.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))

@@ -1,0 +1,224 @@
+"""RLDS datasets as TFDS stores them: TFRecord shards, one episode per record, described by ``features.json``.
+
+Each step feature of an episode is one flat list in the record, such as ``steps/observation/image_0`` (T encoded
+pictures) or ``steps/action`` (T·d floats). Checksums are verified, and no TensorFlow is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import storage
+from prism_irl.data.npz import write_atomically
+from prism_irl.errors import InputError
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
+from prism_irl.robots.tfrecord import Record, Values, build_example, parse_example, read_records, write_records
+from prism_irl.robots.video import decode_image, encode_image
+
+SHARD = re.compile(r"(?P<name>.+)-(?P<split>[^-]+)\.tfrecord-(?P<part>\d+)-of-(?P<parts>\d+)$")
+
+
+class RLDSSource(EpisodeSource):
+    """Episodes of the TFRecord shards in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Holds ``*.tfrecord-00000-of-00001`` files and, as TFDS writes it, ``features.json``.
+    split : str, optional
+        "train", "val", …: only these shards; all of them by default.
+    strict : bool
+        A damaged episode is an error instead of a warning.
+    """
+
+    def __init__(self, folder: str | Path, *, split: str | None = None, strict: bool = False) -> None:
+        super().__init__(folder, strict=strict)
+        self.features = _step_features(self.folder)
+        self.shards = _shards(self.folder, split)
+
+    @property
+    def n_episodes(self) -> int | None:
+        """Number of episodes by ``dataset_info.json``, where there is one."""
+        path = self.folder / "dataset_info.json"
+        splits = storage.read_json(path).get("splits", []) if path.is_file() else []
+        wanted = {_parts(shard)["split"] for shard in self.shards}
+        try:
+            counts = [int(n) for split in splits if split["name"] in wanted for n in split["shardLengths"]]
+        except (KeyError, TypeError, ValueError):
+            return None
+        return sum(counts) or None
+
+    def _open(self) -> Iterator[Callable[[], Episode]]:
+        index = 0
+        for shard in self.shards:
+            for record in read_records(shard):
+                yield partial(self._read, index, shard, record)
+                index += 1
+
+    def _read(self, index: int, shard: Path, record: Record) -> Episode:
+        name = f"{index} (record {record.number} of {shard.name})"
+        if record.problem is not None:
+            raise damaged(name, record.problem)
+        try:
+            values = parse_example(record.data)
+        except InputError as error:
+            raise damaged(name, str(error)) from None
+        steps = len(values.get("steps/is_first", ())) or self._steps(values, name)
+        cameras = {
+            key.removeprefix("steps/observation/"): partial(_pictures, pictures, name, key)
+            for key, pictures in values.items()
+            if isinstance(pictures, list) and self._kind(key) == "image"
+        }
+        for key, pictures in values.items():
+            if self._kind(key) == "image" and len(pictures) != steps:
+                raise damaged(name, f"{key} has {len(pictures)} pictures for {steps} steps")
+        return Episode(
+            index=index,
+            actions=self._vectors(values, "steps/action", steps, name),
+            states=self._vectors(values, "steps/observation/state", steps, name)
+            if "steps/observation/state" in values
+            else None,
+            language=_language(values),
+            cameras=dict(sorted(cameras.items())),
+            name=name,
+        )
+
+    def _steps(self, values: dict[str, Values], name: str) -> int:
+        """Number of steps where no marker says it: from the actions and their width."""
+        if "steps/action" not in values:
+            raise damaged(name, "it has no feature steps/action")
+        return len(values["steps/action"]) // max(self._width("steps/action") or 1, 1)
+
+    def _kind(self, key: str) -> str:
+        return str(
+            self.features.get(key, {}).get("kind", "image" if key.rsplit("/", 1)[-1].startswith("image") else "")
+        )
+
+    def _width(self, key: str) -> int | None:
+        shape = self.features.get(key, {}).get("shape")
+        return None if shape is None else int(np.prod(shape))
+
+    def _vectors(self, values: dict[str, Values], key: str, steps: int, name: str) -> npt.NDArray[np.float32]:
+        """One vector per step, (T, d), from the flat list."""
+        flat = values.get(key)
+        if flat is None or isinstance(flat, list):
+            raise damaged(name, f"it has no numbers under {key}")
+        width = self._width(key) or (len(flat) // steps if steps else 0)
+        if len(flat) != steps * width or not width:
+            raise damaged(name, f"{key} has {len(flat)} numbers for {steps} steps of {width}")
+        return flat.reshape(steps, width).astype(np.float32)
+
+
+def _language(values: dict[str, Values]) -> str:
+    for key in ("steps/language_instruction", "steps/observation/natural_language_instruction"):
+        texts = values.get(key)
+        if isinstance(texts, list) and texts:
+            return texts[0].decode("utf-8", errors="replace")
+    return ""
+
+
+def _pictures(pictures: list[bytes], name: str, key: str) -> Iterator[Frame]:
+    for step, data in enumerate(pictures):
+        if not data:
+            raise damaged(name, f"{key} has no picture at step {step}")
+        yield decode_image(data, name, f"{key} at step {step}")
+
+
+def _parts(shard: Path) -> dict[str, str]:
+    found = SHARD.match(shard.name)
+    return {"split": ""} if found is None else found.groupdict()
+
+
+def _shards(folder: Path, split: str | None) -> list[Path]:
+    """All shards of a split, none missing."""
+    every = sorted(path for path in folder.glob("*.tfrecord*") if path.is_file())
+    shards = [shard for shard in every if split is None or _parts(shard)["split"] == split]
+    if not shards:
+        there = ", ".join(sorted({_parts(shard)["split"] for shard in every})) or "none"
+        raise InputError(f"There are no TFRecord shards of split {split or 'any'} in {folder}; splits there: {there}.")
+    groups: dict[tuple[str, ...], set[int]] = {}
+    for parts in (_parts(shard) for shard in shards):
+        if "part" in parts:
+            groups.setdefault((parts["name"], parts["split"], parts["parts"]), set()).add(int(parts["part"]))
+    for (name, part, n), present in groups.items():
+        lacking = next((i for i in range(min(int(n), len(present) + 1)) if i not in present), None)
+        if lacking is not None:
+            raise InputError(f"Shard {lacking} of {int(n)} of {name}-{part} is missing in {folder}; download it again.")
+    return shards
+
+
+def _step_features(folder: Path) -> dict[str, dict[str, Any]]:
+    """Kind and shape of each step feature, by the name it has in a record; empty without ``features.json``."""
+    path = folder / "features.json"
+    found: dict[str, dict[str, Any]] = {}
+
+    def walk(node: Any, prefix: str) -> None:
+        if "featuresDict" in node:
+            for key, child in node["featuresDict"]["features"].items():
+                walk(child, f"{prefix}/{key}" if prefix else key)
+        elif "sequence" in node:
+            walk(node["sequence"]["feature"], prefix)
+        else:
+            body = node.get("image") or node.get("tensor") or {}
+            shape = body.get("shape", {}).get("dimensions")
+            kind = next((kind for kind in ("image", "tensor", "text") if kind in node), "")
+            found[prefix] = {"kind": kind, "shape": None if shape is None else [int(side) for side in shape]}
+
+    if path.is_file():
+        try:
+            walk(storage.read_json(path), "")
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            raise InputError(f"{path} is not a TFDS description of features; restore it from its source.") from None
+    return found
+
+
+def write_rlds(
+    folder: str | Path, episodes: Sequence[Episode], *, name: str = "demonstrations", split: str = "train"
+) -> Path:
+    """Write a small RLDS dataset of one shard, with JPEG pictures; meant for tests and examples."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    first = episodes[0]
+
+    def tensor(shape: Sequence[int]) -> dict[str, Any]:
+        return {"tensor": {"shape": {"dimensions": [str(side) for side in shape]}, "dtype": "float32"}}
+
+    def branch(children: dict[str, Any]) -> dict[str, Any]:
+        return {"featuresDict": {"features": children}}
+
+    def example(episode: Episode) -> bytes:
+        marks = np.arange(len(episode))
+        values: dict[str, Values] = {
+            "steps/action": episode.actions.ravel(),
+            "steps/is_first": (marks == 0).astype(np.int64),
+            "steps/is_last": (marks == len(episode) - 1).astype(np.int64),
+            "steps/language_instruction": [episode.language.encode()] * len(episode),
+        }
+        if episode.states is not None:
+            values["steps/observation/state"] = episode.states.ravel()
+        for camera in episode.cameras:
+            pictures = [encode_image(frame, "JPEG") for frame in episode.frames(camera)]
+            values[f"steps/observation/{camera}"] = pictures
+        return build_example(values)
+
+    observation: dict[str, Any] = {
+        camera: {"image": {"shape": {"dimensions": [str(side) for side in next(first.frames(camera)).shape]}}}
+        for camera in first.cameras
+    }
+    if first.states is not None:
+        observation["state"] = tensor(first.states.shape[1:])
+    steps = branch({"action": tensor(first.actions.shape[1:]), "observation": branch(observation)})
+    storage.write_json(target / "features.json", branch({"steps": {"sequence": {"feature": steps}}}))
+    info = {"name": name, "splits": [{"name": split, "shardLengths": [str(len(episodes))]}]}
+    storage.write_text(target / "dataset_info.json", json.dumps(info, indent=2))
+    shard = target / f"{name}-{split}.tfrecord-00000-of-00001"
+    write_atomically(shard, lambda file: write_records(file, map(example, episodes)))
+    return target

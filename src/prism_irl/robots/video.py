@@ -1,0 +1,133 @@
+"""Frames in and out of video files, through PyAV (the extra ``robots``).
+
+Decoding is a generator that holds one frame; a file that ends too early or cannot be decoded is an
+`InputError` of the caller's making, never a shorter recording.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prism_irl.errors import InputError
+from prism_irl.robots.episodes import DamagedEpisodeError, Frame, damaged, need
+
+MAX_PIXELS = 64_000_000
+"""A larger picture is refused before it is decoded: a few bytes can claim to be gigabytes of pixels."""
+
+
+def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | None = None) -> Iterator[Frame]:
+    """Yield the frames of a video, or ``n_frames`` of them from ``start`` seconds on.
+
+    Parameters
+    ----------
+    episode : str
+        Named in the error when the video is missing or broken.
+    """
+    av = need("av")
+    if not path.is_file():
+        raise damaged(episode, f"its video {path.name} is missing")
+    count = 0
+    try:
+        with av.open(str(path)) as container:
+            if not container.streams.video:
+                raise damaged(episode, f"{path.name} holds no video")
+            stream = container.streams.video[0]
+            _check_size(stream.codec_context.width, stream.codec_context.height, episode, path.name)
+            stream.thread_type = "AUTO"
+            rate = float(stream.average_rate or 1)
+            if start > 0:  # to the key frame before; what lies between is decoded and thrown away
+                container.seek(max(int((start - 0.5 / rate) / stream.time_base), 0), stream=stream, backward=True)
+            for frame in container.decode(stream):
+                if n_frames is not None and count >= n_frames:
+                    return
+                if start > 0 and frame.time is not None and frame.time < start - 0.5 / rate:
+                    continue
+                count += 1
+                yield frame.to_ndarray(format="rgb24")
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        if isinstance(error, DamagedEpisodeError):
+            raise
+        raise damaged(episode, f"its video {path.name} breaks off after {count} frames ({_brief(error)})") from None
+
+
+def decode_image(data: bytes, episode: str, what: str) -> Frame:
+    """One JPEG or PNG picture, (height, width, 3)."""
+    image_module = need("PIL.Image")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's warning about large pictures: ours are refused below
+            with image_module.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
+                _check_size(image.width, image.height, episode, what)
+                return np.asarray(image.convert("RGB"), dtype=np.uint8)
+    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
+        if isinstance(error, DamagedEpisodeError):
+            raise
+        raise damaged(episode, f"{what} cannot be decoded ({_brief(error)})") from None
+
+
+def encode_image(frame: Frame, kind: str = "PNG") -> bytes:
+    """One picture as PNG (exact) or JPEG bytes."""
+    buffer = io.BytesIO()
+    need("PIL.Image").fromarray(frame).save(buffer, format=kind, **({"quality": 95} if kind == "JPEG" else {}))
+    return buffer.getvalue()
+
+
+class VideoWriter:
+    """A video that grows frame by frame (H.264, 4:2:0, a key frame every second frame as LeRobot has it)."""
+
+    def __init__(self, path: Path, fps: float, *, codec: str = "libx264", crf: int = 18) -> None:
+        self._path, self._fps, self._codec, self._crf = path, fps, codec, crf
+        self._container: Any = None
+        self._stream: Any = None
+        self.count = 0
+        self.shape: tuple[int, int] | None = None
+
+    def __enter__(self) -> VideoWriter:
+        from fractions import Fraction
+
+        self._rate = Fraction(self._fps).limit_denominator(1001)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._container = need("av").open(str(self._path), mode="w")
+        return self
+
+    def add(self, frame: Frame) -> None:
+        """Append one frame, (height, width, 3) of bytes; sides must be even, as 4:2:0 has it."""
+        height, width = frame.shape[:2]
+        if self.shape is None:
+            if frame.dtype != np.uint8 or frame.shape[2:] != (3,) or height % 2 or width % 2:
+                raise InputError(
+                    f"A frame has shape {frame.shape} and type {frame.dtype}; give (height, width, 3) of uint8 with "
+                    "even height and width."
+                )
+            self.shape = (height, width)
+            self._stream = self._container.add_stream(
+                self._codec, rate=self._rate, options={"crf": str(self._crf), "g": "2"}
+            )
+            self._stream.width, self._stream.height, self._stream.pix_fmt = width, height, "yuv420p"
+        elif (height, width) != self.shape:
+            raise InputError(
+                f"Frame {self.count} has shape {frame.shape}, the first one {self.shape}; make them equal."
+            )
+        picture = need("av").VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+        self._container.mux(self._stream.encode(picture))
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream is not None:
+            self._container.mux(self._stream.encode(None))
+        self._container.close()
+
+
+def _check_size(width: int, height: int, episode: str, what: str) -> None:
+    if width * height > MAX_PIXELS:
+        raise damaged(episode, f"{what} claims {width} × {height} pixels, more than any camera here has")
+
+
+def _brief(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

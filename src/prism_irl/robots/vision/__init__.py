@@ -1,0 +1,1 @@
+"""Frames to tokens: encoders, embeddings, codebooks."""

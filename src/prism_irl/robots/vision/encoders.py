@@ -1,0 +1,299 @@
+"""From the frames or states of an episode to one vector per step.
+
+Frozen vision models (DINOv2, SigLIP2) come through `transformers` from a local folder or a hub id, as safetensors and
+without remote code. Two encoders need no weights: ``pixels``, the leading principal components of small colour
+pictures, and ``proprio``, the recorded state vectors; any function of a batch of frames works too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from prism_irl.devices import resolve_device
+from prism_irl.errors import InputError
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, need
+
+Vectors = npt.NDArray[np.float32]
+HUB = {
+    "dinov2-small": "facebook/dinov2-small",
+    "dinov2-base": "facebook/dinov2-base",
+    "dinov2-large": "facebook/dinov2-large",
+    "siglip2-base": "google/siglip2-base-patch16-224",
+}
+"""Short names of the paper's encoders."""
+
+
+class Encoder(ABC):
+    """One vector per step of an episode."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What decides the vectors, as JSON: embeddings cached under another description are not reused."""
+
+    @abstractmethod
+    def encode(self, episode: Episode) -> Vectors:
+        """Vectors of an episode, (T, m)."""
+
+    def fit(self, source: EpisodeSource) -> None:
+        """Look at a sample of the dataset; most encoders need nothing."""
+        del source
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """What `fit` learned."""
+        return {}
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Undo `state`."""
+        del state
+
+
+class ProprioEncoder(Encoder):
+    """The recorded states, standardised on a sample so that metres and radians weigh alike.
+
+    Parameters
+    ----------
+    sample : int
+        Steps looked at for means and spreads.
+    """
+
+    def __init__(self, sample: int = 50_000) -> None:
+        self.sample = sample
+        self._mean: npt.NDArray[np.float64] | None = None
+        self._scale: npt.NDArray[np.float64] | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Name and sample."""
+        return {"encoder": "proprio", "sample": self.sample}
+
+    def fit(self, source: EpisodeSource) -> None:
+        """Mean and spread of the first steps."""
+        parts, n = list[Vectors](), 0
+        for episode in source:
+            parts.append(self._states(episode))
+            n += len(episode)
+            if n >= self.sample:
+                break
+        if not parts:
+            raise InputError(f"{source.folder} has no readable episode.")
+        states = np.concatenate(parts).astype(np.float64)
+        spread = states.std(axis=0)
+        self._mean, self._scale = states.mean(axis=0), np.where(spread > 1e-8, spread, 1.0)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Mean and spread."""
+        return {} if self._mean is None or self._scale is None else {"mean": self._mean, "scale": self._scale}
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over mean and spread."""
+        self._mean, self._scale = state["mean"], state["scale"]
+
+    def encode(self, episode: Episode) -> Vectors:
+        """Standardised states."""
+        if self._mean is None or self._scale is None:
+            raise InputError("The proprio encoder has seen no data; call fit first.")
+        return ((self._states(episode) - self._mean) / self._scale).astype(np.float32)
+
+    @staticmethod
+    def _states(episode: Episode) -> Vectors:
+        if episode.states is None:
+            raise InputError(
+                f"Episode {episode.name} has no states; choose an encoder that reads frames, such as pixels."
+            )
+        return episode.states
+
+
+class FrameEncoder(Encoder):
+    """An encoder of frames, in batches."""
+
+    def __init__(self, camera: str | None = None, batch_size: int = 64) -> None:
+        self.camera, self.batch_size = camera, batch_size
+
+    @abstractmethod
+    def batch(self, frames: list[Frame]) -> Vectors:
+        """Vectors of some frames, (n, m)."""
+
+    def encode(self, episode: Episode) -> Vectors:
+        """Vectors of all frames of one camera."""
+        frames = episode.frames(self.camera)
+        parts = []
+        while some := list(islice(frames, self.batch_size)):
+            vectors = np.asarray(self.batch(some), dtype=np.float32)
+            if vectors.ndim != 2 or len(vectors) != len(some):
+                raise InputError(f"The encoder made {vectors.shape} of {len(some)} frames; it must return (n, m).")
+            if not np.isfinite(vectors).all():
+                raise InputError(f"The encoder made numbers that are not finite of episode {episode.name}.")
+            parts.append(vectors)
+        return np.concatenate(parts)
+
+
+class PixelEncoder(FrameEncoder):
+    """Leading principal components of downsampled pixels, fitted on a sample of frames.
+
+    Parameters
+    ----------
+    camera : str, optional
+        The first one by default.
+    size : int
+        Frames become size × size × 3 by averaging.
+    components : int
+        Dimensions kept, at most.
+    sample : int
+        Frames that the components are fitted on, spread over the dataset's first episodes.
+    """
+
+    def __init__(self, camera: str | None = None, size: int = 16, components: int = 64, sample: int = 4000) -> None:
+        super().__init__(camera)
+        self.size, self.components, self.sample = size, components, sample
+        self._mean: npt.NDArray[Any] | None = None
+        self._basis: npt.NDArray[Any] | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Name, camera and sizes."""
+        sizes = {"size": self.size, "components": self.components, "sample": self.sample}
+        return {"encoder": "pixels", "camera": self.camera, **sizes}
+
+    def fit(self, source: EpisodeSource) -> None:
+        """Principal components of frames taken at equal distances from episodes, a few from each."""
+        from sklearn.decomposition import PCA
+
+        per_episode = max(4, -(-self.sample // (source.n_episodes or 200)))
+
+        def some(episode: Episode) -> Vectors:
+            stride = max(len(episode) // per_episode, 1)
+            return self._small(list(islice(episode.frames(self.camera), 0, None, stride)))
+
+        parts, n = list[Vectors](), 0
+        for _, vectors in source.visit(some):
+            parts.append(vectors)
+            n += len(vectors)
+            if n >= self.sample:
+                break
+        if not parts:
+            raise InputError(f"{source.folder} has no readable episode with frames.")
+        pixels = np.concatenate(parts)
+        found = PCA(min(self.components, *pixels.shape), svd_solver="covariance_eigh").fit(pixels)
+        self._mean, self._basis = found.mean_.astype(np.float32), found.components_.astype(np.float32)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Mean and components."""
+        return {} if self._mean is None or self._basis is None else {"mean": self._mean, "basis": self._basis}
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over mean and components."""
+        self._mean, self._basis = state["mean"], state["basis"]
+
+    def batch(self, frames: list[Frame]) -> Vectors:
+        """Components of some frames, (n, components)."""
+        if self._mean is None or self._basis is None:
+            raise InputError("The pixel encoder has seen no data; call fit first.")
+        vectors: Vectors = (self._small(frames) - self._mean) @ self._basis.T
+        return vectors
+
+    def _small(self, frames: list[Frame]) -> Vectors:
+        """Averages of blocks, flat, between 0 and 1: (n, size·size·3)."""
+        pictures = torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2).float() / 255
+        small = torch.nn.functional.adaptive_avg_pool2d(pictures, self.size)
+        return small.reshape(len(frames), -1).numpy()
+
+
+class CallableEncoder(FrameEncoder):
+    """Any function from a batch of frames, (n, height, width, 3) bytes, to vectors (n, m).
+
+    Parameters
+    ----------
+    function : callable
+        Deterministic; called with one batch at a time.
+    name : str
+        Identifies the function in the cache: another function needs another name.
+    """
+
+    def __init__(
+        self, function: Callable[[Frame], npt.ArrayLike], name: str, camera: str | None = None, batch_size: int = 64
+    ) -> None:
+        super().__init__(camera, batch_size)
+        self.function, self.name = function, name
+
+    def describe(self) -> dict[str, Any]:
+        """Name and camera."""
+        return {"encoder": "callable", "name": self.name, "camera": self.camera}
+
+    def batch(self, frames: list[Frame]) -> Vectors:
+        """What the function makes of the frames."""
+        return np.asarray(self.function(np.stack(frames)), dtype=np.float32)
+
+
+class PretrainedEncoder(FrameEncoder):
+    """A frozen vision model from a folder or the hub: DINOv2's class token, or SigLIP's pooled picture.
+
+    Parameters
+    ----------
+    model : str
+        A short name of `HUB`, a hub id, or a local folder with config.json, model.safetensors and
+        preprocessor_config.json.
+    camera : str, optional
+        The first one by default.
+    batch_size : int
+        Frames per forward pass.
+    device : str
+        "auto", "cpu" or "cuda".
+    """
+
+    def __init__(self, model: str, camera: str | None = None, batch_size: int = 64, device: str = "auto") -> None:
+        super().__init__(camera, batch_size)
+        self.model = HUB.get(model, model)
+        self.device = resolve_device(device)
+        transformers = need("transformers")
+        if Path(self.model).is_absolute() and not Path(self.model).is_dir():
+            raise InputError(f"There is no folder {self.model} with a model.")
+        try:
+            safe = {"trust_remote_code": False}
+            self._processor = transformers.AutoImageProcessor.from_pretrained(self.model, **safe)
+            network = transformers.AutoModel.from_pretrained(self.model, use_safetensors=True, **safe)
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            reason = str(error).strip().partition("\n")[0].rstrip(".")
+            raise InputError(
+                f"The model {self.model} could not be loaded ({reason}); give a folder with its config.json, "
+                "model.safetensors and preprocessor_config.json, or a hub id where there is a network."
+            ) from None
+        self._network = network.to(self.device).eval().requires_grad_(False)
+
+    def describe(self) -> dict[str, Any]:
+        """Model, camera and, for weights on disk, their size."""
+        weights = Path(self.model) / "model.safetensors"
+        size = weights.stat().st_size if weights.is_file() else None
+        return {"encoder": "pretrained", "model": self.model, "bytes": size, "camera": self.camera}
+
+    @torch.inference_mode()
+    def batch(self, frames: list[Frame]) -> Vectors:
+        """Pooled features of some frames, (n, m) float32."""
+        inputs = self._processor(images=frames, return_tensors="pt").to(self.device)
+        if hasattr(self._network, "get_image_features"):  # models of pictures and text
+            found = self._network.get_image_features(**inputs)
+        else:
+            found = self._network(**inputs)
+        if not isinstance(found, torch.Tensor):
+            pooled = getattr(found, "pooler_output", None)
+            found = found.last_hidden_state[:, 0] if pooled is None else pooled
+        vectors: Vectors = found.float().cpu().numpy()
+        return vectors
+
+
+def make_encoder(
+    name: str, *, camera: str | None = None, batch_size: int = 64, device: str = "auto", components: int = 64
+) -> Encoder:
+    """Encoder by name: pixels, proprio, a short name of `HUB`, a local folder or a hub id."""
+    if name == "proprio":
+        return ProprioEncoder()
+    if name == "pixels":
+        return PixelEncoder(camera, components=components)
+    if name in HUB or "/" in name or Path(name).is_dir():
+        return PretrainedEncoder(name, camera, batch_size, device)
+    raise InputError(f"There is no encoder {name!r}; choose pixels, proprio, {', '.join(HUB)}, a folder or a hub id.")

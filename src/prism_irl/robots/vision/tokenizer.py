@@ -1,0 +1,306 @@
+"""From vectors to tokens: a codebook for states (embeddings of frames) and one for actions.
+
+State token z(x) = argmin_j ‖x − c_j‖ over |S| centroids; action token likewise over |A| centroids of scaled actions.
+The paper clusters raw 7-D actions, whose variance is almost all gripper (98% on BridgeData), so the clusters are little
+but open and closed: ``action_scaling="standardised"`` gives every dimension the same say and is the default. Codebooks
+come from k-means, or from a vector-quantisation layer trained by exponential averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import storage
+from prism_irl.devices import available_device
+from prism_irl.errors import InputError
+from prism_irl.robots.vision.clustering import Backend, kmeans, nearest
+from prism_irl.robots.vision.rows import Rows, Vectors, as_rows
+
+STILL = 1e-4
+"""A command below this in every moving dimension is no motion: BridgeData's first actions are within 1e-6 of zero."""
+NEARLY_BINARY = 0.9
+Tokens = npt.NDArray[np.int64]
+OnProgress = Callable[[str, int, int], None]
+
+
+class Tokenizer:
+    """Codebooks of states and actions.
+
+    Parameters
+    ----------
+    n_states, n_actions : int
+        Sizes of the codebooks; the paper uses 1024 to 4096 states and 32 actions.
+    method : str
+        "kmeans", or "vq": a codebook learned by vector-quantize-pytorch on mini-batches.
+    action_scaling : str
+        "standardised": every dimension has mean 0 and variance 1; "none": raw, as in the paper.
+    gripper : int, "auto" or None
+        Dimension of the action that opens and closes, made 0 or 1 before scaling (threshold: middle of its range).
+        "auto" takes the last one where nine in ten of its values lie at either end of its range; None takes none.
+    drop_still_start : bool
+        Leave out a first step that commands no motion, as every BridgeData episode begins (see `kept`).
+    backend, device, max_iterations
+        Passed on to `prism_irl.robots.vision.clustering.kmeans`.
+    seed : int
+        Same seed, same codebooks.
+    """
+
+    state_centroids_: Vectors
+    action_centroids_: Vectors
+    action_mean_: npt.NDArray[np.float64]
+    action_scale_: npt.NDArray[np.float64]
+    gripper_: int | None
+    gripper_range_: tuple[float, float]
+    inertia_: dict[str, float]
+
+    def __init__(
+        self,
+        n_states: int = 2048,
+        n_actions: int = 32,
+        *,
+        method: Literal["kmeans", "vq"] = "kmeans",
+        action_scaling: Literal["standardised", "none"] = "standardised",
+        gripper: int | Literal["auto"] | None = "auto",
+        drop_still_start: bool = True,
+        backend: Backend = "auto",
+        device: str = "auto",
+        max_iterations: int = 25,
+        seed: int = 0,
+    ) -> None:
+        self.n_states, self.n_actions = n_states, n_actions
+        self.method, self.action_scaling, self.gripper = method, action_scaling, gripper
+        self.drop_still_start = drop_still_start
+        self.backend, self.device, self.max_iterations, self.seed = backend, device, max_iterations, seed
+
+    def fit(self, embeddings: Any, actions: Any, *, on_progress: OnProgress | None = None) -> Self:
+        """Learn both codebooks.
+
+        Parameters
+        ----------
+        embeddings : (n, m) array, npy path or Rows
+            One vector per step; files are streamed.
+        actions : (n, d) array
+            One command per step.
+        on_progress : function, optional
+            Called with what is being done, rows done and rows to do.
+        """
+        self._check()
+        rows, commands = as_rows(embeddings), _matrix(actions, "actions")
+        if rows.shape[0] != len(commands):
+            raise InputError(f"There are {rows.shape[0]} embeddings for {len(commands)} actions; give one per step.")
+        self._fit_scaling(commands)
+        scaled = self._scaled(commands)
+        distinct = len(np.unique(scaled, axis=0))
+        if distinct < self.n_actions:
+            raise InputError(
+                f"There are {distinct} different actions and {self.n_actions} action tokens; ask for fewer tokens."
+            )
+        if rows.shape[0] < self.n_states:
+            raise InputError(f"There are {rows.shape[0]} steps and {self.n_states} state tokens; ask for fewer tokens.")
+        self.inertia_ = {}
+        self.state_centroids_ = self._codebook(rows, self.n_states, "states", on_progress)
+        self.action_centroids_ = self._codebook(as_rows(scaled), self.n_actions, "actions", on_progress)
+        return self
+
+    def encode(self, embeddings: Any, actions: Any) -> tuple[Tokens, Tokens]:
+        """State and action token of every step, (n,) and (n,)."""
+        return self.encode_states(embeddings), self.encode_actions(actions)
+
+    def encode_states(self, embeddings: Any) -> Tokens:
+        """Nearest state centroid of every row, (n,)."""
+        self._check_fitted()
+        return nearest(embeddings, self.state_centroids_, device=str(available_device(self.device)))
+
+    def encode_actions(self, actions: Any) -> Tokens:
+        """Nearest action centroid of every command after scaling, (n,)."""
+        self._check_fitted()
+        commands = _matrix(actions, "actions")
+        if commands.shape[1] != len(self.action_mean_):
+            raise InputError(
+                f"Actions have {commands.shape[1]} dimensions; the tokenizer learned {len(self.action_mean_)}."
+            )
+        return nearest(self._scaled(commands), self.action_centroids_)
+
+    def decode(self, states: npt.ArrayLike, actions: npt.ArrayLike) -> tuple[Vectors, Vectors]:
+        """Embedding (n, m) and command (n, d), in its own units, that tokens stand for."""
+        return self.decode_states(states), self.decode_actions(actions)
+
+    def decode_states(self, tokens: npt.ArrayLike) -> Vectors:
+        """Centroids of state tokens, (n, m)."""
+        self._check_fitted()
+        return self.state_centroids_[_tokens(tokens, len(self.state_centroids_), "state")]
+
+    def decode_actions(self, tokens: npt.ArrayLike) -> Vectors:
+        """Centroids of action tokens with the scaling undone, (n, d)."""
+        self._check_fitted()
+        scaled = self.action_centroids_[_tokens(tokens, len(self.action_centroids_), "action")]
+        commands = scaled * self.action_scale_ + self.action_mean_
+        if self.gripper_ is not None:
+            low, high = self.gripper_range_
+            commands[..., self.gripper_] = low + commands[..., self.gripper_] * (high - low)
+        return commands.astype(np.float32)
+
+    def kept(self, actions: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which steps of one episode become tokens, (T,): all but a first step without motion.
+
+        The gripper dimension does not count as motion: it tells a position and is 1 in BridgeData's first actions.
+        """
+        commands = _matrix(actions, "actions")
+        keep = np.ones(len(commands), dtype=bool)
+        moving = np.ones(commands.shape[1], dtype=bool)
+        if self.gripper is not None and commands.shape[1] > 1:
+            moving[self.gripper if isinstance(self.gripper, int) else -1] = False
+        if self.drop_still_start and len(commands) > 1:
+            keep[0] = bool((np.abs(commands[0, moving]) > STILL).any())
+        return keep
+
+    def save(self, folder: str | Path) -> None:
+        """Write tokenizer.json and tokenizer.safetensors into a folder."""
+        self._check_fitted()
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        described = {
+            "parameters": {name: getattr(self, name) for name in _PARAMETERS},
+            "gripper": self.gripper_,
+            "gripper_range": self.gripper_range_,
+            "inertia": self.inertia_,
+        }
+        tensors = {name: getattr(self, name) for name in _TENSORS}
+        storage.save_tensors(path / "tokenizer.safetensors", tensors, {"kind": "tokenizer"})
+        storage.write_json(path / "tokenizer.json", described)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Undo `save`."""
+        path = Path(folder)
+        described = storage.read_json(path / "tokenizer.json")
+        tensors, header = storage.load_tensors(path / "tokenizer.safetensors")
+        try:
+            made = cls(**described["parameters"])
+            if header.get("kind") != "tokenizer":
+                raise ValueError("another kind of file")
+            for name in _TENSORS:
+                setattr(made, name, tensors[name].numpy())
+            made.gripper_ = described["gripper"]
+            low, high = described["gripper_range"]
+            made.gripper_range_, made.inertia_ = (float(low), float(high)), described["inertia"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} does not hold a tokenizer of prism ({error}); tokenize again.") from None
+        return made
+
+    def __repr__(self) -> str:
+        return (
+            f"Tokenizer({self.n_states} states, {self.n_actions} actions, {self.method}, actions {self.action_scaling})"
+        )
+
+    def _codebook(self, rows: Rows, k: int, what: str, on_progress: OnProgress | None) -> Vectors:
+        report = None if on_progress is None else (lambda step, done, n: on_progress(f"{what}: {step}", done, n))
+        if self.method == "vq":
+            from prism_irl.robots.vision.vq import learned_codebook
+
+            centroids, self.inertia_[what] = learned_codebook(
+                rows, k, seed=self.seed, epochs=self.max_iterations, device=self.device, on_progress=report
+            )
+            return centroids
+        found = kmeans(
+            rows,
+            k,
+            backend=self.backend,
+            seed=self.seed,
+            max_iterations=self.max_iterations,
+            device=self.device,
+            on_progress=report,
+        )
+        self.inertia_[what] = found.inertia
+        return found.centroids
+
+    def _fit_scaling(self, commands: npt.NDArray[np.float64]) -> None:
+        self.gripper_ = _gripper(commands, self.gripper)
+        self.gripper_range_ = (0.0, 1.0)
+        if self.gripper_ is not None:
+            values = commands[:, self.gripper_]
+            self.gripper_range_ = (float(values.min()), float(values.max()))
+        d = commands.shape[1]
+        self.action_mean_, self.action_scale_ = np.zeros(d), np.ones(d)
+        if self.action_scaling == "standardised":
+            binary = self._binarised(commands)
+            self.action_mean_, spread = binary.mean(axis=0), binary.std(axis=0)
+            self.action_scale_ = np.where(spread > 1e-8, spread, 1.0)  # a dimension that never moves says nothing
+
+    def _binarised(self, commands: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        if self.gripper_ is None:
+            return commands
+        binary = commands.copy()
+        binary[:, self.gripper_] = commands[:, self.gripper_] > sum(self.gripper_range_) / 2
+        return binary
+
+    def _scaled(self, commands: npt.NDArray[np.float64]) -> Vectors:
+        return ((self._binarised(commands) - self.action_mean_) / self.action_scale_).astype(np.float32)
+
+    def _check(self) -> None:
+        for name, allowed in (("method", ("kmeans", "vq")), ("action_scaling", ("standardised", "none"))):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} is {getattr(self, name)!r}; choose {' or '.join(allowed)}.")
+        for name in ("n_states", "n_actions", "max_iterations"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)!r}; give a whole number of at least 1.")
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "state_centroids_"):
+            raise InputError("The tokenizer has no codebooks yet; call fit first, or load one.")
+
+
+_PARAMETERS = (
+    "n_states",
+    "n_actions",
+    "method",
+    "action_scaling",
+    "gripper",
+    "drop_still_start",
+    "backend",
+    "device",
+    "max_iterations",
+    "seed",
+)
+_TENSORS = ("state_centroids_", "action_centroids_", "action_mean_", "action_scale_")
+
+
+def _matrix(values: Any, what: str) -> npt.NDArray[np.float64]:
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2 or not len(matrix) or not matrix.shape[1]:
+        raise InputError(f"The {what} have shape {matrix.shape}; give one vector per step: (n, d).")
+    if not np.isfinite(matrix).all():
+        step = int(np.argmin(np.isfinite(matrix).all(axis=1)))
+        raise InputError(f"The {what} at step {step} are not finite; remove or repair that step.")
+    return matrix
+
+
+def _tokens(tokens: npt.ArrayLike, size: int, what: str) -> Tokens:
+    ids = np.asarray(tokens)
+    if ids.dtype.kind not in "iu" or (ids.size and not (ids.min() >= 0 and ids.max() < size)):
+        raise InputError(f"A {what} token is not a whole number from 0 to {size - 1}.")
+    return ids.astype(np.int64)
+
+
+def _gripper(commands: npt.NDArray[np.float64], wanted: int | str | None) -> int | None:
+    """Dimension of the gripper: the one asked for, or the last where its values keep to the ends of their range."""
+    d = commands.shape[1]
+    if wanted is None:
+        return None
+    if wanted == "auto":
+        values = commands[:, -1]
+        low, high = values.min(), values.max()
+        if d < 2 or high <= low:
+            return None
+        place = (values - low) / (high - low)
+        return d - 1 if ((place < 0.05) | (place > 0.95)).mean() >= NEARLY_BINARY else None
+    if isinstance(wanted, str) or not -d <= wanted < d:
+        raise InputError(
+            f"The gripper is dimension {wanted!r} of an action of {d}; choose {-d} to {d - 1}, auto or none."
+        )
+    return int(wanted % d)

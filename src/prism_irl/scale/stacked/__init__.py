@@ -1,0 +1,1 @@
+"""Many fits at once on one GPU."""

@@ -1,0 +1,337 @@
+"""Many fits at once: folds × seeds × K × penalties × starts on a leading axis, as batched work on one GPU.
+
+A fit of this size cannot fill a GPU; ninety side by side can. Every fit keeps its own data, parameters, minibatch
+order, Adam moments and early stopping, all derived from its own seed as when it is fitted alone, so that a fit's result
+does not depend on its neighbours (tested). Different numbers of intentions share a stack: absent intentions have
+logits of −10⁴, hence probability and gradient zero.
+
+Stacked: the independent gate and the recurrent chain over RNN, GRU or LSTM, with weighted-count policies. On a GPU
+minibatches are filled up to a few shapes, for each of which the update is captured once as a CUDA graph and replayed.
+The same code runs on a CPU, where it is the slower way and serves the tests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prism_irl import em
+from prism_irl.data.batching import Prepared, minibatches
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.mdp import MDP
+from prism_irl.models.prism import PRISM
+from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.scale import distributed
+from prism_irl.scale.stacked.policies import StackedPolicies
+from prism_irl.scale.stacked.recurrence import Rows, recurrence
+from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
+
+EVALUATION_ROWS = 2**14  # of all fits together: enough to fill a GPU, and their hidden states still fit
+SHAPES = 8  # different lengths of minibatches, at most
+LARGEST = 128  # starts side by side: more than fill a GPU, and their hidden states still fit
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as torch has them
+
+
+@dataclass
+class Entry:
+    """One start of one fit."""
+
+    model: PRISM
+    start: em.Start
+    train: Prepared
+    validation: Prepared | None
+
+
+def can_stack(model: object, demos: Demonstrations) -> bool:
+    """Whether a fit can be part of a stack."""
+    return (
+        type(model) is PRISM
+        and model.switching in ("independent", "recurrent")
+        and model.network in ("rnn", "gru", "lstm")
+        and model.epochs_per_m_step == 1
+        and model.smoothing > 0
+        and demos.observations is None
+    )
+
+
+def worth_stacking(model: object, demos: Demonstrations) -> bool:
+    """Whether a fit can be part of a stack, and there is a GPU that it may use."""
+    return can_stack(model, demos) and torch.cuda.is_available() and cast(PRISM, model).device in ("auto", "cuda")
+
+
+def fit_together(
+    models: Sequence[PRISM],
+    data: Sequence[Demonstrations],
+    mdp: MDP | None = None,
+    *,
+    device: torch.device | str = "cuda",
+    on_iteration: Callable[[int, int], None] | None = None,
+) -> None:
+    """Fit each model on its demonstrations, all at once; afterwards each is as after its own `fit`.
+
+    Parameters
+    ----------
+    models : fits that `can_stack`
+    data : the demonstrations of each
+    on_iteration : called with the iteration and the number of starts that still run
+    """
+    groups: dict[tuple[Any, ...], list[Entry]] = defaultdict(list)
+    fits = []
+    for model, given in zip(models, data, strict=True):
+        demos = model._checked(given, mdp)
+        model._set_up(demos)
+        model.device_ = torch.device("cpu")  # where first points are found and results are kept
+        train, validation = model._validation_split(demos)
+        starts = [model._new_start(index, train.demos) for index in range(model.n_starts)]
+        for start in starts:
+            model._first_point(start, train)
+        groups[_shape(model, demos)] += [Entry(model, start, train, validation) for start in starts]
+        fits.append((model, starts, train, None if validation is None else distributed.SOLO, demos))
+    for group in groups.values():
+        for first in range(0, len(group), LARGEST):
+            Stack(group[first : first + LARGEST], torch.device(device)).run(on_iteration)
+    for model, starts, train, validated, demos in fits:
+        model._finish(starts, train, validated, demos, mdp)
+
+
+def _shape(model: PRISM, demos: Demonstrations) -> tuple[Any, ...]:
+    """What the fits of a stack must have in common."""
+    return (
+        model.switching,
+        model.network,
+        model.observe,
+        model.hidden,
+        model.embedding,
+        model.batch_size,
+        demos.n_states,
+        demos.n_actions,
+        model.validation_fraction > 0,
+    )
+
+
+class Flat:
+    """Data of F fits as flat arrays on the device: table rows and context rows of every step, one fit after the other.
+
+    Attributes
+    ----------
+    left, right : int32, rows of the two token tables; pairs : int64, context · A + action
+    longest, most : steps of the longest trajectory, and the largest number of trajectories
+    """
+
+    def __init__(self, data: Sequence[Prepared], switching: StackedSwitching, device: torch.device) -> None:
+        self.data, self.device = data, device
+        tokens = [switching.indices(one.demos) for one in data]
+
+        def join(parts: Iterable[np.ndarray], dtype: torch.dtype) -> Tensor:
+            return torch.cat(
+                [torch.from_numpy(np.ascontiguousarray(part).astype(np.int64)).to(dtype) for part in parts]
+            ).to(device)
+
+        self.left, self.right = (join((both[i] for both in tokens), torch.int32) for i in range(2))
+        self.pairs = join((one.pairs for one in data), torch.int64)
+        sizes = np.array([one.demos.n_steps for one in data])
+        self.begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        self.n_steps = torch.from_numpy(sizes).to(device)
+        self.lengths = [one.demos.lengths for one in data]
+        self.most = max(map(len, self.lengths))
+        self.longest = max(int(lengths.max()) for lengths in self.lengths)
+        shortest = min(int(lengths.min()) for lengths in self.lengths)
+        self.rounding = 1 if shortest == self.longest else 8 * -(-self.longest // (8 * SHAPES))
+
+    def rows(self, parts: Sequence[np.ndarray], width: int) -> Rows:
+        """Trajectories of each fit as a padded minibatch of ``width`` rows and a rounded length."""
+        first, length = np.zeros((len(parts), width), np.int64), np.zeros((len(parts), width), np.int32)
+        for f, (part, one) in enumerate(zip(parts, self.data, strict=True)):
+            first[f, : len(part)] = self.begin[f] + one.demos.offsets[part]
+            length[f, : len(part)] = self.lengths[f][part]
+        n_steps = min(-(-int(length.max()) // self.rounding) * self.rounding, self.longest)
+        return Rows(torch.from_numpy(first).to(self.device), torch.from_numpy(length).to(self.device), n_steps)
+
+    def shuffled(self, batch_size: int, seeds: Sequence[tuple[int, ...]]) -> Iterator[Rows]:
+        """Minibatches of one epoch, each fit in the order of its own seed, filled up to few different shapes.
+
+        What is computed for rows and steps that are not there costs less than launching every operation on its own.
+        """
+        orders = [
+            minibatches(one.demos, batch_size, np.random.default_rng(seed))
+            for one, seed in zip(self.data, seeds, strict=True)
+        ]
+        nothing = np.empty(0, np.int64)
+        for m in range(max(map(len, orders))):
+            yield self.rows([order[m] if m < len(order) else nothing for order in orders], batch_size)
+
+
+class Stack:
+    """F starts side by side.
+
+    Attributes
+    ----------
+    switching : StackedSwitching, whose ``parameters`` are (F, …) tensors
+    policies : StackedPolicies
+    """
+
+    def __init__(self, entries: list[Entry], device: torch.device) -> None:
+        self.entries, self.device = entries, device
+        model = entries[0].model
+        kind = StackedGate if model.switching == "independent" else StackedChain
+        self.switching: StackedSwitching = kind([entry.start.switching for entry in entries], device)
+        self.parameters = self.switching.parameters
+        self.policies = StackedPolicies([cast(TabularPolicies, entry.start.rewards) for entry in entries], device)
+        self.network, self.batch_size = model.network, model.batch_size
+        self.train = Flat([entry.train for entry in entries], self.switching, device)
+        held_out = [entry.validation for entry in entries if entry.validation is not None]
+        self.validation = Flat(held_out, self.switching, device) if held_out else None
+        self.rates = torch.tensor([entry.model.learning_rate for entry in entries], device=device)
+        self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.parameters.items()}
+        self.updates = torch.zeros(len(entries), device=device)
+        self.likelihood = torch.zeros(len(entries), device=device, dtype=torch.float64)
+        self.graphs: dict[int, tuple[Rows, torch.cuda.CUDAGraph]] = {}
+
+    # -- one minibatch ---------------------------------------------------------------------------------------------
+
+    def outputs(self, p: Parameters, rows: Rows, data: Flat) -> Tensor:
+        """Outputs of every network along its rows, (F, B, T, n_outputs)."""
+        core = "network.core.core."
+        project = p[core + "weight_ih_l0"].transpose(1, 2)
+        left, right = self.switching.tables(p)
+        tables = torch.baddbmm(p[core + "bias_ih_l0"].unsqueeze(1), left, project), torch.bmm(right, project)
+        index = (data.left, data.right)
+        hidden = recurrence(self.network, rows, index, tables, p[core + "weight_hh_l0"], p[core + "bias_hh_l0"])
+        F, B, T, H = hidden.shape
+        head, bias = p["network.head.weight"].transpose(1, 2), p["network.head.bias"].unsqueeze(1)
+        return torch.baddbmm(bias, hidden.reshape(F, B * T, H), head).reshape(F, B, T, -1)[:, :, 1:]
+
+    def update(self, rows: Rows) -> None:
+        """Responsibilities, counts, gradient and Adam, from one pass over a minibatch of every fit."""
+        pairs = rows.gather(self.train.pairs)
+        leaves = {name: value.detach().requires_grad_() for name, value in self.parameters.items()}
+        with torch.enable_grad():
+            emission = self.policies.log_emission(pairs)
+            loss, weights, likelihood = self.switching.loss(
+                leaves, self.outputs(leaves, rows, self.train), emission, rows
+            )
+            gradients = torch.autograd.grad(loss, list(leaves.values()))
+        self.policies.count(pairs, weights)
+        self.likelihood += likelihood.sum((1, 2))
+        self._adam(gradients, (rows.length > 0).any(1))
+
+    @torch.no_grad()
+    def _adam(self, gradients: Iterable[Tensor], active: Tensor) -> None:
+        """One step of Adam for the fits that have rows in this minibatch."""
+        self.updates += active
+        first, second = (1.0 - beta**self.updates for beta in BETAS)
+        step = torch.where(active, self.rates / first.clamp_min(1e-12), 0.0)
+        scale = second.clamp_min(1e-12).sqrt()
+        for (name, parameter), gradient in zip(self.parameters.items(), gradients, strict=True):
+            shape = (-1,) + (1,) * (parameter.dim() - 1)
+            on = active.to(parameter.dtype).view(shape)
+            mean, square = self.moments[name]
+            mean.add_((gradient - mean) * on, alpha=1.0 - BETAS[0])
+            square.add_((gradient * gradient - square) * on, alpha=1.0 - BETAS[1])
+            parameter.sub_(step.view(shape) * mean / (square.sqrt() / scale.view(shape) + EPSILON))
+
+    def _replay(self, rows: Rows) -> None:
+        """`update` as a CUDA graph, one for each shape: hundreds of small launches become one."""
+        if rows.n_steps not in self.graphs:
+            self.graphs[rows.n_steps] = self._capture(rows)
+        own, graph = self.graphs[rows.n_steps]
+        own.first.copy_(rows.first)
+        own.length.copy_(rows.length)
+        graph.replay()
+
+    def _capture(self, example: Rows) -> tuple[Rows, torch.cuda.CUDAGraph]:
+        """The graph of one shape and the rows that it reads; leaves everything as it was."""
+        rows = Rows(example.first.clone(), example.length.clone(), example.n_steps)
+        before = {name: value.clone() for name, value in self._everything().items()}
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # compiles kernels and fills caches before the capture
+            for _ in range(2):
+                self.update(rows)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        # Graphs run one after the other and keep nothing for each other, so that they can share their memory.
+        with torch.cuda.graph(graph, pool=next((g.pool() for _, g in self.graphs.values()), None)):
+            self.update(rows)
+        with torch.no_grad():
+            for name, value in self._everything().items():
+                value.copy_(before[name])
+        return rows, graph
+
+    @torch.no_grad()
+    def evaluate(self, data: Flat) -> Tensor:
+        """Mean log-likelihood per step of every fit, (F,)."""
+        total = torch.zeros_like(self.likelihood)
+        for rows in data.shuffled(min(max(EVALUATION_ROWS // len(self.entries), 1), data.most), self._seeds(0)):
+            emission = self.policies.log_emission(rows.gather(data.pairs))
+            outputs = self.outputs(self.parameters, rows, data)
+            total += self.switching.loss(self.parameters, outputs, emission, rows)[2].sum((1, 2))
+        return total / data.n_steps
+
+    # -- EM --------------------------------------------------------------------------------------------------------
+
+    def run(self, on_iteration: Callable[[int, int], None] | None = None) -> None:
+        """EM until every start is finished."""
+        clock = time.perf_counter()
+        update = self._replay if self.device.type == "cuda" else self.update
+        self._record(self.evaluate(self.train), 0.0)
+        best = {name: value.clone() for name, value in self._state().items()}
+        iteration = 0
+        while running := sum(not entry.start.monitor.finished for entry in self.entries):
+            iteration += 1
+            self.likelihood.zero_()
+            self.policies.clear()
+            for rows in self.train.shuffled(min(self.batch_size, self.train.most), self._seeds(iteration)):
+                update(rows)
+            self.policies.maximise()
+            improved = self._record(self.likelihood / self.train.n_steps, time.perf_counter() - clock)
+            for name, value in self._state().items():
+                best[name] = torch.where(improved.view((-1,) + (1,) * (value.dim() - 1)), value, best[name])
+            if on_iteration is not None:
+                on_iteration(iteration, running)
+        self._write_back(best)
+
+    def _record(self, train: Tensor, seconds: float) -> Tensor:
+        """Tell the monitors of the starts that still run; return whose parameters are the best so far, (F,)."""
+        objective = train + self.policies.log_prior() / self.train.n_steps
+        columns = {"objective": objective, "train": train}
+        if self.validation is not None:
+            columns["validation"] = self.evaluate(self.validation)
+        values = {name: value.cpu().tolist() for name, value in columns.items()}
+        improved = []
+        for f, entry in enumerate(self.entries):
+            monitor = entry.start.monitor
+            if monitor.rows and monitor.finished:
+                improved.append(False)
+                continue
+            row = {"iteration": float(len(monitor.rows)), **{name: value[f] for name, value in values.items()}}
+            row["monitored"] = row.get("validation", row["objective"])
+            entry.start.seconds = row["seconds"] = seconds
+            improved.append(monitor.record(**row))
+        return torch.tensor(improved, device=self.device)
+
+    def _seeds(self, iteration: int) -> list[tuple[int, int, int]]:
+        return [(entry.model.seed, entry.start.index, iteration) for entry in self.entries]
+
+    def _state(self) -> dict[str, Tensor]:
+        return {**self.parameters, "policies": self.policies.policies, "counts": self.policies.counts}
+
+    def _everything(self) -> dict[str, Tensor]:
+        moments = {f"{name} {i}": both[i] for name, both in self.moments.items() for i in range(2)}
+        return {**self._state(), **moments, "updates": self.updates, "likelihood": self.likelihood}
+
+    def _write_back(self, best: dict[str, Tensor]) -> None:
+        """Leave every start at its best iteration, as `em.fit_start` does."""
+        self.policies.write_back(best)
+        for f, entry in enumerate(self.entries):
+            size = self.switching.sizes[f]
+            own = {name: self.switching.unpad(name, best[name][f], size).cpu() for name in self.parameters}
+            entry.start.switching.load_state_dict(own)
+            entry.start.snapshot = entry.start.parameters()

@@ -1,0 +1,274 @@
+"""Cross-validation over methods × folds × seeds, in parallel processes here or on a cluster.
+
+Every fit sees its training fold only; choices inside a method (starts, stopping) use validation data taken from that
+fold. Results come back as plain rows, one per fit, and as a table with mean and spread per method.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+from sklearn.base import clone
+
+from prism_irl import __version__, storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
+from prism_irl.evaluation.likelihood import evaluate, summary
+from prism_irl.mdp import MDP
+from prism_irl.models.base import IntentionModel
+from prism_irl.models.prism import PRISM
+from prism_irl.scale import fanout
+from prism_irl.scale.stacked import stack as stacked
+
+Extra = Callable[[IntentionModel, Demonstrations], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named method: an unfitted model that is cloned for every fit.
+
+    Parameters
+    ----------
+    id : str
+        Identifier in metrics.json and on the command line.
+    name : str
+        What people read.
+    model : IntentionModel
+    leaks : bool
+        Its paper score is not a likelihood, because the gate sees the action.
+    """
+
+    id: str
+    name: str
+    model: IntentionModel
+    leaks: bool = False
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One finished fit: its row of numbers, and the model where it was asked for."""
+
+    method: Method
+    fold: int
+    seed: int
+    row: dict[str, Any]
+    model: IntentionModel | None = None
+
+
+def cross_validate(
+    demos: Demonstrations,
+    methods: Sequence[Method],
+    *,
+    folds: int = 5,
+    seeds: Sequence[int] = (0,),
+    by: str = "trajectory",
+    split_seed: int = 0,
+    only_folds: Sequence[int] | None = None,
+    mdp: MDP | None = None,
+    jobs: int = 1,
+    extra: Extra | None = None,
+    keep: Callable[[int, int], bool] = lambda fold, seed: False,
+    cache: Path | None = None,
+) -> Iterator[Fit]:
+    """Yield fits as they finish, in any order.
+
+    Parameters
+    ----------
+    only_folds : run these folds only (an honest smaller run)
+    jobs : fits at the same time on this machine; on a cluster inside `scale.fanout.cluster`
+    extra : further numbers of a fitted model on its test fold, picklable
+    keep : whether to return the fitted model of (fold, seed)
+    cache : folder that remembers the rows of finished fits, by configuration and data; an interrupted comparison
+        goes on where it stopped
+    """
+    splits = demos.fold_indices(folds, by=by, seed=split_seed)
+    data = "" if cache is None else data_key(demos, mdp, extra)
+    left: list[Job] = []
+    paths: list[Path | None] = []
+    for seed in seeds:
+        for fold in range(folds) if only_folds is None else only_folds:
+            for method in methods:
+                job = Job(method, fold, seed, splits[fold], keep(fold, seed))
+                path = None if cache is None or job.keep else cache / f"{job.key(data)}.json"
+                if path is not None and path.exists():
+                    # Methods without a seed share one file among all seeds, and equal methods among all names.
+                    own = {"method": method.id, "fold": fold, "seed": seed}
+                    yield Fit(method, fold, seed, read_row(path) | own)
+                else:
+                    left.append(job)
+                    paths.append(path)
+    shared = (demos, mdp, extra, fanout.side_by_side(jobs))
+    tasks = left if fanout.on_cluster() else _fitted_together(left, demos, mdp)
+    for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs):
+        path = paths[index]
+        if path is not None:  # written here, because a worker of a cluster need not see this disk
+            write_row(path, fit.row)
+        yield fit
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit that is to be made."""
+
+    method: Method
+    fold: int
+    seed: int
+    split: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    keep: bool
+    fitted: tuple[IntentionModel, float] | None = None
+    """The model and its seconds where it was fitted before, together with others."""
+
+    def model(self) -> IntentionModel:
+        """Return the unfitted model, with the seed of the job on top of its own."""
+        model: IntentionModel = clone(self.method.model)
+        if "seed" in model.get_params():
+            model.set_params(seed=model.get_params()["seed"] + self.seed)
+        return model
+
+    def key(self, data: str) -> str:
+        """Identify the fit by everything that its numbers depend on."""
+        return fit_key(self.model(), data, *(array.tobytes().hex() for array in self.split))[:32]
+
+
+def fit_key(model: IntentionModel, *data: str) -> str:
+    """Identify an unfitted model with its options, and what tells its data, as 64 hexadecimal digits."""
+    described = [*data[:1], type(model).__name__, repr(sorted(model.get_params(deep=False).items())), __version__]
+    return hashlib.sha256("\n".join([*described, *data[1:]]).encode()).hexdigest()
+
+
+def _fitted_together(jobs: list[Job], demos: Demonstrations, mdp: MDP | None) -> list[Job]:
+    """Where there is a GPU, fits that can share it are made at once (`scale.stacked`); the others are left as jobs."""
+    models = [job.model() for job in jobs]
+    chosen = [i for i, model in enumerate(models) if stacked.worth_stacking(model, demos)]
+    if len(chosen) < 2:
+        return jobs
+    clock = time.perf_counter()
+    stacked.fit_together(
+        [cast(PRISM, models[i]) for i in chosen], [demos.subset(jobs[i].split[0]) for i in chosen], mdp
+    )
+    seconds = (time.perf_counter() - clock) / len(chosen)
+    done = list(jobs)
+    for i in chosen:
+        done[i] = replace(jobs[i], fitted=(models[i], seconds))
+    return done
+
+
+def data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> str:
+    """Checksum of the data as evaluation sees it: with labels, dynamics and what the further numbers depend on."""
+    digest = hashlib.sha256(demos.checksum().encode())
+    if demos.labels is not None:
+        digest.update(demos.labels.tobytes())
+    if extra is not None:
+        digest.update(joblib.hash(extra).encode())
+    if mdp is not None:
+        digest.update(repr(mdp.discount).encode())
+        for part in (mdp.transitions.data, mdp.transitions.indices, mdp.transitions.indptr, mdp.valid_actions):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def run_job(job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | None, parallel: bool) -> Fit:
+    """Fit, and evaluate on the test fold."""
+    if parallel:
+        limit_threads(1)  # one process per core: threads inside would only fight each other
+    train, test = demos.subset(job.split[0]), demos.subset(job.split[1])
+    if job.fitted is not None:
+        model, seconds = job.fitted
+    else:
+        model = job.model()
+        clock = time.perf_counter()
+        model.fit(train, mdp)
+        seconds = time.perf_counter() - clock
+    row = {"method": job.method.id, "fold": job.fold, "seed": job.seed, **evaluate(model, test)}
+    row["train_predictive_ll"] = model.score(train)
+    row["train_paper_score"] = model.paper_score(train)
+    row["fit_seconds"] = seconds
+    row["agreement"] = getattr(model, "agreement_", None)
+    if extra is not None:
+        row |= extra(model, test)
+    return Fit(job.method, job.fold, job.seed, row, model if job.keep else None)
+
+
+def write_row(path: Path, row: dict[str, Any]) -> None:
+    """Remember a row as JSON, where a likelihood of −inf (an impossible action) is written as text."""
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
+    odd = {key: repr(v) for key, v in plain.items() if isinstance(v, float) and not np.isfinite(v)}
+    storage.write_json(path, plain | odd)
+
+
+def read_row(path: Path) -> dict[str, Any]:
+    """Undo `write_row`."""
+    row = storage.read_json(path)
+    return {key: float(v) if key != "method" and v in ("-inf", "inf", "nan") else v for key, v in row.items()}
+
+
+def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Per method: name, and mean and std over its rows of every number."""
+    result: dict[str, dict[str, Any]] = {}
+    for method in methods:
+        own = [row for row in rows if row["method"] == method.id]
+        if not own:
+            continue
+        entry: dict[str, Any] = {"name": method.name, "leaks": method.leaks}
+        for key in own[0]:
+            if key in ("method", "fold", "seed", "n_steps"):
+                continue
+            values = [row[key] for row in own if row.get(key) is not None]
+            entry[key] = summary(values) if values else None
+        if "fit_seconds" in entry:
+            entry["fit_seconds"] = entry["fit_seconds"]["mean"]
+        entry.setdefault("label_accuracy", None)
+        result[method.id] = entry
+    return result
+
+
+def compare_best_two(
+    methods: Sequence[Method], rows: Sequence[dict[str, Any]], n_folds: int | None = None
+) -> dict[str, Any] | None:
+    """Paired t-test across folds between the two methods with the highest predictive LL.
+
+    Seeds are averaged within a fold first. The variance is corrected for the overlap of training folds (Nadeau &
+    Bengio 2003), without which the test is far too sure of itself. ``n_folds`` is the number of parts that the data
+    was cut into, where not all of them were run; only folds that every method has are compared.
+    """
+    scores: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        scores.setdefault(row["method"], {}).setdefault(row["fold"], []).append(row["predictive_ll"])
+    compared = [method.id for method in methods if method.id in scores and method.id != "oracle"]
+    if len(compared) < 2:
+        return None
+    folds = sorted(set.intersection(*(set(scores[name]) for name in compared)))
+    if not folds:
+        return None
+    means = {name: np.array([np.mean(scores[name][fold]) for fold in folds]) for name in compared}
+    best, second = sorted(compared, key=lambda name: -float(means[name].mean()))[:2]
+    if not np.isfinite(means[second]).all():  # against a method that met an impossible action there is no test
+        return None
+    difference = means[best] - means[second]
+    if len(folds) < 2:
+        p_value = None
+    else:
+        n = len(folds)
+        # n_test / n_train is one over the number of other parts, whether or not all of them were run.
+        variance = difference.var(ddof=1) * (1.0 / n + 1.0 / (max(n_folds or 0, n) - 1))
+        # Without any spread a difference is certain; no difference at all is none.
+        spread = float(np.sqrt(variance)) or (0.0 if difference.any() else 1.0)
+        with np.errstate(divide="ignore"):
+            p_value = float(2.0 * stats.t.sf(np.abs(difference.mean()) / spread, n - 1))
+    return {
+        "best": best,
+        "second": second,
+        "difference": float(difference.mean()),
+        "p_value": p_value,
+        "folds": len(folds),
+        "test": "paired t-test across folds, variance corrected for overlapping training data",
+    }

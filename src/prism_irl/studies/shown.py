@@ -1,0 +1,106 @@
+"""The model behind the interactive part of a page with many methods: which one, fitted to what, and said plainly.
+
+A table of methods answers who predicts best; only one model can answer what each intention wants and when the agent
+switches. It is the best predictor among those with several intentions, fitted to all data: its segmentation is looked
+at, and no score of the page is read from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.mdp import MDP
+from prism_irl.models.base import IntentionModel
+from prism_irl.models.mixture import TrajectoryMixture
+from prism_irl.models.persistence import load, save
+from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
+from prism_irl.report.pictures import write_pictures
+from prism_irl.studies.cross_validation import Method, data_key, fit_key
+
+ALL_DATA = "It was fitted to all trajectories to be looked at; every score in the table comes from held-out folds."
+
+
+def best_shown(methods: Sequence[Method], entries: Mapping[str, Mapping[str, Any]]) -> Method | None:
+    """Return the method with the highest predictive likelihood among those whose intentions switch.
+
+    The gate that sees the action, and mixtures that never switch, are taken only where there is nothing else; methods
+    with a single intention and the oracle never are.
+    """
+    there = {method.id: method for method in methods if method.id != "oracle" and method.model.n_intentions > 1}
+
+    def rank(name: str) -> tuple[bool, bool, float]:
+        switches = not isinstance(there[name].model, TrajectoryMixture)
+        return switches, not there[name].leaks, float(entries[name]["predictive_ll"]["mean"])
+
+    known = [name for name in there if entries.get(name, {}).get("predictive_ll")]
+    return there[max(known, key=rank)] if known else None
+
+
+def fit_to_all(method: Method, demos: Demonstrations, mdp: MDP | None, folder: Path) -> IntentionModel:
+    """Fit a method to all data, or find the model of an earlier run of the same command in ``folder``."""
+    model: IntentionModel = clone(method.model)
+    key = fit_key(model, data_key(demos, mdp, None))[:24]
+    if (folder / key / "config.json").is_file():  # written last
+        return load(folder / key)
+    model.fit(demos, mdp)
+    save(model, folder / key)
+    return model
+
+
+def write_shown(
+    folder: Path,
+    demos: Demonstrations,
+    model: IntentionModel,
+    *,
+    name: str,
+    how: str,
+    facts: Mapping[str, Any] | None = None,
+    order: Sequence[int] | None = None,
+    maps: bool = True,
+    **told: Any,
+) -> dict[str, str]:
+    """Write explorer.json and the figures that go with it; return their captions.
+
+    Parameters
+    ----------
+    folder : path
+        Of the run.
+    name, how : str
+        Which model is shown, and what it was fitted to.
+    facts : dict, optional
+        What the run knows of the fit beyond the model's own attributes (agreement of independent fits).
+    order : K numbers, optional
+        Which intention of the model comes first, second, …
+    maps : bool
+        Draw a map of each intention, which a run that draws its own does not need.
+    told
+        Names, actions, events and what else `write_explorer` takes.
+    """
+    columns = list(range(model.n_intentions)) if order is None else [int(k) for k in order]
+    probabilities: npt.NDArray[np.float64] = model.predict_proba(demos)[:, columns]
+    rewards = state_rewards(model)
+    fit = fit_facts(model, probabilities.argmax(axis=1), demos.offsets) | dict(facts or {})
+    explorer = write_explorer(
+        folder,
+        demos,
+        probabilities,
+        rewards=None if rewards is None else rewards[columns],
+        fit={"name": name, "how": how, **fit},
+        **told,
+    )
+    return write_pictures(folder / "figures", explorer, maps=maps)
+
+
+def add_captions(folder: Path, captions: Mapping[str, str]) -> None:
+    """Append captions to those of the figures that are there already."""
+    path = folder / "figures" / "captions.json"
+    there = storage.read_json(path) if path.is_file() else {}
+    storage.write_json(path, there | dict(captions))

@@ -1,0 +1,1 @@
+"""Beliefs over intentions along a trajectory: one reference, and its accelerations."""

@@ -1,0 +1,264 @@
+"""Beliefs of a chain over intentions, by the fastest exact path at hand.
+
+On a CPU with numba the two passes run compiled, in scaled probability space, one thread per trajectory, or per
+sixteen trajectories side by side where the kernel is constant; on a GPU with Triton one program per trajectory.
+Everywhere else, and where scaling would underflow, `forward_backward` does the same in log space with torch. All give
+the same numbers (tested). `PRISM_BACKEND=torch` forces the reference.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from prism_irl.data.batching import Batch
+from prism_irl.switching.inference.reference import forward_backward, possible
+
+try:
+    from prism_irl.switching.inference import compiled, lanes
+except ImportError:  # numba is an extra
+    compiled = lanes = None  # type: ignore[assignment]
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class ChainBeliefs(NamedTuple):
+    """Probabilities (not logs) of one padded batch; see `forward_backward.ChainPosterior`.
+
+    ``predicted``, ``filtered``, ``smoothed`` (B, T, K); ``log_likelihood`` (B, T), zero at padding;
+    ``transitions`` (K, K), the sum of the pairwise posteriors; ``pairwise`` (B, T, K, K) or None.
+    """
+
+    predicted: Tensor
+    filtered: Tensor
+    smoothed: Tensor
+    log_likelihood: Tensor
+    transitions: Tensor
+    pairwise: Tensor | None
+
+
+def use_compiled(device: torch.device) -> bool:
+    """Whether compiled kernels are to be used."""
+    return compiled is not None and device.type == "cpu" and os.environ.get("PRISM_BACKEND") != "torch"
+
+
+@torch.no_grad()
+def infer(
+    log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, *, pairwise: bool = False
+) -> ChainBeliefs:
+    """Both passes; shapes as in `forward_backward`, ``pairwise`` asks for the posteriors of all pairs."""
+    if use_compiled(mask.device):
+        found = _compiled(log_initial, log_kernel, log_emission, mask, pairwise)
+        if found is not None:
+            return found
+    if _use_triton(mask.device) and not torch.isneginf(log_emission).all(-1).any():
+        found = _on_gpu(log_initial, log_kernel, log_emission, mask, pairwise)
+        if torch.isfinite(found.log_likelihood).all():
+            return found
+    result = forward_backward(log_initial.double(), log_kernel.double(), log_emission.double(), mask)
+    return ChainBeliefs(
+        result.predicted.exp(),
+        result.filtered.exp(),
+        result.smoothed.exp(),
+        result.log_likelihood,
+        result.pairwise.sum((0, 1)),
+        result.pairwise if pairwise else None,
+    )
+
+
+@cache
+def _has_triton() -> bool:
+    try:
+        import triton  # noqa: F401
+    except ImportError:  # comes with torch for CUDA
+        return False
+    return torch.version.hip is None
+
+
+def _use_triton(device: torch.device) -> bool:
+    return device.type == "cuda" and _has_triton() and os.environ.get("PRISM_BACKEND") != "torch"
+
+
+def _on_gpu(
+    log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
+) -> ChainBeliefs:
+    """One program per trajectory (`triton_kernels`), instead of a launch per step."""
+    from prism_irl.switching.inference import triton_kernels
+
+    K = log_emission.shape[-1]
+    if log_initial.dim() > 1:  # the same for all trajectories in every chain there is
+        log_initial = log_initial[0]
+    initial = log_initial.double().exp().reshape(1, K)
+    beliefs = triton_kernels.forward_backward(
+        initial, log_kernel.double().exp()[None], log_emission.double()[None], mask.sum(1, dtype=torch.int32)[None]
+    )
+    predicted, filtered, smoothed, likelihood, pairs = (values[0] for values in beliefs)
+    return ChainBeliefs(predicted, filtered, smoothed, likelihood, pairs.sum((0, 1)), pairs if pairwise else None)
+
+
+def _compiled(
+    log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
+) -> ChainBeliefs | None:
+    """Compiled passes over a padded batch; None where a step's probability underflows."""
+    B, T, K = log_emission.shape
+    rows = np.arange(B) * T
+    constant = log_kernel.stride(0) == 0 and log_kernel.stride(1) == 0 and not pairwise  # comes as an expanded view
+    kernel = (log_kernel[:1, :1] if constant else log_kernel).double().exp().reshape(-1, K, K)
+    out = [torch.zeros(B, T, K, dtype=torch.float64) for _ in range(3)]
+    likelihood = torch.ones(B, T, dtype=torch.float64)
+    pairs = torch.zeros((B, T, K, K) if pairwise else (0, 0, K, K), dtype=torch.float64)
+    transitions = _passes(
+        log_initial,
+        kernel,
+        (np.zeros_like(rows), 0) if constant else (rows, 1),
+        log_emission.reshape(-1, K),
+        (rows, mask.sum(1).numpy()),
+        [*(o.view(-1, K) for o in out), likelihood.view(-1), pairs.view(-1, K, K)],
+    )
+    if transitions is None:
+        return None
+    likelihood.masked_fill_(~mask, 0.0)
+    return ChainBeliefs(out[0], out[1], out[2], likelihood, transitions, pairs if pairwise else None)
+
+
+def _passes(
+    log_initial: Tensor,
+    kernel: Tensor,
+    kernel_rows: tuple[IntArray, int],
+    log_emission: Tensor,
+    rows: tuple[IntArray, IntArray],
+    out: list[Tensor],
+) -> Tensor | None:
+    """Run the compiled passes into ``out``; Σ pairwise posteriors (K, K), or None where a step underflows."""
+    K, B = log_emission.shape[-1], len(rows[0])
+    predicted, filtered, smoothed, likelihood, pairwise = (o.numpy() for o in out)
+    transitions = np.zeros((B, K, K))
+    read = (
+        tuple(range(K)),
+        log_initial.double().reshape(-1, K).exp().contiguous().numpy(),
+        kernel.contiguous().numpy(),
+        *kernel_rows,
+    )
+    write = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
+    log_emission = log_emission.double().contiguous()
+    if compiled.forward_backward(*read, log_emission.view(-1).numpy(), *rows, *write):
+        return torch.from_numpy(transitions.sum(0))
+    evidence, impossible = possible(log_emission)
+    if not (impossible.any() and compiled.forward_backward(*read, evidence.view(-1).numpy(), *rows, *write)):
+        return None
+    out[3].masked_fill_(impossible, -torch.inf)
+    return torch.from_numpy(transitions.sum(0))
+
+
+@torch.no_grad()
+def infer_flat(
+    log_initial: Tensor,
+    log_kernel: Tensor,
+    log_emission: Tensor,
+    offsets: IntArray,
+    *,
+    online: bool = True,
+    longest_first: IntArray | None = None,
+) -> ChainBeliefs | None:
+    """Beliefs of a chain with one constant kernel (K, K), straight from and into the flat layout.
+
+    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1], and ``longest_first`` their order by
+    length where the caller knows it. Beliefs are (n, K) and (n,); without ``online`` the predicted and filtered ones
+    are empty, which saves half of the memory that is written and lets trajectories run side by side. None where there
+    is no compiled path or a step underflows: then `infer` on padded batches gives the answer.
+    """
+    if not use_compiled(log_emission.device):
+        return None
+    n, K = log_emission.shape
+    first, lengths = np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
+    sizes = (n if online else 0, n if online else 0, n)
+    out = [torch.empty(size, K, dtype=torch.float64) for size in sizes] + [torch.empty(n, dtype=torch.float64)]
+    kernel, transitions = log_kernel.double().exp(), None
+    if not online and len(first) >= lanes.LANES:  # fewer would leave lanes empty
+        order = np.argsort(-lengths, kind="stable") if longest_first is None else longest_first
+        rows = (first[order], lengths[order])
+        transitions = _side_by_side(log_initial, kernel, log_emission, rows, out[2:])
+    if transitions is None:
+        rows = (first, lengths)
+        out.append(torch.empty(0, K, K, dtype=torch.float64))
+        transitions = _passes(log_initial, kernel.unsqueeze(0), (np.zeros_like(first), 0), log_emission, rows, out)
+    return None if transitions is None else ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None)
+
+
+def _side_by_side(
+    log_initial: Tensor, kernel: Tensor, log_emission: Tensor, rows: tuple[IntArray, IntArray], out: list[Tensor]
+) -> Tensor | None:
+    """Run the passes of many trajectories at once into ``out``; Σ pairwise posteriors, or None on underflow."""
+    import numba
+
+    K = log_emission.shape[-1]
+    transitions = np.empty((min(numba.get_num_threads(), -(-len(rows[0]) // lanes.LANES)), K, K))
+    arguments: list[Any] = [
+        tuple(range(K)),
+        log_initial.double().exp().numpy(),
+        kernel.contiguous().numpy(),
+        log_emission.double().contiguous().view(-1).numpy(),
+        *rows,
+        *(o.view(-1).numpy() for o in out),
+        transitions,
+    ]
+    return torch.from_numpy(transitions.sum(0)) if lanes.forward_backward(*arguments) else None
+
+
+@torch.no_grad()
+def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tensor]:
+    """Eq. (posterior) of a gate: w ∝ softmax(logits) · exp(log_emission), (…, K), and the log-likelihood, (…).
+
+    Both in double precision. An action that is impossible under every intention says nothing about the intention.
+    """
+    evidence, impossible = possible(log_emission)
+    if use_compiled(logits.device):
+        K = logits.shape[-1]
+        weights = torch.empty(logits.shape, dtype=torch.float64)
+        likelihood = torch.empty(logits.shape[:-1], dtype=torch.float64)
+        arrays = [values.reshape(-1, K).numpy() for values in (logits, evidence.double(), weights)]
+        arrays.append(likelihood.view(-1).numpy())
+        compiled.responsibilities(*arrays)
+    else:
+        joint = torch.log_softmax(logits.double(), dim=-1) + evidence
+        likelihood = torch.logsumexp(joint, dim=-1)
+        weights = (joint - likelihood.unsqueeze(-1)).exp()
+    return weights, likelihood.masked_fill_(impossible, -torch.inf)
+
+
+def judged(
+    logits: Tensor,
+    batch: Batch,
+    log_emission: Tensor,
+    weights: Tensor,
+    likelihood: Tensor,
+    l1: float,
+    kl: float,
+    fresh: bool,
+) -> Tensor:
+    """Eq. (posterior) of a minibatch and the gradient of Eq. (loss) with respect to its logits, in one compiled pass.
+
+    Parameters
+    ----------
+    logits : (B, T, K), float32
+    batch : Batch
+    log_emission : (n, K) of all steps, float64
+    weights, likelihood : (n, K) and (n,), float64; written at the steps of the batch when ``fresh``, else read
+    l1, kl : penalties of `gate.gate_loss`
+
+    Returns
+    -------
+    (B, T, K), float32, zero at padding
+    """
+    gradient = torch.zeros(logits.shape)
+    arrays = (logits, batch.mask.sum(1), batch.steps, log_emission, weights, likelihood, gradient)
+    arguments: list[Any] = [*(values.numpy() for values in arrays), l1, kl, fresh]
+    compiled.judge(*arguments)
+    return gradient

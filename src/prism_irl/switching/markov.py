@@ -1,0 +1,82 @@
+"""The Markov chain: a constant kernel, P(z_t=k | z_{t-1}=j), updated in closed form (Baum–Welch).
+
+HIQL's switching. Milliseconds per EM iteration, and the start of every richer chain: choose it first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from prism_irl.data.batching import Batch, Prepared
+from prism_irl.switching.base import Posterior
+from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
+from prism_irl.switching.inference.dispatch import infer_flat
+from prism_irl.switching.networks import Carry
+
+
+class MarkovChain(Chain):
+    """Constant kernel and initial distribution, updated in closed form (Baum–Welch)."""
+
+    exact = True
+    initial: Tensor
+    kernel: Tensor
+
+    def __init__(self, n_intentions: int) -> None:
+        super().__init__()
+        self.n_intentions = n_intentions
+        self.register_buffer("initial", torch.full((n_intentions,), 1.0 / n_intentions, dtype=torch.float64))
+        self.register_buffer("kernel", torch.softmax(sticky(n_intentions).double(), dim=-1))
+
+    @torch.no_grad()
+    def take_over(self, chain: MarkovChain) -> None:
+        """Copy the other chain."""
+        self.initial.copy_(chain.initial)
+        self.kernel.copy_(chain.kernel)
+
+    def log_initial(self) -> Tensor:
+        """Log of the initial distribution."""
+        return self.initial.log()
+
+    def log_kernel(self, batch: Batch) -> Tensor:
+        """The same kernel at every step, as a view."""
+        return self.kernel.log().expand(*batch.states.shape, -1, -1)
+
+    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
+        """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
+        beliefs = None
+        if self.kernel.device.type == "cpu":
+            beliefs = infer_flat(
+                self.log_initial(),
+                self.kernel.log(),
+                log_emission,
+                data.demos.offsets,
+                online=online,
+                longest_first=data.longest_first,
+            )
+        if beliefs is None:
+            return super().expectation(data, log_emission, online=online)
+        return Posterior(
+            beliefs.smoothed.numpy(),
+            beliefs.predicted.numpy(),
+            beliefs.filtered.numpy(),
+            beliefs.log_likelihood.numpy(),
+            beliefs.transitions.numpy(),
+        )
+
+    def stream_kernel(
+        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
+    ) -> tuple[Tensor, Carry]:
+        """The constant kernel."""
+        return self.kernel.log().expand(len(states), -1, -1), carry
+
+    @torch.no_grad()
+    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+        """Expected transition counts of the E-step, normalised."""
+        assert posterior.transitions is not None
+        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+        pairs = torch.from_numpy(data.total(posterior.transitions)) + FLOOR
+        self.initial.copy_(first / first.sum())
+        self.kernel.copy_(pairs / pairs.sum(-1, keepdim=True))

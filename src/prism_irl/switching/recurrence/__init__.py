@@ -1,0 +1,1 @@
+"""The recurrence of the history networks, forward and backward, fused."""

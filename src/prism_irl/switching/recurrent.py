@@ -1,0 +1,126 @@
+"""Recurrent switching: a chain whose kernel a recurrent network reads from the history (the paper's limitation c).
+
+It keeps the recurrent gate's likelihood and recovers the intentions: because the chain carries the intention, the
+network only has to say when it changes. Logits of the kernel at step t are B_jk + (W h_t)_jk, with B started sticky
+(3·I). Choose it where what triggers a switch lies in the past and not in the present state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.switching.base import Posterior, Seen
+from prism_irl.switching.chain import Chain, Previous, sticky
+from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
+from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.networks import Carry, HistoryNetwork
+from prism_irl.switching.optimiser import Optimiser
+
+
+class RecurrentChain(Chain):
+    """Kernel from a history network: recurrent switching.
+
+    Parameters
+    ----------
+    network : HistoryNetwork with K² outputs that observes the past
+    switch_penalty : λ on the mean mass off the diagonal of the kernels; keeps intentions from becoming actions
+    """
+
+    incremental = True
+
+    def __init__(
+        self, network: HistoryNetwork, n_intentions: int, *, switch_penalty: float, optimiser: Optimiser
+    ) -> None:
+        super().__init__()
+        self.n_intentions, self.switch_penalty = n_intentions, switch_penalty
+        self.network = network
+        self.bias = nn.Parameter(sticky(n_intentions))
+        self.initial_logits = nn.Parameter(torch.zeros(n_intentions))
+        self.optimiser = optimiser.bind(self)
+
+    def log_initial(self) -> Tensor:
+        """Log of the initial distribution."""
+        return torch.log_softmax(self.initial_logits.double(), dim=-1)
+
+    @torch.no_grad()
+    def take_over(self, chain: MarkovChain) -> None:
+        """Begin as a given Markov chain: B = log kernel, so that with a silent network the two are the same."""
+        smallest = 1e-3  # a kernel entry of nearly zero would take the network forever to revive
+        self.bias.copy_(chain.kernel.clamp_min(smallest).log())
+        self.initial_logits.copy_(chain.initial.clamp_min(smallest).log())
+
+    def _kernel(self, outputs: Tensor) -> Tensor:
+        K = self.n_intentions
+        logits = self.bias + outputs.unflatten(-1, (K, K))
+        return torch.log_softmax(logits.double(), dim=-1)  # a float32 kernel sums to one to 1e-7 only
+
+    def log_kernel(self, batch: Batch) -> Tensor:
+        """Log softmax_k(B_jk + (W h_t)_jk)."""
+        return self._kernel(self.network(batch))
+
+    def initial_carry(self, n_trajectories: int) -> Carry:
+        """Hidden state of the network."""
+        return self.network.initial(n_trajectories)
+
+    def stream_kernel(
+        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
+    ) -> tuple[Tensor, Carry]:
+        """One step of the network."""
+        actions = torch.full_like(states, self.network.n_actions) if previous is None else previous.actions
+        outputs, carry = self.network.step(
+            states, actions, observations, carry, None if previous is None else previous.states
+        )
+        return self._kernel(outputs), carry
+
+    def loss(self, batch: Batch, log_emission: Tensor) -> Tensor:
+        """Negative log marginal per step plus λ times the mean mass off the diagonal.
+
+        By the gradient identity, Σ posterior · log-probability with the posterior held fixed has exactly the
+        gradient of the log marginal, so that autograd never walks through the recursion.
+        """
+        return self.loss_and_beliefs(batch, log_emission)[0]
+
+    def loss_and_beliefs(self, batch: Batch, log_emission: Tensor) -> tuple[Tensor, ChainBeliefs]:
+        """`loss`, and the posterior that it holds fixed."""
+        initial, kernel = self.log_initial(), self.log_kernel(batch)
+        beliefs = infer(initial, kernel, log_emission, batch.mask, pairwise=True)
+        assert beliefs.pairwise is not None
+        n = batch.mask.sum()
+        first = (beliefs.smoothed[:, 0].to(initial.dtype) * initial).sum()
+        loss = -(first + (beliefs.pairwise.to(kernel.dtype) * kernel).sum()) / n
+        if self.switch_penalty:
+            stay = torch.diagonal(kernel, dim1=-2, dim2=-1).exp().mean(-1)
+            loss = loss + self.switch_penalty * ((1.0 - stay) * batch.mask).sum() / n
+        return loss, beliefs
+
+    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+        """Epochs of Adam on the log marginal with the emissions held fixed."""
+        for batch in self.optimiser.minibatches(data, seed):
+            self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)), len(batch.real))
+
+    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+        """An equal share of every minibatch for each process."""
+        return self.optimiser.dealt(data, seed)
+
+    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
+        """The same epochs; the responsibilities are those that the last epoch's gradients held fixed."""
+        n, K = log_emission.shape
+        smoothed, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+        for batch in self.optimiser.minibatches(data, seed):
+            loss, beliefs = self.loss_and_beliefs(batch, data.gather(batch, log_emission))
+            scatter(batch, beliefs.smoothed, smoothed)
+            scatter(batch, beliefs.log_likelihood, likelihood)
+            self.optimiser.step(loss, len(batch.real))
+        return Seen(smoothed.numpy(), likelihood.numpy())
+
+    def training_state(self) -> dict[str, Tensor]:
+        """Adam's moments."""
+        return self.optimiser.state()
+
+    def load_training_state(self, state: dict[str, Tensor]) -> None:
+        """Restore Adam's moments."""
+        self.optimiser.load(state)

@@ -1,0 +1,158 @@
+"""SWIRL's chain (Ke et al. 2025): the current state tells when the intention changes.
+
+    P(z_{t+1}=k | z_t=j, s_t) = softmax_k(log_Ps[j, k] + g_k(s_t))
+
+with g = W2ᵀ·sigmoid(W1[s] + b1) + b2 ("mlp", the labyrinth of their paper) or a free table ("table", their gridworld).
+Use it where intentions end at places (drinking ends at the water port); `RecurrentChain` reads the whole history.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import optimize
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from prism_irl.data.batching import Batch, Prepared
+from prism_irl.errors import InputError
+from prism_irl.switching.base import Posterior
+from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
+from prism_irl.switching.inference.dispatch import infer
+from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.networks import Carry
+
+KernelName = Literal["mlp", "table"]
+SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive
+
+
+class StateChain(Chain):
+    """Kernel that depends on the state that the step leaves from.
+
+    Parameters
+    ----------
+    n_states, n_intentions : int
+    kind : {"mlp", "table"}
+        How g reads the state. A table is convex and free; the network shares its hidden units between states.
+    hidden : int
+        Hidden units of the network, 32 in the paper.
+    ridge : float
+        Strength of a Gaussian prior on the weights, in nats: states that are hardly ever left say little.
+    steps : int
+        L-BFGS iterations of one M-step at most, warm-started: a generalised EM.
+    """
+
+    initial: Tensor
+
+    def __init__(
+        self,
+        n_states: int,
+        n_intentions: int,
+        *,
+        kind: KernelName = "mlp",
+        hidden: int = 32,
+        ridge: float = 0.1,
+        steps: int = 25,
+    ) -> None:
+        super().__init__()
+        if kind not in ("mlp", "table"):
+            raise InputError(f"The kernel is {kind!r}; choose mlp or table.")
+        self.n_states, self.n_intentions, self.kind, self.ridge, self.steps = n_states, n_intentions, kind, ridge, steps
+        K = n_intentions
+        self.register_buffer("initial", torch.full((K,), 1.0 / K, dtype=torch.float64))
+        self.log_Ps = nn.Parameter(torch.log_softmax(sticky(K).double(), dim=-1))
+        if kind == "table":
+            self.table = nn.Parameter(torch.zeros(n_states, K, dtype=torch.float64))
+        else:
+            # Hidden units that tell states apart and a silent output: the chain begins as a Markov chain, and yet
+            # the first gradient is not zero.
+            self.W1 = nn.Parameter(torch.randn(n_states, hidden, dtype=torch.float64))
+            self.b1 = nn.Parameter(torch.zeros(1, hidden, dtype=torch.float64))
+            self.W2 = nn.Parameter(torch.zeros(hidden, K, dtype=torch.float64))
+            self.b2 = nn.Parameter(torch.zeros(1, K, dtype=torch.float64))
+
+    # -- the kernel ------------------------------------------------------------------------------------------------
+
+    def drive(self) -> Tensor:
+        """g_k(s), (S, K): what each state adds to the logit of each next intention."""
+        if self.kind == "table":
+            return self.table
+        return torch.sigmoid(self.W1 + self.b1) @ self.W2 + self.b2
+
+    def state_kernels(self) -> Tensor:
+        """Log P(z_{t+1}=k | z_t=j, s_t=s), (S + 1, K, K); the last is for a state that the fit never named."""
+        drive = self.drive()
+        drive = torch.cat([drive, drive.mean(0, keepdim=True)])
+        return torch.log_softmax(self.log_Ps + drive.unsqueeze(1), dim=-1)
+
+    def log_initial(self) -> Tensor:
+        """Log of the initial distribution."""
+        return self.initial.log()
+
+    def log_kernel(self, batch: Batch) -> Tensor:
+        """Kernel of entry t, read from s_{t-1}, (B, T, K, K)."""
+        before = torch.cat([batch.states[:, :1], batch.states[:, :-1]], dim=1)
+        return self._at(before.reshape(-1)).reshape(*before.shape, self.n_intentions, self.n_intentions)
+
+    def stream_kernel(
+        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
+    ) -> tuple[Tensor, Carry]:
+        """Kernel of the state before; at the first step it is not read."""
+        return self._at(states if previous is None else previous.states), carry
+
+    def _at(self, states: Tensor) -> Tensor:
+        return self.state_kernels().index_select(0, states.clamp_max(self.n_states))
+
+    # -- the M-step ------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def take_over(self, chain: MarkovChain) -> None:
+        """Begin as a given Markov chain, with g as it is."""
+        self.log_Ps.copy_(chain.kernel.clamp_min(SMALLEST).log())
+        self.initial.copy_(chain.initial.clamp_min(SMALLEST) / chain.initial.clamp_min(SMALLEST).sum())
+
+    @torch.no_grad()
+    def state_transitions(self, data: Prepared, log_emission: Tensor) -> Tensor:
+        """Expected number of steps from j to k that leave state s, (S, K, K): all that the M-step needs."""
+        K = self.n_intentions
+        counts = torch.zeros(self.n_states + 1, K * K, dtype=torch.float64, device=self.log_Ps.device)
+        for batch in data.batches:
+            emission = data.gather(batch, log_emission)
+            beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
+            assert beliefs.pairwise is not None
+            left = batch.states[:, :-1].reshape(-1).clamp_max(self.n_states)
+            counts.index_add_(0, left, beliefs.pairwise[:, 1:].reshape(-1, K * K).to(counts))
+        whole = torch.from_numpy(data.total(counts.cpu().numpy())).to(counts)
+        return whole[: self.n_states].reshape(-1, K, K)
+
+    def loss(self, counts: Tensor) -> Tensor:
+        """Negative expected log-likelihood of the transitions (S, K, K), minus the log prior, in nats."""
+        expected = (counts * self.state_kernels()[: self.n_states]).sum()
+        return 0.5 * self.ridge * sum((p * p).sum() for p in self.parameters()) - expected
+
+    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+        """Initial distribution in closed form, kernel by L-BFGS on counts per state, whatever n is."""
+        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+        counts = self.state_transitions(data, log_emission)
+        self.initial.copy_(first / first.sum())
+        self._climb(counts)
+
+    def _climb(self, counts: Tensor) -> None:
+        parameters = list(self.parameters())
+        scale = counts.sum().clamp_min(1.0)
+
+        def objective(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+            with torch.no_grad():
+                vector_to_parameters(torch.from_numpy(x).to(scale.device), parameters)
+            loss = self.loss(counts) / scale  # per step, so that one first step size suits any amount of data
+            gradients = torch.autograd.grad(loss, parameters)
+            return loss.item(), parameters_to_vector(gradients).cpu().numpy()
+
+        start = parameters_to_vector(parameters).detach().cpu().numpy()
+        # SciPy's L-BFGS, because importing torch.optim takes seconds.
+        found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": self.steps})
+        with torch.no_grad():
+            vector_to_parameters(torch.from_numpy(found.x).to(scale.device), parameters)

@@ -1,0 +1,118 @@
+"""`prism select` through the real command line."""
+
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_irl.cli.main import main
+from prism_irl.cli.select import Select, parse_intentions
+from prism_irl.errors import InputError
+from prism_irl.models.hiql import HIQL
+from prism_irl.models.prism import PRISM
+
+
+def test_intentions_are_read_as_people_write_them():
+    assert parse_intentions("1..4") == (1, 2, 3, 4)
+    assert parse_intentions("5,2") == (2, 5)
+    assert parse_intentions("1..2,4") == (1, 2, 4)
+    for wrong in ("", "0..3", "3..1", "two", "1..x"):
+        with pytest.raises(InputError, match="cannot be read"):
+            parse_intentions(wrong)
+
+
+def test_switching_chooses_the_model():
+    assert isinstance(Select().model(3), HIQL)
+    assert Select().starts_per_set == 8
+    network = Select(switching="recurrent", history=2, cv_starts=1)
+    model = network.model(2)
+    assert isinstance(model, PRISM)
+    assert (model.switching, model.history, model.n_starts) == ("recurrent", 2, 1)
+    assert network.starts_per_set == 4
+
+
+def opposite_policies() -> pd.DataFrame:
+    """Two intentions that take opposite actions and last about 15 steps, without labels."""
+    rng = np.random.default_rng(0)
+    shape = (24, 60)
+    switches = rng.random(shape) < 1 / 15
+    intention = (switches.cumsum(axis=1) + rng.integers(2, size=(24, 1))) % 2
+    action = np.where(rng.random(shape) < 0.9, intention, rng.integers(2, size=shape))
+    state = rng.integers(4, size=shape)
+    trajectory = np.repeat(np.arange(24), 60)
+    return pd.DataFrame({"trajectory": trajectory, "state": state.ravel(), "action": action.ravel()})
+
+
+@pytest.fixture(scope="module")
+def selected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("select")
+    opposite_policies().to_csv(folder / "grid.csv", index=False)
+    options = "--intentions 1..3 --folds 2 --sets 2 --starts 2 --max-iterations 25 --jobs 1".split()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = main(["select", str(folder / "grid.csv"), *options, "--out", str(folder / "run")])
+    assert code == 0
+    (folder / "stdout").write_text(out.getvalue())
+    return folder
+
+
+def test_two_intentions_are_recommended_where_there_are_two(selected: Path):
+    metrics = json.loads((selected / "run" / "metrics.json").read_text())
+    assert metrics["recommended"] == 2
+    assert metrics["methods"]["k2"]["agreement"] > 0.8
+    assert metrics["methods"]["k2"]["predictive_ll"]["mean"] > metrics["methods"]["k1"]["predictive_ll"]["mean"] + 0.05
+    assert metrics["methods"]["k1"]["agreement"] is None
+    assert metrics["recommendation"].split(":")[0] in (selected / "stdout").read_text()
+
+
+def test_everything_is_left_behind(selected: Path):
+    run = selected / "run"
+    rows = pd.read_csv(run / "table.csv")
+    assert rows["n_intentions"].tolist() == [1, 2, 3]
+    assert {"predictive_ll", "standard_error", "agreement", "minimum_use", "mean_dwell", "identified"} <= set(rows)
+    for name in ("config.json", "folds.csv", "report.html", "figures/selection.svg", "figures/selection.png"):
+        assert (run / name).is_file(), name
+    assert "identifies 2 intentions" in (run / "report.html").read_text()
+
+
+def test_the_winner_with_the_recommended_number_can_be_explored(selected: Path):
+    explored = json.loads((selected / "run" / "explorer.json").read_text())
+    metrics = json.loads((selected / "run" / "metrics.json").read_text())
+    assert explored["n_intentions"] == metrics["recommended"]
+    assert explored["fit"]["agreement"] == metrics["methods"][f"k{metrics['recommended']}"]["agreement"]
+    # The very winner whose use of its intentions stands in the table.
+    assert sorted(explored["fit"]["usage"], reverse=True) == pytest.approx(metrics["methods"]["k2"]["use"])
+    page = (selected / "run" / "report.html").read_text()
+    assert "the winner of the independent fits with K=2" in page
+    assert "When does the agent switch?" in page
+
+
+def test_wrong_input_is_one_sentence(selected: Path, capsys: pytest.CaptureFixture[str]):
+    base = ["select", str(selected / "grid.csv")]
+    for arguments, word in (
+        (["--intentions", "none", "--out", str(selected / "x")], "cannot be read"),
+        (["--folds", "500", "--out", str(selected / "x")], "folds"),
+        (["--out", str(selected / "run")], "already holds a run"),
+    ):
+        assert main([*base, *arguments]) == 2
+        error = capsys.readouterr().err
+        assert word in error
+        assert error.count("\n") == 1
+    assert not (selected / "x").exists()
+
+
+def test_what_was_fitted_is_not_fitted_again(selected: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a finished fit was made again")
+
+    before = json.loads((selected / "run" / "metrics.json").read_text())
+    monkeypatch.setattr("prism_irl.studies.cross_validation.run_job", refuse)
+    monkeypatch.setattr("prism_irl.studies.selection._fit_set", refuse)
+    options = "--intentions 1..3 --folds 2 --sets 2 --starts 2 --max-iterations 25 --jobs 1 --resume".split()
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["select", str(selected / "grid.csv"), *options, "--out", str(selected / "run")]) == 0
+    assert json.loads((selected / "run" / "metrics.json").read_text()) == before

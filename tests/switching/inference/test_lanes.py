@@ -1,0 +1,121 @@
+"""Trajectories side by side: the same beliefs as one by one, and as in log space."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prism_irl.switching.inference import dispatch as inference
+
+lanes = pytest.importorskip("prism_irl.switching.inference.lanes", reason="needs numba (extra: fast)")
+FEW, MANY = lanes.LANES, 3 * lanes.LANES + 5
+
+
+def flat_problem(lengths, n_intentions=3, seed=0):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    emission = torch.from_numpy(np.log(rng.uniform(0.05, 1.0, (offsets[-1], n_intentions))))
+    initial, kernel = rng.dirichlet(np.ones(n_intentions)), rng.dirichlet(np.ones(n_intentions), n_intentions)
+    return torch.from_numpy(np.log(initial)), torch.from_numpy(np.log(kernel)), emission, offsets
+
+
+def in_log_space(initial, kernel, emission, offsets):
+    """Smoothed (n, K), log-likelihood (n,) and transitions (K, K), each trajectory alone, by the reference."""
+    smoothed, likelihood, transitions = [], [], 0.0
+    for begin, end in pairwise(offsets):
+        part = emission[begin:end][None]
+        found = inference.forward_backward(
+            initial, kernel.expand(1, end - begin, -1, -1), part, torch.ones(part.shape[:2], dtype=torch.bool)
+        )
+        smoothed.append(found.smoothed[0].exp())
+        likelihood.append(found.log_likelihood[0])
+        transitions = transitions + found.pairwise.sum((0, 1))
+    return torch.cat(smoothed), torch.cat(likelihood), transitions
+
+
+def assert_equal(found, expected):
+    for one, other in zip((found.smoothed, found.log_likelihood, found.transitions), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.fixture
+def nothing_else(monkeypatch):
+    """Neither of the other paths may answer."""
+    monkeypatch.delenv("PRISM_BACKEND", raising=False)
+    monkeypatch.setattr(inference, "_passes", None)
+
+
+@pytest.mark.usefixtures("nothing_else")
+@pytest.mark.parametrize("n_intentions", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [FEW, FEW + 1, MANY])
+def test_beliefs_are_those_of_log_space(n, n_intentions):
+    lengths = np.random.default_rng(n).integers(1, 3 * lanes.BLOCK + 2, n)
+    problem = flat_problem(lengths, n_intentions)
+    assert_equal(inference.infer_flat(*problem, online=False), in_log_space(*problem))
+
+
+@pytest.mark.usefixtures("nothing_else")
+@pytest.mark.parametrize("length", [1, 2, lanes.BLOCK - 1, lanes.BLOCK, lanes.BLOCK + 1, 2 * lanes.BLOCK])
+def test_blocks_begin_and_end_anywhere(length):
+    problem = flat_problem([length] * (lanes.LANES + 1))
+    assert_equal(inference.infer_flat(*problem, online=False), in_log_space(*problem))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 2 * lanes.BLOCK + 1), min_size=FEW, max_size=MANY), st.integers(0, 1000))
+def test_side_by_side_equals_one_by_one(lengths, seed):
+    problem = flat_problem(lengths, 2, seed)
+    found, alone = inference.infer_flat(*problem, online=False), inference.infer_flat(*problem, online=True)
+    assert_equal(found, (alone.smoothed, alone.log_likelihood, alone.transitions))
+    torch.testing.assert_close(found.smoothed.sum(-1), torch.ones(len(found.smoothed), dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("nothing_else")
+def test_densities_may_be_very_small_and_very_large():
+    initial, kernel, emission, offsets = flat_problem([40] * FEW)
+    far = torch.from_numpy(np.random.default_rng(0).choice([-250.0, 0.0, 250.0], size=(len(emission), 1)))
+    problem = initial, kernel, emission + far, offsets
+    assert_equal(inference.infer_flat(*problem, online=False), in_log_space(*problem))
+
+
+def test_a_step_that_nobody_can_explain_says_nothing_about_intentions(monkeypatch):
+    monkeypatch.delenv("PRISM_BACKEND", raising=False)
+    initial, kernel, emission, offsets = flat_problem([40] * MANY)
+    emission[77] = -torch.inf
+    found = inference.infer_flat(initial, kernel, emission, offsets, online=False)
+    alone = inference.infer_flat(initial, kernel, emission, offsets)
+    assert torch.isneginf(found.log_likelihood).nonzero().tolist() == [[77]]
+    assert_equal(found, (alone.smoothed, alone.log_likelihood, alone.transitions))
+
+
+@pytest.mark.parametrize("depth", [-300.0, -700.0])
+def test_underflow_is_never_an_answer(depth, monkeypatch):
+    """Nothing leads back to an intention whose probability is lost in scaling: only log space remembers it.
+
+    The forward pass notices when a step becomes too improbable (−700), the backward pass when the message to the lost
+    intention overflows (−300).
+    """
+    monkeypatch.delenv("PRISM_BACKEND", raising=False)
+    initial, _, emission, offsets = flat_problem([40] * FEW, 2)
+    kernel = torch.tensor([[0.9, 0.1], [0.0, 1.0]], dtype=torch.float64).log()
+    assert inference.infer_flat(initial, kernel, emission, offsets, online=False) is not None
+    emission[5:8, 0], emission[12:20, 1] = depth, depth
+    assert inference.infer_flat(initial, kernel, emission, offsets, online=False) is None
+
+
+def test_threads_share_nothing():
+    numba = pytest.importorskip("numba")
+    problem = flat_problem(np.arange(1, MANY + 1))
+    before = numba.get_num_threads()
+    found = []
+    try:
+        for threads in (1, numba.config.NUMBA_NUM_THREADS):
+            numba.set_num_threads(threads)
+            found.append(inference.infer_flat(*problem, online=False))
+    finally:
+        numba.set_num_threads(before)
+    torch.testing.assert_close(found[0].smoothed, found[1].smoothed, rtol=0, atol=0)
+    torch.testing.assert_close(found[0].transitions, found[1].transitions, rtol=1e-13, atol=0)
