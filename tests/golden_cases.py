@@ -131,6 +131,11 @@ def processor() -> str:
 
 
 if __name__ == "__main__":
+    import numba
+    import torch
+
+    torch.set_num_threads(1)  # as in the tests: sums in another order round differently
+    numba.set_num_threads(1)
     target = Path(sys.argv[1])
     arrays: dict[str, Any] = {"processor": np.array(processor()), "version": np.array(prism.__version__)}
     for world, (demos, mdp) in worlds().items():
