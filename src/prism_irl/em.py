@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -145,6 +147,28 @@ class Start:
         self.rewards.load_state({name: value.clone().numpy() for name, value in rewards.items()})
 
 
+class Fixed(RewardModel):
+    """Policies that stay as they are, for EM that goes on with the switching alone."""
+
+    def __init__(self, rewards: RewardModel) -> None:
+        self.rewards, self.n_intentions, self.n_actions = rewards, rewards.n_intentions, rewards.n_actions
+
+    def log_likelihood(self, data: Prepared) -> npt.NDArray[np.float64]:
+        """As they are."""
+        return self.rewards.log_likelihood(data)
+
+    def maximise(self, data: Prepared, responsibilities: npt.NDArray[np.float64]) -> None:
+        """Change nothing."""
+
+    def policies_at(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+        """As they are."""
+        return self.rewards.policies_at(rows)
+
+    def state(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Nothing to keep."""
+        return {}
+
+
 def fit_start(
     start: Start,
     train: Prepared,
@@ -203,6 +227,45 @@ def improve(start: Start, train: Prepared, seed: Any) -> Seen:
     seen = start.switching.improve(train, emission, seed)
     start.rewards.maximise(train, seen.responsibilities)
     return seen
+
+
+def short_run(
+    switching: Switching,
+    rewards: RewardModel | None,
+    train: Prepared,
+    iterations: int,
+    *,
+    powers: npt.NDArray[np.float64] | None = None,
+    emission: npt.NDArray[np.float64] | None = None,
+    after: Callable[[int], None] | None = None,
+) -> float:
+    """Some EM iterations of a closed-form chain, without monitor or stopping: every warm-up, trial and search.
+
+    Parameters
+    ----------
+    rewards : policies to refit, or None with a fixed ``emission`` (n, K)
+    powers : (iterations,), optional
+        The emissions enter to these powers (deterministic annealing).
+    after : callable, optional
+        Called with the number of every iteration when it is done.
+
+    Returns
+    -------
+    Likelihood per step of the last E-step: of the parameters that the last iteration began with.
+    """
+    likelihood = -math.inf
+    for iteration in range(iterations):
+        logs = emission if rewards is None else rewards.log_likelihood(train)
+        assert logs is not None
+        weighted = torch.from_numpy(logs if powers is None else logs * powers[iteration])
+        posterior = switching.expectation(train, weighted, online=False)
+        likelihood = train.mean(posterior.log_likelihood)
+        switching.maximise(train, weighted, posterior, None)
+        if rewards is not None:
+            rewards.maximise(train, posterior.responsibilities)
+        if after is not None:
+            after(iteration)
+    return likelihood
 
 
 def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | Seen) -> None:

@@ -17,7 +17,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.pair import PairModel
-from prism_irl.models.prism import PRISM, SwitchingName
+from prism_irl.models.prism import PRISM
 from prism_irl.studies import selection
 from prism_irl.studies.cross_validation import Fit, Method, cross_validate, table
 from prism_irl.studies.selection import Candidate, Choice
@@ -46,7 +46,7 @@ class Select:
     """
 
     intentions: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
-    switching: SwitchingName = "markov"
+    switching: str = "markov"
     history: int = 1
     folds: int = 5
     by: str = "trajectory"

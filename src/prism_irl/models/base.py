@@ -7,8 +7,11 @@ likelihood where it has.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -23,24 +26,19 @@ from prism_irl.mdp import MDP
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-METHODS: dict[str, type[IntentionModel]] = {}
-"""Every class that can be saved and loaded, by name."""
-
 
 class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
     """A method that explains behaviour by K intentions (K = 1 for methods with a single one).
 
-    Subclasses store their constructor's arguments under the same names (scikit-learn's convention, so that
-    `get_params` and `clone` work) and set ``n_states_``, ``n_actions_`` in `fit`.
+    Subclasses are dataclasses of their parameters (scikit-learn's `get_params` and `clone` work on them) and set
+    ``n_states_`` and ``n_actions_`` in `fit`. Whatever `fit` leaves in attributes with a trailing underscore that are
+    arrays or plain values is saved and loaded; a method with more inside says how (`_state`, `_info`, `_load_state`).
     """
 
     n_intentions: int = 1
     n_states_: int
     n_actions_: int
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        METHODS[cls.__name__] = cls
+    monitor_: list[dict[str, float]]
 
     @abstractmethod
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
@@ -50,25 +48,20 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """p(a | s_≤t, a_<t) of every step, (n, A); rows sum to one."""
 
-    @abstractmethod
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
-        """P(z_t=k | everything), (n, K)."""
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Tensors that, with the constructor's arguments, determine the fitted model."""
-
-    @abstractmethod
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
-        """Undo `state`; ``info`` is what `info` returned."""
-
-    def info(self) -> dict[str, Any]:
-        """Sizes and other JSON values that `load_state` needs."""
-        return {"n_states": self.n_states_, "n_actions": self.n_actions_}
+        """P(z_t=k | everything), (n, K); ones, (n, 1), where there is a single intention."""
+        if self.n_intentions != 1:
+            raise InputError(f"{type(self).__name__} has {self.n_intentions} intentions and no predict_proba.")
+        return np.ones((self._check_new(demos).n_steps, 1))
 
     @property
     def leaks(self) -> bool:
         """Whether `paper_score` is not a likelihood, because the prior sees the action that it is scored on."""
+        return False
+
+    @property
+    def is_density(self) -> bool:
+        """Whether `score` is a log density of commands instead of a log probability of actions."""
         return False
 
     def predict(self, demos: Demonstrations) -> IntArray:
@@ -89,11 +82,43 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
         """The paper's score per step; equal to `score` unless the prior sees the action (then not a likelihood)."""
         return self.score(demos)
 
-    def save(self, folder: Any) -> None:
+    @property
+    def history_(self) -> list[dict[str, float]]:
+        """The former name of `monitor_`, which collided with the parameter ``history``."""
+        warnings.warn("history_ is now monitor_; the old name goes with the next version.", FutureWarning, stacklevel=2)
+        return self.monitor_
+
+    def save(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into a folder (no pickle)."""
         from prism_irl.models.persistence import save
 
         save(self, folder)
+
+    # -- persistence -----------------------------------------------------------------------------------------------
+
+    def _sizes(self) -> dict[str, int]:
+        return {"n_states": self.n_states_, "n_actions": self.n_actions_}
+
+    def _found(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
+
+    def _state(self) -> dict[str, Any]:
+        """Tensors that, with the parameters and `_info`, determine the fitted model."""
+        return {name: value for name, value in self._found().items() if isinstance(value, np.ndarray)}
+
+    def _info(self) -> dict[str, Any]:
+        """Sizes and other JSON values that `_load_state` needs."""
+        plain = (bool, int, float, str, list, dict, type(None), np.generic)
+        found = {name: value for name, value in self._found().items() if isinstance(value, plain)}
+        return {name.removesuffix("_"): value for name, value in found.items()}
+
+    def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """Undo `_state` and `_info`."""
+        self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
+        for name, value in info.items():
+            setattr(self, f"{name}_", value)
+        for name, tensor in tensors.items():
+            setattr(self, name, np.asarray(tensor))
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -121,5 +146,35 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
             demos = demos.resized(n_actions=self.n_actions_)
         return demos
 
+    def _check_numbers(self, lowest: Mapping[str, float], *, below: float = np.inf, integer: bool = False) -> None:
+        """Parameters must be numbers (whole ones) of at least ``lowest`` and less than ``below``."""
+        for name, low in lowest.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral if integer else Real):
+                raise InputError(f"{name} must be a {'whole ' if integer else ''}number, not {value!r}.")
+            if not low <= float(value) < below:
+                limit = "" if below == np.inf else f" and below {below:g}"
+                raise InputError(f"{name} must be at least {low:g}{limit}, not {value!r}.")
 
-Factory = Callable[..., IntentionModel]
+
+def check_mdp(mdp: Any, demos: Demonstrations) -> None:
+    """Raise an `InputError` unless ``mdp`` is None or an MDP of the demonstrations' states and actions."""
+    if mdp is None:
+        return
+    if not isinstance(mdp, MDP):
+        raise InputError(
+            f"The dynamics are of type {type(mdp).__name__}; wrap an (S, A, S) array with MDP.from_dense(P, discount)."
+        )
+    if (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
+        raise InputError(
+            f"The MDP has {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations {demos.n_states} and "
+            f"{demos.n_actions}; give both the same sets."
+        )
+
+
+def with_valid_actions_of(mdp: MDP | None, demos: Demonstrations) -> Demonstrations:
+    """Return demonstrations that carry the MDP's valid actions where they have none of their own."""
+    check_mdp(mdp, demos)
+    if mdp is None or demos.valid_actions is not None or mdp.valid_actions.all():
+        return demos
+    return demos.with_valid_actions(mdp.valid_actions.copy())

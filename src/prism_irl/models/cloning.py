@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import zlib
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -79,6 +80,7 @@ class CloningNetwork(HistoryNetwork):
         return logits.double().masked_fill(~self.valid[batch.states], -math.inf).log_softmax(-1)
 
 
+@dataclass(eq=False, repr=False)
 class BehaviourCloning(IntentionModel):
     """LSTM trained on the next action, with dropout, an annealed learning rate and the best epoch kept.
 
@@ -106,37 +108,20 @@ class BehaviourCloning(IntentionModel):
     Attributes
     ----------
     best_epoch_ : int, epoch that was kept, counted from 1
-    history_ : list of dict, epoch and train and validation log-likelihood per step (train: with dropout)
+    monitor_ : list of dict, epoch and train and validation log-likelihood per step (train: with dropout)
     """
 
-    network_: CloningNetwork
-
-    def __init__(
-        self,
-        hidden: int = 64,
-        embedding: int = 64,
-        *,
-        dropout: float = 0.3,
-        learning_rate: float = 5e-3,
-        weight_decay: float = 0.01,
-        batch_size: int = 16,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        validation_fraction: float = 0.1,
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        self.hidden = hidden
-        self.embedding = embedding
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.seed = seed
+    hidden: int = 64
+    embedding: int = 64
+    dropout: float = 0.3
+    learning_rate: float = 5e-3
+    weight_decay: float = 0.01
+    batch_size: int = 16
+    max_epochs: int | None = None
+    patience: int | None = None
+    validation_fraction: float = 0.1
+    device: str = "auto"
+    seed: int = 0
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -173,13 +158,13 @@ class BehaviourCloning(IntentionModel):
             adam, self.learning_rate, total_steps=epochs * per_epoch, pct_start=0.05, cycle_momentum=False
         )
         generator = np.random.default_rng([self.seed, 1])
-        self.history_: list[dict[str, float]] = []
+        self.monitor_: list[dict[str, float]] = []
         best, parameters = -math.inf, self.network_.state_dict()
         for epoch in range(1, epochs + 1):
             row = {"epoch": float(epoch), "train": self._epoch(train, adam, schedule, generator)}
             if validation is not None:
                 row["validation"] = self._mean_log_likelihood(validation)
-            self.history_.append(row)
+            self.monitor_.append(row)
             if validation is None or row["validation"] > best:
                 best, self.best_epoch_ = row.get("validation", best), epoch
                 parameters = copy.deepcopy(self.network_.state_dict())
@@ -244,20 +229,20 @@ class BehaviourCloning(IntentionModel):
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """Parameters of the network, valid actions among them."""
         return storage.prefixed("network", self.network_.state_dict())
 
-    def info(self) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         """Sizes and the course of training."""
-        sizes = {**super().info(), "n_observations": self.n_observations_}
-        return {**sizes, "best_epoch": self.best_epoch_, "history": self.history_}
+        sizes = {**self._sizes(), "n_observations": self.n_observations_}
+        return {**sizes, "best_epoch": self.best_epoch_, "history": self.monitor_}
 
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+    def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Build the network, then fill it."""
         self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
         self.n_observations_ = int(info["n_observations"])
-        self.best_epoch_, self.history_ = int(info["best_epoch"]), info["history"]
+        self.best_epoch_, self.monitor_ = int(info["best_epoch"]), info["history"]
         self.device_ = available_device(self.device)
         with torch.random.fork_rng([]):  # the first values are overwritten, so drawing them must leave no trace
             self.network_ = self._build(None)

@@ -7,6 +7,7 @@ trajectory began (satiation, a session's course) rather than on what the individ
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ ACCURACY = 1e-4
 """Of values and gradients during the fit: far below the size of one step of Adam. The final policies are exact."""
 
 
+@dataclass(eq=False, repr=False)
 class DIRL(IntentionModel):
     """Time-varying weights on a few goal maps.
 
@@ -57,37 +59,19 @@ class DIRL(IntentionModel):
     weights_ : (T, M), a_m(t). Maps and weights share a scale and a sign: only their products are identified.
     maps_ : (M, S), u_m(s)
     policies_ : (T, S, A), π_t(a|s)
-    history_ : list of dict, round, log posterior and log-likelihood per step
+    monitor_ : list of dict, round, log posterior and log-likelihood per step
     """
 
-    weights_: FloatArray
-    maps_: FloatArray
-    mdp_: MDP
-
-    def __init__(
-        self,
-        n_intentions: int = 2,
-        *,
-        window: int | None = None,
-        discount: float = 0.7,
-        sigma: float = 0.25,
-        l2: float = 0.001,
-        learning_rate_maps: float = 0.005,
-        learning_rate_weights: float = 0.05,
-        n_rounds: int = 20,
-        steps_per_round: int = 25,
-        seed: int = 0,
-    ) -> None:
-        self.n_intentions = n_intentions
-        self.window = window
-        self.discount = discount
-        self.sigma = sigma
-        self.l2 = l2
-        self.learning_rate_maps = learning_rate_maps
-        self.learning_rate_weights = learning_rate_weights
-        self.n_rounds = n_rounds
-        self.steps_per_round = steps_per_round
-        self.seed = seed
+    n_intentions: int = 2
+    window: int | None = None
+    discount: float = 0.7
+    sigma: float = 0.25
+    l2: float = 0.001
+    learning_rate_maps: float = 0.005
+    learning_rate_weights: float = 0.05
+    n_rounds: int = 20
+    steps_per_round: int = 25
+    seed: int = 0
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -109,7 +93,7 @@ class DIRL(IntentionModel):
         )
         solution = plan(world, (weights @ maps).numpy(), tolerance=ACCURACY)
         rho = np.zeros_like(solution.values)
-        self.history_: list[dict[str, float]] = []
+        self.monitor_: list[dict[str, float]] = []
         for round_ in range(self.n_rounds):
             for variable, adam in turns:
                 for _ in range(self.steps_per_round):
@@ -117,7 +101,7 @@ class DIRL(IntentionModel):
                     variable.grad = -self._ascent(variable is weights, torch.from_numpy(slope), weights, maps)
                     adam.step()
                     solution = plan(world, (weights @ maps).numpy(), solution.values, tolerance=ACCURACY)
-            self.history_.append({"round": round_ + 1.0, **self._objective(counts, solution, weights, maps)})
+            self.monitor_.append({"round": round_ + 1.0, **self._objective(counts, solution, weights, maps)})
         self._keep(weights.numpy(), maps.numpy(), world)
         return self
 
@@ -205,20 +189,20 @@ class DIRL(IntentionModel):
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """Weights, maps and dynamics."""
         P = self.mdp_.transitions
         dynamics = {"data": P.data, "indices": P.indices, "indptr": P.indptr, "valid": self.mdp_.valid_actions.copy()}
         return {"weights": self.weights_, "maps": self.maps_, **dynamics}
 
-    def info(self) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         """Sizes and the course of the fit."""
-        return {**super().info(), "history": self.history_}
+        return {**self._sizes(), "history": self.monitor_}
 
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+    def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Rebuild the dynamics and plan again."""
         S, A = int(info["n_states"]), int(info["n_actions"])
         arrays = {name: value.numpy() for name, value in tensors.items()}
         P = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(S * A, S))
-        self.history_ = info["history"]
+        self.monitor_ = info["history"]
         self._keep(arrays["weights"], arrays["maps"], MDP(P, self.discount, arrays["valid"].astype(bool)))

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.models.splits import validation_split
 from prism_irl.models.starts import StartKind, first_responsibilities
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
@@ -39,6 +41,10 @@ CHAIN_STARTS: tuple[StartKind, ...] = ("windows", "random", "windows", "random")
 CHAIN_ITERATIONS = 32
 
 
+DEFAULT_BACKOFF = 5.0
+"""Strength where there is nothing to choose it on, or for."""
+
+
 @dataclass(frozen=True)
 class HistoryChoice:
     """What was chosen, and everything that was tried."""
@@ -47,6 +53,33 @@ class HistoryChoice:
     backoff: float
     tried: list[dict[str, float]] = field(default_factory=list)
     """Rows of intentions, length, backoff and log_likelihood per validation step."""
+
+
+def chosen_history(model: Any, demos: Demonstrations) -> tuple[int, float, list[dict[str, float]]]:
+    """Length and back-off strength that a pair's policies remember with, and what was tried to choose them.
+
+    What is "auto" is chosen on the validation trajectories of the model, a shared habit as a single intention.
+    """
+    options = model.reward_options
+    if options.memory == "none":
+        return 1, 0.0, []
+    length, backoff = model.history, model.backoff
+    fallback = DEFAULT_BACKOFF if backoff == "auto" else float(backoff)
+    if length != "auto" and (backoff != "auto" or length == 1):
+        return length, fallback, []
+    train, validation = validation_split(demos, model.validation_fraction, model.seed)
+    if validation is None:  # a single step
+        return 1, fallback, []
+    choice = choose_history(
+        train,
+        validation,
+        1 if options.memory == "habit" else model.n_intentions,
+        lengths=LENGTHS if length == "auto" else (length,),
+        backoffs=BACKOFFS if backoff == "auto" else (float(backoff),),
+        smoothing=options.smoothing,
+        seed=model.seed,
+    )
+    return choice.length, choice.backoff, choice.tried
 
 
 def choose_history(
@@ -58,6 +91,7 @@ def choose_history(
     backoffs: Sequence[float] = BACKOFFS,
     smoothing: float = 0.01,
     seed: int = 0,
+    gain: float = SCREEN_GAIN,
 ) -> HistoryChoice:
     """Choose the history length and the back-off strength by likelihood on validation trajectories.
 
@@ -73,9 +107,11 @@ def choose_history(
         Pseudo-count of every valid action in every state.
     seed : int
         Of the starts, the same for every candidate, so that candidates differ in what is compared alone.
+    gain : float
+        Nats per step that a longer history must gain with one intention.
     """
     search = _Search(train, validation, smoothing, seed)
-    length, backoff = search.screen(lengths, backoffs)
+    length, backoff = search.screen(lengths, backoffs, gain)
     if n_intentions == 1:
         return HistoryChoice(length, backoff, search.tried)
     # One axis after the other: the best strength hardly depends on the length once there is memory at all.
@@ -102,7 +138,7 @@ class _Search:
         self.tried: list[dict[str, float]] = []
         self._longest = Contexts(train.n_states)
 
-    def screen(self, lengths: Sequence[int], backoffs: Sequence[float]) -> tuple[int, float]:
+    def screen(self, lengths: Sequence[int], backoffs: Sequence[float], gain: float) -> tuple[int, float]:
         """Try every combination with one intention; return the best."""
         best, length, backoff = -np.inf, int(lengths[0]), float(backoffs[0])
         for candidate in lengths:
@@ -113,7 +149,7 @@ class _Search:
                 table.maximise(data, np.ones((data.demos.n_steps, 1)))
                 score = float(table.log_likelihood(held_out).mean())
                 self._remember(1, candidate, strength, score)
-                if score > best + (SCREEN_GAIN if candidate > length else 0.0):
+                if score > best + (gain if candidate > length else 0.0):
                     best, length, backoff = score, int(candidate), float(strength)
         return length, backoff
 
@@ -135,14 +171,13 @@ class _Search:
             generator = np.random.default_rng([self.seed, index])
             policies, chain = self._table(n_intentions, contexts, backoff), MarkovChain(n_intentions)
             policies.maximise(data, first_responsibilities(kind, self.train, n_intentions, generator))
-            for iteration in range(CHAIN_ITERATIONS):
-                emission = torch.from_numpy(policies.log_likelihood(data))
-                posterior = chain.expectation(data, emission, online=False)
-                chain.maximise(data, emission, posterior, None)
-                policies.maximise(data, posterior.responsibilities)
+
+            def look(iteration: int, index: int = index, chain: Any = chain, policies: Any = policies) -> None:
                 if iteration % 4 == 3:  # the curve is smooth: looking at every point would cost and find nothing
                     likelihood = chain.expectation(held_out, torch.from_numpy(policies.log_likelihood(held_out)))
                     tops[index] = max(tops[index], float(likelihood.log_likelihood.mean()))
+
+            em.short_run(chain, policies, data, CHAIN_ITERATIONS, after=look)
         self._remember(n_intentions, length, backoff, float(tops.mean()))
         return float(tops.mean())
 

@@ -7,16 +7,14 @@ the trajectory's intention grows with every action seen.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
-from prism_irl import em
-from prism_irl.data.batching import Prepared
+from prism_irl.models.base import FloatArray
 from prism_irl.models.hiql import CountPair
-from prism_irl.models.starts import StartKind
-from prism_irl.switching.base import Switching
-from prism_irl.switching.per_trajectory import PerTrajectory
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TrajectoryMixture(CountPair):
     """Mixture of intentions over trajectories: EM trajectory clustering of Babes et al. 2011.
 
@@ -28,19 +26,10 @@ class TrajectoryMixture(CountPair):
     weights_ : (K,) P(z=k), ρ of the paper
     """
 
-    def _switching(self) -> Switching:
-        return PerTrajectory(self.n_intentions)
+    def _halves(self) -> tuple[Any, Any]:
+        return "per-trajectory", "tabular"
 
     @property
-    def weights_(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def weights_(self) -> FloatArray:
         """P(z=k), (K,)."""
-        return np.asarray(self.switching_.get_buffer("weights").cpu().numpy(), dtype=np.float64)
-
-    def _begin(self, start: em.Start, train: Prepared, kind: StartKind, generator: np.random.Generator) -> None:
-        """Random starts differ between trajectories: what differs within them alone, a mixture cannot keep."""
-        if kind != "random":
-            return super()._begin(start, train, kind, generator)
-        demos = train.whole
-        per_trajectory = generator.dirichlet(np.full(self.n_intentions, 0.5), len(demos))
-        start.rewards.maximise(train, train.share(per_trajectory[demos.trajectory_index]))
-        return None
+        return self._kept("weights")

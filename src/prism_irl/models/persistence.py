@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from prism_irl import storage
-from prism_irl.cli.run_folder import versions
+from prism_irl import halves, storage
 from prism_irl.errors import InputError
-from prism_irl.models.base import METHODS, IntentionModel
+from prism_irl.models import registry
+from prism_irl.models.base import IntentionModel
+
+
+def versions() -> dict[str, str]:
+    """Versions that results depend on."""
+    names = ("prism-irl", "torch", "numpy", "scipy", "scikit-learn")
+    return {**{name: version(name) for name in names}, "python": platform.python_version()}
 
 
 def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None = None) -> None:
@@ -16,27 +24,36 @@ def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None
     model._check_fitted()
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    storage.save_tensors(target / "model.safetensors", model.state(), model.info())
+    storage.save_tensors(target / "model.safetensors", model._state(), model._info())
     config = {
-        "method": type(model).__name__,
-        "parameters": model.get_params(deep=False),
+        "method": registry.class_name(type(model)),
+        "parameters": {name: halves.to_json(value) for name, value in model.get_params(deep=False).items()},
         "versions": versions(),
         **(extra or {}),
     }
     storage.write_json(target / "config.json", config)
 
 
-def load(folder: str | Path) -> IntentionModel:
-    """Read a fitted model back; its output is identical to that of the model that was saved."""
+def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -> IntentionModel:
+    """Read a fitted model back; its output is identical to that of the model that was saved.
+
+    A model from outside the package is found where its module is imported already, where an installed package
+    announces it (entry point ``prism_irl.methods``), or as ``method``, the class or its "module:Class": a file never
+    decides by itself what is imported.
+    """
     source = Path(folder)
     if not source.is_dir():
         raise InputError(f"There is no folder {source}; give the folder that a fit wrote.")
     config = storage.read_json(source / "config.json")
     tensors, info = storage.load_tensors(source / "model.safetensors")
     try:
-        model = METHODS[config["method"]](**config["parameters"])
-        model.load_state(tensors, info)
-    except (KeyError, TypeError, RuntimeError, ValueError) as error:
+        known = registry.class_of(str(config["method"])) if method is None else registry.given_class(method)
+        parameters = {name: halves.from_json(value) for name, value in config["parameters"].items()}
+        model: IntentionModel = known(**parameters)
+        model._load_state(tensors, info)
+    except (KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"{source} holds a model that this version cannot read ({error}); use the version that wrote it."
         ) from error

@@ -1,33 +1,24 @@
-"""PRISM: intentions from a recurrent prior and weighted-count policies (Sheng, Zhu & Boedecker).
+"""PRISM: any switching with any rewards (Sheng, Zhu & Boedecker, and beyond).
 
 `switching="recurrent"` (default) is a chain over intentions whose kernel a recurrent network reads from the history:
-it keeps the likelihood of the paper's gate and recovers the true intentions. `switching="independent"` is the
-paper's gate, `switching="markov"` a constant chain. `PRISM.paper(...)` gives the paper's own models.
+it keeps the likelihood of the paper's gate and recovers the true intentions. `switching="independent"` is the paper's
+gate. `PRISM.paper(...)` gives the paper's own models; `models.registry` has the pairs that somebody published.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-import numpy as np
-
-from prism_irl import em
-from prism_irl.data.batching import Prepared
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl import halves
 from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
-from prism_irl.models.starts import StartKind
-from prism_irl.rewards.base import RewardModel
-from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.switching.base import Switching
-from prism_irl.switching.chain import Chain
-from prism_irl.switching.gate import Gate
-from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.networks import HistoryNetwork, NetworkName
-from prism_irl.switching.optimiser import Optimiser
-from prism_irl.switching.recurrent import RecurrentChain
-
-SwitchingName = Literal["recurrent", "independent", "markov"]
+from prism_irl.rewards import REWARDS
+from prism_irl.rewards.base import RewardOptions
+from prism_irl.switching import SWITCHING
+from prism_irl.switching.base import SwitchingOptions
+from prism_irl.switching.networks import NetworkName
 
 PAPER: dict[str, dict[str, Any]] = {
     "gridworld": {"n_intentions": 2, "max_iterations": 180, "discount": 0.9},
@@ -36,23 +27,42 @@ PAPER: dict[str, dict[str, Any]] = {
 }
 """Table hparams; the gridworld is not in it, so there the labyrinth's network without penalties stands in."""
 
+DEFAULTS: Mapping[str, Any] = {
+    "history": 1,
+    "backoff": 5.0,
+    "max_iterations": 180,
+    "n_starts": 4,
+    "warm_up": 25,
+    "n_candidates": 3,
+    "discount": 0.97,
+}
+"""What is used where neither the user nor a half of the pair says otherwise."""
+BY_PAIR: Any = None
+"""Stands for a default that the pair chooses."""
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class PRISM(PairModel):
-    """Probabilistic Recurrent Intention Switching Model.
+    """Probabilistic Recurrent Intention Switching Model: a pair of switching and rewards.
+
+    What several halves share is a parameter here; what belongs to one half alone is an option of that half, which is
+    then given instead of its name: ``PRISM(3, switching=State(kernel="table"), rewards=Goals(sparsity=20))``.
 
     Parameters
     ----------
     n_intentions : int
         Number of intentions K. Likelihood alone does not choose it; look at dwell and agreement too.
-    switching : {"recurrent", "independent", "markov"}
-        How intentions switch. Recurrent switching predicts like the gate and finds intentions that last.
+    switching : {"single", "per-trajectory", "independent", "markov", "state", "ordered", "recurrent"} or options
+        When intentions switch. Recurrent switching predicts like the gate and finds intentions that last.
+    rewards : {"tabular", "iql", "soft-1", "soft-2", "goals", "features"} or options
+        What each intention is after. Free policies (tabular) predict best; planned goals on a habit explain best.
     network : {"rnn", "lstm", "gru", "transformer"}
         What reads the history. The paper's RNN suffices on small data; a GRU learns faster.
     observe : {"past", "current"}
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
     history : int or "auto"
         Policies depend on the last ``history`` states. More predicts better and means less. "auto" chooses 1 to 6 by
-        likelihood on the validation trajectories (`models.histories`).
+        likelihood on the validation trajectories (`models.histories`). 1, and "auto" for the habit of goals.
     l1, kl : float
         Penalties of Eq. (loss), for the independent gate. Zero as in the paper except on the labyrinth.
     switch_penalty : float
@@ -62,20 +72,22 @@ class PRISM(PairModel):
         Pseudo-count per action and state. A hundredth of a visit: enough to keep rare actions possible.
     backoff : float or "auto"
         Strength of the shrinkage of longer histories towards shorter ones, in steps: 3 to 8 work for 2 nodes, 16 to 64
-        for 4 and more. "auto" chooses it on the validation trajectories.
+        for 4 and more. "auto" chooses it on the validation trajectories. 5, and "auto" for the habit of goals.
     embedding, hidden : int
         Sizes of the network, 128 as in the paper.
     learning_rate, batch_size, epochs_per_m_step : Adam on minibatches of trajectories, as in the paper
         (which uses 8 epochs for the Transformer).
     max_iterations : int
-        EM iterations at most, 180 as in the paper; early stopping usually ends sooner.
+        EM iterations at most, 180 as in the paper; early stopping usually ends sooner. 80 for soft rewards, 15 for
+        goals, whose search has done most of the work.
     n_starts : int
-        Independent starts; the best by validation likelihood is kept and the others tell whether it is stable.
+        Independent starts; the best by validation likelihood is kept and the others tell whether it is stable. 4, and
+        3 for goals.
     warm_up : int
         Markov-chain EM iterations before a chain begins: cheap, and they bring the start to a region where there is
-        something to refine. The gate starts without.
+        something to refine. The gate starts without. 25, and 15 for soft rewards.
     n_candidates : int
-        First points per start that are warmed up; the likeliest (on training data) goes on.
+        First points per start that are warmed up; the likeliest (on training data) goes on. 3, and 2 for soft rewards.
     validation_fraction : float
         Share of the training trajectories that decides when to stop and which start to keep.
     recount : bool
@@ -84,7 +96,8 @@ class PRISM(PairModel):
     patience : int or None
         Iterations without a rise in validation likelihood before stopping; None runs all.
     discount : float
-        γ of the rewards, 0.97 as in the paper. Likelihood and labels do not depend on it.
+        γ of the rewards: 0.97 as in the paper, 0.95 for soft rewards as in SWIRL. Likelihood and labels depend on it
+        only where intentions plan.
     starts : {"mixed", "windows", "random", "annealed"}
         Kinds of first responsibilities (`models.starts`); "mixed" alternates between windows and random. Annealed
         starts, for chains only, find the best optimum of few intentions most reliably.
@@ -93,62 +106,39 @@ class PRISM(PairModel):
         The one source of randomness.
     """
 
-    def __init__(
-        self,
-        n_intentions: int = 3,
-        *,
-        switching: SwitchingName = "recurrent",
-        network: NetworkName = "rnn",
-        observe: Literal["past", "current"] = "past",
-        history: int | Literal["auto"] = 1,
-        l1: float = 0.0,
-        kl: float = 0.0,
-        switch_penalty: float = 0.05,
-        smoothing: float = 0.01,
-        backoff: float | Literal["auto"] = 5.0,
-        embedding: int = 128,
-        hidden: int = 128,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        epochs_per_m_step: int = 1,
-        max_iterations: int = 180,
-        n_starts: int = 4,
-        warm_up: int = 25,
-        n_candidates: int = 3,
-        validation_fraction: float = 0.1,
-        recount: bool = False,
-        patience: int | None = 10,
-        discount: float = 0.97,
-        starts: Literal["mixed", "windows", "random", "annealed"] = "mixed",
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        self.n_intentions = n_intentions
-        self.switching = switching
-        self.network = network
-        self.observe = observe
-        self.history = history
-        self.l1 = l1
-        self.kl = kl
-        self.switch_penalty = switch_penalty
-        self.smoothing = smoothing
-        self.backoff = backoff
-        self.embedding = embedding
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.epochs_per_m_step = epochs_per_m_step
-        self.max_iterations = max_iterations
-        self.n_starts = n_starts
-        self.warm_up = warm_up
-        self.n_candidates = n_candidates
-        self.validation_fraction = validation_fraction
-        self.recount = recount
-        self.patience = patience
-        self.discount = discount
-        self.starts = starts
-        self.device = device
-        self.seed = seed
+    switching: str | SwitchingOptions = "recurrent"
+    rewards: str | RewardOptions = "tabular"
+    network: NetworkName = "rnn"
+    observe: Literal["past", "current"] = "past"
+    history: int | Literal["auto"] = BY_PAIR
+    l1: float = 0.0
+    kl: float = 0.0
+    switch_penalty: float = 0.05
+    smoothing: float = 0.01
+    backoff: float | Literal["auto"] = BY_PAIR
+    embedding: int = 128
+    hidden: int = 128
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    epochs_per_m_step: int = 1
+    max_iterations: int = BY_PAIR
+    n_starts: int = BY_PAIR
+    warm_up: int = BY_PAIR
+    n_candidates: int = BY_PAIR
+    recount: bool = False
+    discount: float = BY_PAIR
+    starts: Literal["mixed", "windows", "random", "annealed"] = "mixed"
+
+    def __post_init__(self) -> None:
+        """Let the pair fill in what was not said."""
+        left = [name for name in DEFAULTS if getattr(self, name) is BY_PAIR]
+        if left:
+            found = {**DEFAULTS, **defaults_of(self.switching, self.rewards)}
+            for name in left:
+                setattr(self, name, found[name])
+
+    def _halves(self) -> tuple[Any, Any]:
+        return self.switching, self.rewards
 
     @classmethod
     def paper(cls, experiment: str, **changes: Any) -> Self:
@@ -161,6 +151,10 @@ class PRISM(PairModel):
         settings: dict[str, Any] = {
             "switching": "independent",
             "observe": "current",
+            "network": "rnn",
+            "embedding": 128,
+            "hidden": 128,
+            "learning_rate": 1e-3,
             "n_starts": 1,
             "starts": "random",
             "validation_fraction": 0.0,
@@ -172,70 +166,26 @@ class PRISM(PairModel):
             settings["epochs_per_m_step"] = 8
         return cls(**{**settings, **changes})
 
-    def _check_parameters(self, demos: Demonstrations) -> None:
-        super()._check_parameters(demos)
-        choices = {
-            "switching": ("recurrent", "independent", "markov"),
-            "network": ("rnn", "lstm", "gru", "transformer"),
-            "observe": ("past", "current"),
-            "starts": ("mixed", "windows", "random", "annealed"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} is {getattr(self, name)!r}; choose {', '.join(allowed)}.")
-        if self.observe == "current" and self.switching != "independent":
-            raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
-        if self.starts == "annealed" and self.switching == "independent":
-            raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')
-        sizes = ("n_candidates", "embedding", "hidden", "batch_size", "epochs_per_m_step")
-        self._check_numbers({"warm_up": 0, **dict.fromkeys(sizes, 1)}, integer=True)
-        self._check_numbers(dict.fromkeys(("l1", "kl", "switch_penalty", "smoothing", "learning_rate"), 0))
-        if self.backoff != "auto":
-            self._check_numbers({"backoff": 0})
-        if self.learning_rate == 0:
-            raise InputError("learning_rate must be above 0; with 0 the network would never learn.")
+    @classmethod
+    def annealed(cls, n_intentions: int = 3, history: int | Literal["auto"] = 1, **memory: Any) -> Self:
+        """Return HIQL's chain, looked for harder: annealed starts.
 
-    def _start_kinds(self) -> tuple[StartKind, ...]:
-        return ("windows", "random") if self.starts == "mixed" else (self.starts,)
+        Without memory there is little to overfit, and starts are compared on all trajectories: good optima differ by
+        less than a tenth of the data can tell. Memory needs validation trajectories, to choose its length and to stop.
+        """
+        settings: dict[str, Any] = {"starts": "annealed", "n_starts": 8, "n_candidates": 1, "device": "cpu"}
+        if history == 1:
+            settings["validation_fraction"] = 0.0
+        return cls(n_intentions, switching="markov", history=history, **{**settings, **memory})
 
-    def _build(self, demos: Demonstrations) -> tuple[Switching, RewardModel]:
-        rewards = TabularPolicies(
-            self.n_intentions,
-            demos.n_actions,
-            self.contexts_,
-            demos.valid_actions,
-            smoothing=self.smoothing,
-            backoff=self.backoff_,
-        )
-        if self.switching == "markov":
-            return MarkovChain(self.n_intentions), rewards
-        recurrent = self.switching == "recurrent"
-        network = HistoryNetwork(
-            self.network,
-            n_states=demos.n_states,
-            n_actions=demos.n_actions,
-            n_observations=self.n_observations_,
-            n_outputs=self.n_intentions ** (2 if recurrent else 1),
-            embedding=self.embedding,
-            hidden=self.hidden,
-            observe=self.observe,
-            # Small tables and an almost silent head: the chain begins as the Markov chain that warmed it up.
-            token_scale=0.5 if recurrent else 1.0,
-            head_scale=0.1 if recurrent else 1.0,
-            interaction=recurrent,
-        )
-        optimiser = Optimiser(self.learning_rate, self.batch_size, self.epochs_per_m_step)
-        if recurrent:
-            chain = RecurrentChain(network, self.n_intentions, switch_penalty=self.switch_penalty, optimiser=optimiser)
-            return chain, rewards
-        return Gate(network, self.n_intentions, l1=self.l1, kl=self.kl, optimiser=optimiser), rewards
 
-    def _begin(self, start: em.Start, train: Prepared, kind: StartKind, generator: np.random.Generator) -> None:
-        """Chains begin with the best of a few short Markov chains; the gate begins as in the paper."""
-        if (self.warm_up == 0 and kind != "annealed") or not isinstance(start.switching, Chain):
-            return super()._begin(start, train, kind, generator)
-        found = self._begin_with_chain(
-            start, train, kind, generator, candidates=self.n_candidates, iterations=self.warm_up
-        )
-        start.switching.take_over(found)
-        return None
+def defaults_of(switching: Any, rewards: Any) -> dict[str, Any]:
+    """Parameters of `PRISM` that the halves of a pair prefer; nothing where a name is wrong, which `fit` will say."""
+    found: dict[str, Any] = {}
+    for what, given, known in (("switching", switching, SWITCHING), ("rewards", rewards, REWARDS)):
+        try:
+            half = halves.options_class(what, given, known) if isinstance(given, str) else given
+        except InputError:
+            continue
+        found |= dict(getattr(half, "defaults", {}))
+    return found

@@ -7,7 +7,7 @@ one intention. Most of the predictability of an animal is short memory, so the n
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,7 +18,8 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.base import FloatArray, IntentionModel, with_valid_actions_of
+from prism_irl.models.splits import check_fraction, validation_split
 from prism_irl.rewards.tabular import TabularPolicies
 
 BACKOFFS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -38,10 +39,6 @@ class TabularReference(IntentionModel):
         demos = self._check_new(demos)
         return self.table_.policies_at(self.contexts_.encode(demos))[:, 0]
 
-    def predict_proba(self, demos: Demonstrations) -> FloatArray:
-        """Ones, (n, 1): there is a single intention."""
-        return np.ones((self._check_new(demos).n_steps, 1))
-
     @property
     def policies_(self) -> FloatArray:
         """π(a | context), (1, C, A)."""
@@ -56,17 +53,17 @@ class TabularReference(IntentionModel):
     def _count(self, demos: Demonstrations) -> None:
         _maximise(self.table_, Prepared.of(demos, self.contexts_))
 
-    def state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """Contexts and table."""
         parents = {f"parents_{i}": p for i, p in enumerate(self.contexts_.parents)}
         oldest = {f"oldest_{i}": o for i, o in enumerate(self.contexts_.oldest)}
         return {**storage.prefixed("contexts", {**parents, **oldest}), **storage.prefixed("table", self.table_.state())}
 
-    def info(self) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         """Sizes and the length of the history."""
-        return {**super().info(), "length": self.contexts_.length}
+        return {**self._sizes(), "length": self.contexts_.length}
 
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+    def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Rebuild the contexts, then fill the table."""
         self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
         contexts = {name: value.numpy() for name, value in storage.part("contexts", tensors).items()}
@@ -91,6 +88,7 @@ class Uniform(TabularReference):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class Empirical(TabularReference):
     """Frequency of each action in each state: one intention without memory.
 
@@ -100,8 +98,7 @@ class Empirical(TabularReference):
         Pseudo-count of every valid action in every state.
     """
 
-    def __init__(self, smoothing: float = 0.01) -> None:
-        self.smoothing = smoothing
+    smoothing: float = 0.01
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Count."""
@@ -112,6 +109,7 @@ class Empirical(TabularReference):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class NGram(TabularReference):
     """Back-off policy over the last L states: short memory, no intention.
 
@@ -139,22 +137,12 @@ class NGram(TabularReference):
     validation_ : list of dict with length, backoff and validation log-likelihood per step of everything tried
     """
 
-    def __init__(
-        self,
-        max_length: int = 6,
-        length: int | Literal["auto"] = "auto",
-        backoff: float | Literal["auto"] = "auto",
-        *,
-        smoothing: float = 0.01,
-        validation_fraction: float = 0.1,
-        seed: int = 0,
-    ) -> None:
-        self.max_length = max_length
-        self.length = length
-        self.backoff = backoff
-        self.smoothing = smoothing
-        self.validation_fraction = validation_fraction
-        self.seed = seed
+    max_length: int = 6
+    length: int | Literal["auto"] = "auto"
+    backoff: float | Literal["auto"] = "auto"
+    smoothing: float = 0.01
+    validation_fraction: float = 0.1
+    seed: int = 0
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Choose length and back-off on validation trajectories, then count everything."""
@@ -200,13 +188,13 @@ class NGram(TabularReference):
                 if score > best + (LENGTH_GAIN if length > self.length_ else 0.0):
                     self.length_, self.backoff_, best = int(length), float(backoff), score
 
-    def info(self) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         """Sizes, and what was chosen on what evidence."""
-        return {**super().info(), "backoff": self.backoff_, "validation": self.validation_}
+        return {**super()._info(), "backoff": self.backoff_, "validation": self.validation_}
 
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+    def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """As for every reference, with the choices."""
-        super().load_state(tensors, info)
+        super()._load_state(tensors, info)
         self.length_, self.backoff_ = int(info["length"]), float(info["backoff"])
         self.validation_ = info["validation"]
 
@@ -216,41 +204,6 @@ def _maximise(table: TabularPolicies, data: Prepared) -> None:
 
 
 # -- shared by the estimators that are not a pair ----------------------------------------------------------------------
-
-
-def with_valid_actions_of(mdp: MDP | None, demos: Demonstrations) -> Demonstrations:
-    """Return demonstrations that carry the MDP's valid actions where they have none of their own."""
-    if mdp is None:
-        return demos
-    if (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
-        raise InputError(
-            f"The MDP has {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations have {demos.n_states} "
-            f"and {demos.n_actions}; give an MDP of the same world."
-        )
-    if demos.valid_actions is not None or mdp.valid_actions.all():
-        return demos
-    return demos.with_valid_actions(mdp.valid_actions.copy())
-
-
-def validation_split(demos: Demonstrations, fraction: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:
-    """Return (train, validation) trajectories; the end of the trajectory where there is only one.
-
-    There is no validation part when ``fraction`` is 0 or when there is a single step.
-    """
-    if fraction <= 0 or demos.n_steps < 2:
-        return demos, None
-    if len(demos) > 1:
-        validation, train = demos.split(fraction, seed=seed)
-        return train, validation
-    cut = demos.n_steps - min(max(round(fraction * demos.n_steps), 1), demos.n_steps - 1)
-    halves = replace(demos, offsets=np.array([0, cut, demos.n_steps]), groups=None, trajectory_names=None)
-    return halves.subset([0]), halves.subset([1])
-
-
-def check_fraction(fraction: float) -> None:
-    """Raise an error unless the validation fraction lies in [0, 1)."""
-    if not 0 <= fraction < 1:
-        raise InputError(f"validation_fraction must lie in [0, 1), not {fraction}.")
 
 
 def _check_not_negative(name: str, value: float) -> None:

@@ -1,84 +1,294 @@
-"""Every method by its identifier: what `prism compare --methods` takes and metrics.json uses.
+"""Every method by its identifier: the only list of methods. Commands, help, docs, loading and experiments read it.
 
-A variant is appended to an identifier: `prism-recurrent-h2` (history 2), `hiql-hauto` (history and back-off chosen on
-validation data), `prism-paper-k4` (K = 4), `prism-paper-lstm` (network), in any combination.
+An identifier is one of `NAMED`, a pair of halves ("state+goals"), or a class of one's own ("module:Class", or the name
+that an installed package announces as an entry point ``prism_irl.methods``). A variant is appended: `hiql-hauto`
+(history and back-off chosen on validation data), `prism-recurrent-h2` (history 2), `state+goals-k4` (K = 4),
+`prism-paper-lstm` (network), in any combination. Reading the list imports no method.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable
-from typing import Any, Literal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
 
+from prism_irl import halves
 from prism_irl.errors import InputError
-from prism_irl.models.base import IntentionModel
-from prism_irl.models.cloning import BehaviourCloning
-from prism_irl.models.dirl import DIRL
-from prism_irl.models.goals import GoalPRISM
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.mixture import TrajectoryMixture
-from prism_irl.models.prism import PRISM
-from prism_irl.models.references import NGram, Uniform
-from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt
-from prism_irl.models.swirl import SWIRL
-from prism_irl.studies.cross_validation import Method
+from prism_irl.rewards import REWARDS
+from prism_irl.switching import SWITCHING
 
-Builder = Callable[..., IntentionModel]
+if TYPE_CHECKING:
+    from prism_irl.models.base import IntentionModel
 
 
-def _paper(n_intentions: int, **options: Any) -> PRISM:
-    return PRISM.paper("gridworld", n_intentions=n_intentions, **options)
+@dataclass(frozen=True)
+class Entry:
+    """A method that can be asked for.
 
-
-def _annealed(n_intentions: int, history: int | Literal["auto"] = 1, **memory: Any) -> PRISM:
-    """Return HIQL's chain, looked for harder: annealed starts.
-
-    Without memory there is little to overfit, and starts are compared on all trajectories: good optima differ by less
-    than a tenth of the data can tell. Memory needs validation trajectories, to choose its length and to stop in time.
+    Parameters
+    ----------
+    id, name : str
+        What people type, and what they read.
+    where : str
+        "module:Class", or a class method that builds it.
+    when : str
+        One line: when to choose it.
+    switching, rewards : str, optional
+        The pair; None for a method that is none.
+    options : mapping
+        Arguments that make it this method.
+    takes_intentions : bool
+        Whether the number of intentions is asked for.
+    leaks : bool
+        Its paper score is not a likelihood, because the gate sees the action.
     """
-    if "network" in memory:
-        raise TypeError("A Markov chain has no network.")
-    settings: dict[str, Any] = {"starts": "annealed", "n_starts": 8, "n_candidates": 1, "device": "cpu"}
-    if history == 1:
-        settings["validation_fraction"] = 0.0
-    return PRISM(n_intentions, switching="markov", history=history, **settings, **memory)
+
+    id: str
+    name: str
+    where: str
+    when: str
+    switching: str | None = None
+    rewards: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    takes_intentions: bool = True
+    leaks: bool = False
+
+    def build(self, n_intentions: int | None = None, **options: Any) -> IntentionModel:
+        """Return the unfitted model."""
+        if self.takes_intentions and n_intentions is not None:
+            options["n_intentions"] = n_intentions
+        model: IntentionModel = halves.locate(self.where, "method")(**{**self.options, **options})
+        return model
 
 
-BUILDERS: dict[str, tuple[str, Builder, bool]] = {
-    "uniform": ("Uniform over valid actions", Uniform, False),
-    "iavi": ("IAVI (single intention)", IAVI, False),
-    "iql": ("IQL (single intention)", IQL, False),
-    "maxent": ("MaxEnt", MaxEnt, False),
-    "maxcausalent": ("MaxCausalEnt", MaxCausalEnt, False),
-    "ngram": ("Back-off n-gram", NGram, False),
-    "bc": ("Behaviour cloning (LSTM)", BehaviourCloning, False),
-    "mixture": ("Trajectory mixture", TrajectoryMixture, True),
-    "hiql": ("HIQL (Markov chain)", HIQL, True),
-    "swirl-1": ("SWIRL S-1", lambda **o: SWIRL(order=1, **o), True),
-    "swirl-2": ("SWIRL S-2", lambda **o: SWIRL(order=2, **o), True),
-    "dirl": ("DIRL", DIRL, True),
-    "prism-paper": ("PRISM, paper gate", _paper, True),
-    "prism": ("PRISM, past gate", lambda **o: PRISM(switching="independent", **o), True),
-    "prism-recurrent": ("Recurrent switching", PRISM, True),
-    "prism-markov": ("Markov switching, annealed starts", _annealed, True),
-    "prism-goals": ("Goals on a shared habit", GoalPRISM, True),
+@dataclass(frozen=True)
+class Method:
+    """A named method: an unfitted model that is cloned for every fit.
+
+    Parameters
+    ----------
+    id : str
+        Identifier in metrics.json and on the command line.
+    name : str
+        What people read.
+    model : IntentionModel
+    leaks : bool
+        Its paper score is not a likelihood, because the gate sees the action.
+    """
+
+    id: str
+    name: str
+    model: IntentionModel
+    leaks: bool = False
+
+
+def _single(
+    id: str, name: str, where: str, when: str, switching: str | None = None, rewards: str | None = None
+) -> Entry:
+    return Entry(id, name, f"prism_irl.models.{where}", when, switching, rewards, takes_intentions=False)
+
+
+_PRISM = "prism_irl.models.prism:PRISM"
+NAMED: dict[str, Entry] = {
+    entry.id: entry
+    for entry in (
+        _single("uniform", "Uniform over valid actions", "references:Uniform", "the floor of every comparison"),
+        _single(
+            "empirical", "Empirical policy", "references:Empirical", "how often each action was taken in each state"
+        ),
+        _single(
+            "ngram", "Back-off n-gram", "references:NGram", "a habit without intentions: show it beside everything"
+        ),
+        _single(
+            "bc", "Behaviour cloning (LSTM)", "cloning:BehaviourCloning", "how predictable the behaviour is at all"
+        ),
+        _single(
+            "iavi",
+            "IAVI (single intention)",
+            "single:IAVI",
+            "one reward that explains the empirical policy exactly",
+            switching="single",
+            rewards="tabular",
+        ),
+        _single(
+            "iql",
+            "IQL (single intention)",
+            "single:IQL",
+            "one reward, learned without a model of the world",
+            switching="single",
+            rewards="iql",
+        ),
+        _single("maxent", "MaxEnt", "single:MaxEnt", "one reward on states, over whole paths (Ziebart 2008)"),
+        _single(
+            "maxcausalent", "MaxCausalEnt", "single:MaxCausalEnt", "one reward on states that must plan (Ziebart 2010)"
+        ),
+        Entry(
+            "mixture",
+            "Trajectory mixture",
+            "prism_irl.models.mixture:TrajectoryMixture",
+            "trajectories differ, but nobody changes their mind within one (Babes 2011)",
+            "per-trajectory",
+            "tabular",
+        ),
+        Entry(
+            "hiql",
+            "HIQL (Markov chain)",
+            "prism_irl.models.hiql:HIQL",
+            "the first thing to try: seconds, and intentions that last (Zhu 2024)",
+            "markov",
+            "tabular",
+        ),
+        Entry(
+            "swirl-1",
+            "SWIRL S-1",
+            "prism_irl.models.swirl:SWIRL",
+            "planned rewards on states, switches that depend on the state (Ke 2025)",
+            "state",
+            "soft-1",
+            {"order": 1},
+        ),
+        Entry(
+            "swirl-2",
+            "SWIRL S-2",
+            "prism_irl.models.swirl:SWIRL",
+            "planned rewards on transitions, switches that depend on the state (Ke 2025)",
+            "state",
+            "soft-2",
+            {"order": 2},
+        ),
+        Entry("dirl", "DIRL", "prism_irl.models.dirl:DIRL", "weights of goals that drift with time (Ashwood 2022)"),
+        Entry(
+            "prism-paper",
+            "PRISM, paper gate",
+            f"{_PRISM}.paper",
+            "to reproduce the paper: its gate sees the action that it is scored on",
+            "independent",
+            "tabular",
+            {"experiment": "gridworld"},
+            leaks=True,
+        ),
+        Entry(
+            "prism",
+            "PRISM, past gate",
+            _PRISM,
+            "the paper's gate, honestly: it sees the past only",
+            "independent",
+            "tabular",
+            {"switching": "independent"},
+        ),
+        Entry(
+            "prism-recurrent",
+            "Recurrent switching",
+            _PRISM,
+            "what triggers switches lies in the past: likelihood and intentions",
+            "recurrent",
+            "tabular",
+        ),
+        Entry(
+            "prism-markov",
+            "Markov switching, annealed starts",
+            f"{_PRISM}.annealed",
+            "HIQL's chain, looked for harder: for agreement between fits",
+            "markov",
+            "tabular",
+        ),
+        Entry(
+            "prism-goals",
+            "Goals on a shared habit",
+            "prism_irl.models.goals:GoalPRISM",
+            "places that somebody wants to reach, beside what is done anyway",
+            "markov",
+            "goals",
+        ),
+        Entry(
+            "prism-features",
+            "Policies on features",
+            "prism_irl.models.features:FeaturePRISM",
+            "observation vectors instead of states: robots",
+            "markov",
+            "features",
+        ),
+    )
 }
-"""Identifier → name, builder, and whether it takes the number of intentions."""
-
 VARIANT = re.compile(r"-(h\d+|hauto|k\d+|rnn|lstm|gru|transformer)$")
 
 
-def method(identifier: str, n_intentions: int, **options: Any) -> Method:
+# -- looking up --------------------------------------------------------------------------------------------------------
+
+
+def pair(identifier: str) -> Entry:
+    """The method behind "switching+rewards"; a pair that makes no sense is refused with its reason."""
+    switching, _, rewards = (part.strip() for part in identifier.partition("+"))
+    halves.options_class("switching", switching, SWITCHING)
+    reason = halves.options_class("rewards", rewards, REWARDS).unsuited.get(switching)
+    if reason is not None:
+        raise InputError(reason)
+    about = [known[name].about for known, name in ((SWITCHING, switching), (REWARDS, rewards)) if name in known]
+    options: dict[str, Any] = {"switching": switching, "rewards": rewards}
+    single = switching == "single"
+    if single:
+        options["n_intentions"] = 1
+    name = f"{switching} + {rewards}"
+    return Entry(identifier, name, _PRISM, "; ".join(about), switching, rewards, options, takes_intentions=not single)
+
+
+def pairs() -> list[Entry]:
+    """Every pair that makes sense."""
+    found = []
+    for switching in SWITCHING:
+        for rewards in REWARDS:
+            if switching not in halves.options_class("rewards", rewards, REWARDS).unsuited:
+                found.append(pair(f"{switching}+{rewards}"))
+    return found
+
+
+def entries() -> list[Entry]:
+    """Named methods, those that installed packages announce, and every pair."""
+    return [*NAMED.values(), *(outside(name) for name in announced()), *pairs()]
+
+
+def announced() -> dict[str, str]:
+    """Methods of installed packages: name → "module:Class"."""
+    return {found.name: found.value for found in entry_points(group="prism_irl.methods")}
+
+
+def outside(identifier: str) -> Entry:
+    """A method of one's own, "module:Class" or announced; its class may say ``method_name`` and ``when``."""
+    known = announced()
+    where = known.get(identifier, identifier)
+    found = given_class(where)
+    takes = "n_intentions" in inspect.signature(found).parameters
+    name = getattr(found, "method_name", found.__name__)
+    when = getattr(found, "when", (inspect.getdoc(found) or "a method of your own").splitlines()[0])
+    return Entry(identifier, name, where, when, takes_intentions=takes, leaks=bool(found.__dict__.get("leaks") is True))
+
+
+def find(identifier: str) -> Entry:
+    """The entry behind an identifier without variants."""
+    if identifier in NAMED:
+        return NAMED[identifier]
+    if "+" in identifier:
+        return pair(identifier)
+    if ":" in identifier or identifier in announced():
+        return outside(identifier)
+    raise InputError(
+        f"There is no method {identifier!r}; choose among {', '.join(NAMED)}, a pair such as state+goals, or "
+        "module:Class for your own (prism methods lists them)."
+    )
+
+
+def method(identifier: str, n_intentions: int | None = None, **options: Any) -> Method:
     """Return the unfitted method behind an identifier, variants included.
 
     ``options`` are passed on as far as the method knows them, so that one set serves a whole comparison.
     """
     base, notes = identifier, list[str]()
     variants: dict[str, Any] = {}
-    while base not in BUILDERS:
-        found = VARIANT.search(base)
-        if found is None:
-            raise InputError(f"There is no method {identifier!r}; choose among {', '.join(BUILDERS)}.")
+    while base not in NAMED and (found := VARIANT.search(base)) is not None:
         base, suffix = base[: found.start()], found.group(1)
         if suffix == "hauto":
             variants |= {"history": "auto", "backoff": "auto", "recount": True}
@@ -92,15 +302,67 @@ def method(identifier: str, n_intentions: int, **options: Any) -> Method:
         else:
             variants["network"] = suffix
             notes.append(suffix.upper())
-    name, build, takes_k = BUILDERS[base]
-    if not takes_k and any(note.startswith("K=") for note in notes):
-        raise InputError(f"{identifier!r} is no variant that {base} has.")
-    arguments: dict[str, Any] = {"n_intentions": n_intentions} if takes_k else {}
+    entry = find(base)
+    refused = InputError(f"{identifier!r} is no variant that {base} has.")
+    if not entry.takes_intentions and any(note.startswith("K=") for note in notes):
+        raise refused
+    if "network" in variants and entry.switching is not None and not _knows(entry.switching, "network"):
+        raise refused
     try:
-        model = build(**arguments, **variants)
+        model = entry.build(n_intentions, **variants)
     except TypeError:
-        raise InputError(f"{identifier!r} is no variant that {base} has.") from None
+        raise refused from None
     accepted = model.get_params(deep=False)
     model.set_params(**{key: value for key, value in options.items() if key in accepted})
-    full = name + (f" ({', '.join(reversed(notes))})" if notes else "")
-    return Method(identifier, full, model, leaks=base == "prism-paper")
+    full = entry.name + (f" ({', '.join(reversed(notes))})" if notes else "")
+    return Method(identifier, full, model, leaks=entry.leaks)
+
+
+def methods(identifiers: str, n_intentions: int | None = None, **options: Any) -> list[Method]:
+    """The methods of a comma-separated list, as people type it."""
+    return [method(name.strip(), n_intentions, **options) for name in identifiers.split(",") if name.strip()]
+
+
+def _knows(switching: str, option: str) -> bool:
+    return option in {field.name for field in fields(halves.options_class("switching", switching, SWITCHING))}
+
+
+# -- classes, for saved models -----------------------------------------------------------------------------------------
+
+
+def _classes() -> dict[str, str]:
+    """Class name → where it is, of every method of this package."""
+    places = (entry.where.partition(":") for entry in NAMED.values())
+    return {names.split(".")[0]: f"{module}:{names.split('.')[0]}" for module, _, names in places}
+
+
+def class_name(model: type) -> str:
+    """What a saved model calls its class: plain for ours, "module:Class" for those of others."""
+    inside = model.__module__.startswith("prism_irl.") and model.__name__ in _classes()
+    return model.__name__ if inside else f"{model.__module__}:{model.__qualname__}"
+
+
+def class_of(name: str) -> type[IntentionModel]:
+    """Undo `class_name`, without importing anything that nobody but a file asks for."""
+    known = _classes()
+    if name in known:
+        return given_class(known[name])
+    module = name.partition(":")[0]
+    if ":" not in name:
+        raise InputError(f"There is no method of the class {name!r} in this version; use the version that wrote it.")
+    if module not in sys.modules and name not in announced().values():
+        raise InputError(
+            f"The model is of the class {name}, which is not part of prism; import {module} first, or say that you "
+            f"trust it: --method {name}."
+        )
+    return given_class(name)
+
+
+def given_class(given: type | str) -> type[IntentionModel]:
+    """A class of a method, or "module:Class", that somebody named on purpose."""
+    from prism_irl.models.base import IntentionModel
+
+    found = halves.locate(given, "method") if isinstance(given, str) else given
+    if not (isinstance(found, type) and issubclass(found, IntentionModel)):
+        raise InputError(f"{given!r} is no method: a method is a subclass of prism_irl.models.base.IntentionModel.")
+    return found

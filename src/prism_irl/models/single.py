@@ -8,24 +8,21 @@ more. They are what several intentions have to beat.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.base import FloatArray, IntentionModel, check_mdp
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
 from prism_irl.rewards.iql import LearningRates, solve_iql
 from prism_irl.rewards.maxent import FeatureMatch, match_causal, match_paths, path_starts
 from prism_irl.rewards.tabular import TabularPolicies
-
-TABLES = ("policies_", "rewards_", "q_", "values_")
 
 
 class SingleIntention(IntentionModel):
@@ -38,30 +35,17 @@ class SingleIntention(IntentionModel):
     values_ : (1, S)
     """
 
-    policies_: FloatArray
-    rewards_: FloatArray
-    q_: FloatArray
-    values_: FloatArray
-
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """π(a | s_t), (n, A); uniform in a state that the fit never named."""
         states = self._check_new(demos).states.astype(np.int64)
         unknown = np.full((1, self.n_actions_), 1.0 / self.n_actions_)
         return np.asarray(np.concatenate([self.policies_[0], unknown])[np.minimum(states, self.n_states_)])
 
-    def predict_proba(self, demos: Demonstrations) -> FloatArray:
-        """Ones, (n, 1)."""
-        return np.ones((self._check_new(demos).n_steps, 1))
-
     def _begin(self, demos: Demonstrations, mdp: MDP | None, discount: float) -> tuple[Demonstrations, MDP]:
         """Agree on sizes and valid actions; the dynamics are counted when they are not given."""
+        check_mdp(mdp, demos)
         if mdp is None:
             mdp = MDP.from_demonstrations(demos, discount)
-        if (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
-            raise InputError(
-                f"The MDP has {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations {demos.n_states} "
-                f"and {demos.n_actions}; give both the same sets."
-            )
         valid = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
         if not np.array_equal(valid, mdp.valid_actions):
             mdp = MDP(mdp.transitions, mdp.discount, valid)
@@ -72,17 +56,8 @@ class SingleIntention(IntentionModel):
         self.policies_ = policy
         self.rewards_, self.q_, self.values_ = solution.rewards, solution.q, solution.values
 
-    def state(self) -> dict[str, Any]:
-        """The tables."""
-        return {name: np.ascontiguousarray(getattr(self, name)) for name in TABLES}
 
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
-        """Set the tables."""
-        self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
-        for name in TABLES:
-            setattr(self, name, torch.as_tensor(tensors[name]).numpy())
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class IAVI(SingleIntention):
     """Inverse action-value iteration (Kalweit et al. 2020), K = 1: the empirical policy, explained exactly.
 
@@ -96,12 +71,9 @@ class IAVI(SingleIntention):
         Bellman equation of the rewards (`rewards.iavi`).
     """
 
-    def __init__(
-        self, *, smoothing: float = 0.01, discount: float = 0.97, variant: Literal["hard", "soft"] = "hard"
-    ) -> None:
-        self.smoothing = smoothing
-        self.discount = discount
-        self.variant = variant
+    smoothing: float = 0.01
+    discount: float = 0.97
+    variant: Literal["hard", "soft"] = "hard"
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Count, then solve."""
@@ -115,6 +87,7 @@ class IAVI(SingleIntention):
         return self
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IQL(SingleIntention):
     """Tabular inverse Q-learning (Kalweit et al. 2020): model-free; π is the Boltzmann policy of Q.
 
@@ -129,20 +102,11 @@ class IQL(SingleIntention):
         Passes over the transitions.
     """
 
-    def __init__(
-        self,
-        *,
-        discount: float = 0.97,
-        alpha_r: float = 1e-4,
-        alpha_q: float = 0.01,
-        alpha_sh: float = 0.01,
-        epochs: int = 100,
-    ) -> None:
-        self.discount = discount
-        self.alpha_r = alpha_r
-        self.alpha_q = alpha_q
-        self.alpha_sh = alpha_sh
-        self.epochs = epochs
+    discount: float = 0.97
+    alpha_r: float = 1e-4
+    alpha_q: float = 0.01
+    alpha_sh: float = 0.01
+    epochs: int = 100
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Learn from every transition in turn."""
@@ -153,6 +117,7 @@ class IQL(SingleIntention):
         return self
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FeatureMatching(SingleIntention):
     """Shared part of the maximum-entropy methods.
 
@@ -164,26 +129,11 @@ class FeatureMatching(SingleIntention):
     converged_, n_iterations_ : what L-BFGS says
     """
 
-    features: npt.ArrayLike | None
-    discount: float
-    l2: float
-    max_iterations: int
-    tolerance: float
-
-    def __init__(
-        self,
-        *,
-        features: npt.ArrayLike | None = None,
-        discount: float = 0.97,
-        l2: float = 1e-6,
-        max_iterations: int = 1000,
-        tolerance: float = 1e-7,
-    ) -> None:
-        self.features = features
-        self.discount = discount
-        self.l2 = l2
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
+    features: npt.ArrayLike | None = None
+    discount: float = 0.97
+    l2: float = 1e-6
+    max_iterations: int = 1000
+    tolerance: float = 1e-7
 
     @abstractmethod
     def _match(self, demos: Demonstrations, mdp: MDP, **options: Any) -> FeatureMatch:
@@ -199,23 +149,6 @@ class FeatureMatching(SingleIntention):
         self.weights_, self.state_rewards_ = found.weights, found.rewards
         self.feature_gap_, self.converged_, self.n_iterations_ = found.gap, found.converged, found.n_iterations
         return self
-
-    def state(self) -> dict[str, Any]:
-        """The tables and θ."""
-        return {**super().state(), "weights_": self.weights_, "state_rewards_": self.state_rewards_}
-
-    def info(self) -> dict[str, Any]:
-        """Sizes and what the optimiser said."""
-        names = ("feature_gap", "converged", "n_iterations")
-        return {**super().info(), **{name: getattr(self, f"{name}_") for name in names}}
-
-    def load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
-        """Set the tables, θ and what the optimiser said."""
-        super().load_state(tensors, info)
-        for name in ("weights_", "state_rewards_"):
-            setattr(self, name, torch.as_tensor(tensors[name]).numpy())
-        self.feature_gap_, self.converged_ = float(info["feature_gap"]), bool(info["converged"])
-        self.n_iterations_ = int(info["n_iterations"])
 
 
 class MaxCausalEnt(FeatureMatching):

@@ -9,28 +9,53 @@ always instead of one time in five; and *annealed*: random ones, after which a c
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from prism_irl import em
+from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.rewards.base import RewardOptions
+from prism_irl.switching.base import SwitchingOptions
+from prism_irl.switching.markov import MarkovChain
 
 StartKind = Literal["random", "windows", "annealed"]
 FloatArray = npt.NDArray[np.float64]
 WINDOW_LENGTHS = (10, 25)
+DESCRIBED_LENGTHS = (4, 8, 12)
+"""Steps of the windows of robots; phases of manipulation last about that long."""
+SURE = 0.8  # of the cluster that a window is in
 WARMEST, COOLING = 0.7, 160
 """β that annealing begins with, and the iterations over which it rises to 1."""
 
 
 def first_responsibilities(
-    kind: StartKind, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+    kind: StartKind,
+    demos: Demonstrations,
+    n_intentions: int,
+    generator: np.random.Generator,
+    switching: SwitchingOptions | None = None,
+    rewards: RewardOptions | None = None,
 ) -> FloatArray:
-    """Responsibilities (n, K) that the first policies are made from."""
+    """Responsibilities (n, K) that the first policies are made from; either half may have its own idea of them."""
     if n_intentions == 1:
         return np.ones((demos.n_steps, 1))
+    own = None if switching is None else switching.first_responsibilities(kind, demos, n_intentions, generator)
+    if own is not None:
+        return own
+    described = None if rewards is None else rewards.describe(demos)
+    if described is not None:
+        return described_responsibilities(described, demos, n_intentions, generator)
     return (window_responsibilities if kind == "windows" else random_responsibilities)(demos, n_intentions, generator)
+
+
+def fixed_run(data: Prepared, emission: FloatArray, iterations: int) -> tuple[float, MarkovChain]:
+    """Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain."""
+    chain = MarkovChain(emission.shape[1])
+    return em.short_run(chain, None, data, iterations, emission=emission), chain
 
 
 def annealing_powers() -> FloatArray:
@@ -52,9 +77,7 @@ def window_responsibilities(demos: Demonstrations, n_intentions: int, generator:
     """Clusters of short windows by their (state, action) histograms, softened."""
     length = int(generator.choice(WINDOW_LENGTHS))
     # A random phase per start moves the cuts, so that two window starts are not the same start.
-    position = demos.step_index + generator.integers(length)
-    key = demos.trajectory_index * (int(demos.lengths.max()) + length) + position // length
-    window = np.unique(key, return_inverse=True)[1]
+    window = _windows(demos, length, generator.integers(length))
     counts = sparse.csr_array(
         (np.ones(demos.n_steps), (window, _pairs(demos))), shape=(window.max() + 1, demos.n_states * demos.n_actions)
     )
@@ -64,12 +87,35 @@ def window_responsibilities(demos: Demonstrations, n_intentions: int, generator:
     counts.data = np.sqrt(counts.data / np.repeat(sizes, np.diff(counts.indptr)))
     if counts.shape[0] <= n_intentions:
         return random_responsibilities(demos, n_intentions, generator)
-    cluster = _cluster(counts, n_intentions, generator)[window]
-    sure = 0.8
-    return np.eye(n_intentions)[cluster] * sure + (1.0 - sure) / n_intentions
+    return _softened(_cluster(counts, n_intentions, generator, max_iter=20)[window], n_intentions)
 
 
-def _cluster(points: sparse.csr_array, k: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
+def described_responsibilities(
+    described: FloatArray, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+) -> FloatArray:
+    """Clusters of windows by the mean of what describes their steps (n, d), standardised; softened."""
+    spread = described.std(axis=0)
+    scaled = (described - described.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+    length = int(generator.choice(DESCRIBED_LENGTHS))
+    shift = generator.integers(length, size=demos.n_trajectories)  # so that two starts cut elsewhere
+    window = _windows(demos, length, np.repeat(shift, demos.lengths))
+    means = np.stack([np.bincount(window, column) for column in scaled.T], axis=1) / np.bincount(window)[:, None]
+    if len(means) <= n_intentions:
+        return _softened(generator.integers(n_intentions, size=demos.n_steps), n_intentions)
+    return _softened(_cluster(means, n_intentions, generator, max_iter=300)[window], n_intentions)
+
+
+def _windows(demos: Demonstrations, length: int, shift: Any) -> npt.NDArray[np.int64]:
+    """Number of the window that each step lies in, (n,); windows end with their trajectory."""
+    key = demos.trajectory_index * (int(demos.lengths.max()) + 2 * length) + (demos.step_index + shift) // length
+    return np.asarray(np.unique(key, return_inverse=True)[1], dtype=np.int64)
+
+
+def _softened(labels: npt.NDArray[np.int64], n_intentions: int) -> FloatArray:
+    return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)
+
+
+def _cluster(points: Any, k: int, generator: np.random.Generator, *, max_iter: int) -> npt.NDArray[np.int64]:
     import warnings
 
     from sklearn.cluster import KMeans
@@ -77,7 +123,7 @@ def _cluster(points: sparse.csr_array, k: int, generator: np.random.Generator) -
 
     with warnings.catch_warnings():  # few distinct windows are fine: fewer clusters start, EM grows the rest
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(k, n_init=1, max_iter=20, random_state=int(generator.integers(2**31))).fit_predict(points)
+        found = KMeans(k, n_init=1, max_iter=max_iter, random_state=int(generator.integers(2**31))).fit_predict(points)
     return np.asarray(found, dtype=np.int64)
 
 

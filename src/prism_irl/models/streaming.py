@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import RewardModel
+from prism_irl.rewards.features import GaussianPolicies
 from prism_irl.switching.base import Switching
 from prism_irl.switching.inference.reference import possible
 
@@ -33,28 +35,61 @@ class IntentionFilter:
         self._stream = self._switching.stream(1)
         self._recent = np.full((1, self._contexts.length), -1, dtype=np.int64)
 
-    def step(self, state: int, action: int, observation: npt.ArrayLike | None = None) -> FloatArray:
-        """Take one step and return P(z_t=k | everything so far), (K,)."""
-        if not 0 <= state < self._contexts.n_states:
-            raise InputError(
-                f"State {state} was not part of the fit; states run from 0 to {self._contexts.n_states - 1}."
-            )
+    def step(
+        self,
+        state: int,
+        action: int,
+        observation: npt.ArrayLike | None = None,
+        motion: npt.ArrayLike | None = None,
+        design: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """Take one step and return P(z_t=k | everything so far), (K,).
+
+        Parameters
+        ----------
+        state, action : int
+            Tokens.
+        observation : (d,), optional
+            For policies on features, and for networks that were fitted with observations.
+        motion : (m,), design : (m, p)
+            Command and its vectors, for Gaussian policies.
+        """
+        n_states, n_actions = self._contexts.n_states, self._rewards.n_actions
+        if not 0 <= state < n_states:
+            raise InputError(f"State {state} was not part of the fit; states run from 0 to {n_states - 1}.")
+        if not 0 <= action < n_actions:
+            raise InputError(f"Action {action} was not part of the fit; actions run from 0 to {n_actions - 1}.")
         recent = _push(self._recent, np.array([state]))
-        policies = self._rewards.policies_at(self._contexts.lookup(recent))
-        if not 0 <= action < policies.shape[-1]:
-            raise InputError(
-                f"Action {action} was not part of the fit; actions run from 0 to {policies.shape[-1] - 1}."
-            )
-        seen = None
-        if observation is not None:
-            seen = torch.as_tensor(np.asarray(observation, dtype=np.float32), device=self._device).unsqueeze(0)
+        seen = None if observation is None else np.asarray(observation, dtype=np.float32)[None]
+        policies, evidence = self._evidence(state, action, recent, seen, motion, design)
+        vector = None if seen is None else torch.as_tensor(seen, device=self._device)
         here = torch.from_numpy(policies).to(self._device)
-        self._stream.joint(torch.tensor([state], device=self._device), here, seen)
+        self._stream.joint(torch.tensor([state], device=self._device), here, vector)
         self._recent = recent
-        with np.errstate(divide="ignore"):
-            evidence = possible(torch.from_numpy(np.log(policies[:, :, action])))[0].to(self._device)
-        probabilities = self._stream.update(torch.tensor([action], device=self._device), evidence)
+        probabilities = self._stream.update(torch.tensor([action], device=self._device), evidence.to(self._device))
         return np.asarray(probabilities[0].cpu().numpy(), dtype=np.float64)
+
+    def _evidence(
+        self,
+        state: int,
+        action: int,
+        recent: npt.NDArray[np.int64],
+        seen: npt.NDArray[np.float32] | None,
+        motion: npt.ArrayLike | None,
+        design: npt.ArrayLike | None,
+    ) -> tuple[FloatArray, Tensor]:
+        """Policies (1, K, A) that say what may come, and log-evidence (1, K) of what came."""
+        rewards = self._rewards
+        if isinstance(rewards, GaussianPolicies):
+            if motion is None or design is None:
+                raise InputError("Gaussian policies filter commands; give motion and design of the step.")
+            command = np.asarray(motion, dtype=np.float64)[None], np.asarray(design, dtype=np.float64)[None]
+            uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
+            return uniform, torch.from_numpy(rewards.log_density(*command))
+        observed = None if seen is None else seen.astype(np.float64)
+        policies = rewards.policies_given(self._contexts.lookup(recent), np.array([state]), observed)
+        with np.errstate(divide="ignore"):
+            return policies, possible(torch.from_numpy(np.log(policies[:, :, action])))[0]
 
 
 def simulate(

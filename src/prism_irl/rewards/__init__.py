@@ -1,1 +1,16 @@
-"""What is each intention after? Policies and rewards per intention."""
+"""What is each intention after? Policies and rewards per intention.
+
+`REWARDS` is the only place that spells their names: new ones are a file with its options class, and a line here.
+"""
+
+from prism_irl.halves import Half
+
+REWARDS: dict[str, Half] = {
+    "tabular": Half("prism_irl.rewards.tabular:Tabular", "free policies, rewards solved by IAVI: predicts best"),
+    "iql": Half("prism_irl.rewards.tabular:ModelFree", "free policies, rewards learned by IQL: no dynamics needed"),
+    "soft-1": Half("prism_irl.rewards.soft:SoftStates", "a planned reward on states: means more, predicts less"),
+    "soft-2": Half("prism_irl.rewards.soft:SoftTransitions", "a planned reward on transitions"),
+    "goals": Half("prism_irl.rewards.goals:Goals", "a few places to reach, on top of a shared habit: explains best"),
+    "features": Half("prism_irl.rewards.features:Features", "policies on observation vectors: robots, fine states"),
+}
+"""Name → options class and when to choose it."""

@@ -6,35 +6,190 @@ with each step weighted by its responsibility, Eq. (reward_opt). It never knows 
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.rewards.iavi import InverseSolution
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.integer[Any]]
 
 
-class RewardModel(Protocol):
-    """Policies of K intentions."""
+class RewardModel(ABC):
+    """Policies of K intentions.
+
+    Attributes
+    ----------
+    n_intentions, n_actions : int
+    exact : bool
+        `maximise` maximises likelihood plus `log_prior`, so that EM with an exact chain never falls.
+    is_density : bool
+        `log_likelihood` is a density of commands and no probability of actions.
+    """
 
     n_intentions: int
+    n_actions: int
+    is_density: ClassVar[bool] = False
 
+    @property
+    def exact(self) -> bool:
+        """See above."""
+        return False
+
+    @abstractmethod
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log π_k(a_t | context_t) of every step, (n, K)."""
 
+    @abstractmethod
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Eq. (reward_opt): refit each intention with its responsibilities (n, K)."""
 
     def log_prior(self) -> float:
         """Log density of the prior that `maximise` takes into account, up to a constant."""
+        return 0.0
 
-    def policies_at(self, rows: npt.NDArray[np.int64]) -> FloatArray:
+    @abstractmethod
+    def policies_at(self, rows: IntArray) -> FloatArray:
         """π_k(a | context) at context rows (n,), (n, K, A)."""
 
+    def policies_along(self, data: Prepared, steps: IntArray) -> FloatArray:
+        """π_k(a | everything that policies read) at flat steps (m,) of the data, (m, K, A)."""
+        return self.policies_at(data.rows[steps])
+
+    def policies_given(self, rows: IntArray, states: IntArray, observations: FloatArray | None) -> FloatArray:
+        """The same for steps of a stream, from context rows, states (n,) and observations (n, d)."""
+        return self.policies_at(rows)
+
+    @abstractmethod
     def state(self) -> dict[str, FloatArray]:
         """Arrays that determine the model."""
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
         """Undo `state`."""
+        self._set_arrays(state, *self.state())
+
+    def _set_arrays(self, state: dict[str, FloatArray], *names: str) -> None:
+        for name in names:
+            own = getattr(self, name)
+            if state[name].shape != own.shape:
+                raise InputError(
+                    f"The saved {name} have shape {state[name].shape}, but this model needs {own.shape}; they belong "
+                    "to other data or other parameters."
+                )
+            setattr(self, name, state[name].copy())
+
+    def solution(self, mdp: MDP) -> InverseSolution | None:
+        """r, Q and V per state where the model plans; None where they follow from the policies (`rewards.iavi`)."""
+        return None
+
+    @property
+    def state_rewards(self) -> FloatArray | None:
+        """r_k(s), (K, S), of a model whose rewards are on states; else None."""
+        return None
+
+    def check(self, demos: Demonstrations) -> None:  # noqa: B027
+        """Raise an `InputError` where demonstrations lack what the policies read."""
+
+
+class PolicyTable(RewardModel):
+    """Policies that are a table over contexts: what all of them share.
+
+    Attributes
+    ----------
+    policies : (K, C, A)
+    """
+
+    policies: FloatArray
+
+    def log_likelihood(self, data: Prepared) -> FloatArray:
+        """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
+        flat = self.policies.reshape(self.n_intentions, -1)
+        padded = np.concatenate([flat, np.full((self.n_intentions, self.n_actions), 1.0 / self.n_actions)], axis=1)
+        with np.errstate(divide="ignore"):
+            return np.ascontiguousarray(np.log(padded)[:, data.pairs].T)
+
+    def policies_at(self, rows: IntArray) -> FloatArray:
+        """π_k(a | c) at context rows, (n, K, A)."""
+        unknown = np.full((self.n_intentions, 1, self.n_actions), 1.0 / self.n_actions)
+        return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
+
+    def weighted_counts(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
+        """Σ_t w_tk 1[c_t = c, a_t = a], (K, C, A)."""
+        C, A = self.policies.shape[1:]
+        counts: FloatArray = np.empty((self.n_intentions, C, A))
+        for k, weights in enumerate(responsibilities.T):
+            counts[k] = np.bincount(data.pairs, weights=weights, minlength=(C + 1) * A)[: C * A].reshape(C, A)
+        return data.total(counts)
+
+
+class Problem(NamedTuple):
+    """What reward models are built for: sizes and masks of the data, contexts, back-off strength and dynamics."""
+
+    n_intentions: int
+    demos: Demonstrations
+    contexts: Contexts
+    backoff: float
+    mdp: MDP | None
+
+
+ShortRun = Callable[[Prepared, FloatArray, int], tuple[float, Any]]
+"""Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain."""
+
+
+@dataclass(frozen=True)
+class RewardOptions(ABC):
+    """Options of a reward model, and how to build it; registered in `rewards.REWARDS`.
+
+    Attributes
+    ----------
+    memory : {"intention", "habit", "none"}
+        Whose policies remember short histories: each intention's, the shared habit's, or nobody's.
+    plans : bool
+        The policies depend on the dynamics.
+    searches : bool
+        Starts are found by `search` instead of first responsibilities.
+    start_kinds : kinds of first responsibilities that the starts cycle through, or None for those of the model
+    unsuited : switching that makes no sense with it → the reason, in one sentence
+    defaults : parameters of `PRISM` that this half prefers where the user says nothing
+    """
+
+    memory: ClassVar[Literal["intention", "habit", "none"]] = "none"
+    plans: ClassVar[bool] = False
+    searches: ClassVar[bool] = False
+    start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None
+    unsuited: ClassVar[Mapping[str, str]] = {}
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    @abstractmethod
+    def build(self, problem: Problem) -> RewardModel:
+        """The untrained model."""
+
+    def check(self, demos: Demonstrations, n_intentions: int) -> None:  # noqa: B027
+        """Raise an `InputError` where an option makes no sense, or where the data lack what it needs."""
+
+    def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
+        """The dynamics as this half plans with them."""
+        return mdp
+
+    def describe(self, demos: Demonstrations) -> FloatArray | None:
+        """Every step in a few numbers (n, d), by which windows are clustered; None for states and actions."""
+        return None
+
+    def search(
+        self, rewards: Any, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
+    ) -> Any:
+        """Look for a start by other means than first responsibilities; return the Markov chain found, if any.
+
+        ``run`` makes short runs of EM, which this room does not know.
+        """
+        return None

@@ -13,6 +13,9 @@ probability of a token. Rewards follow per token as before, from the policy that
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
@@ -23,12 +26,12 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
+from prism_irl.halves import check_choice
+from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions
 from prism_irl.rewards.tabular import TabularPolicies
 
-FloatArray = npt.NDArray[np.float64]
 
-
-class GaussianPolicies:
+class GaussianPolicies(RewardModel):
     """Gaussian policies of K intentions, linear in given vectors.
 
     Parameters
@@ -47,7 +50,7 @@ class GaussianPolicies:
         Prior guess of a variance and how many commands it is worth; keeps an intention from collapsing on a point.
     """
 
-    exact = True
+    is_density: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -62,12 +65,17 @@ class GaussianPolicies:
     ) -> None:
         if not (ridge > 0 and noise > 0 and noise_strength > 0):
             raise InputError("The ridge, the noise and its strength must be above 0.")
-        self.n_intentions, self.tokens = n_intentions, tokens
+        self.n_intentions, self.n_actions, self.tokens = n_intentions, tokens.n_actions, tokens
         self.ridge, self.noise, self.noise_strength = ridge, noise, noise_strength
         self.blocks = np.asarray(noise_blocks, dtype=np.int64)
         self.n_blocks = int(self.blocks.max()) + 1
         self.weights: FloatArray = np.zeros((n_intentions, n_weights))
         self.variances: FloatArray = np.ones((n_intentions, self.n_blocks))
+
+    @property
+    def exact(self) -> bool:
+        """Both parts of the M-step are in closed form."""
+        return True
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weights given the variances, then variances given the weights: neither lowers likelihood plus prior."""
@@ -118,7 +126,7 @@ class GaussianPolicies:
             result[:, k] = -0.5 * (squared + np.log(2.0 * np.pi * variances[k])).sum(axis=1)
         return result
 
-    def policies_at(self, rows: npt.NDArray[np.int64]) -> FloatArray:
+    def policies_at(self, rows: IntArray) -> FloatArray:
         """Weighted counts of action tokens at state tokens, (n, K, A)."""
         return self.tokens.policies_at(rows)
 
@@ -128,12 +136,20 @@ class GaussianPolicies:
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
         """Undo `state`."""
-        _check_shapes(state, {"weights": self.weights, "variances": self.variances})
-        self.weights, self.variances = state["weights"].copy(), state["variances"].copy()
-        self.tokens.load_state({name: state[name] for name in ("policies", "counts")})
+        self._set_arrays(state, "weights", "variances")
+        self.tokens.load_state(state)
+
+    def check(self, demos: Demonstrations) -> None:
+        """Commands of the dimensions that were fitted."""
+        shape, own = with_motions(demos).design.shape[1:], (len(self.blocks), self.weights.shape[1])
+        if shape != own:
+            raise InputError(
+                f"The commands have {shape[0]} dimensions and {shape[1]} design vectors, those of the fit had "
+                f"{own[0]} and {own[1]}."
+            )
 
 
-class SoftmaxPolicies:
+class SoftmaxPolicies(RewardModel):
     """Softmax policies of K intentions over action tokens, linear in the observation vector.
 
     Parameters
@@ -148,8 +164,6 @@ class SoftmaxPolicies:
     steps : int
         L-BFGS steps per M-step, from where the last one ended: a generalised EM.
     """
-
-    exact = False
 
     def __init__(
         self,
@@ -223,12 +237,23 @@ class SoftmaxPolicies:
         steps = np.arange(len(x))
         return np.stack([_log_softmax(x @ w.T + mask)[steps, demos.actions] for w in self.weights], axis=1)
 
-    def policies_given(self, states: npt.NDArray[np.integer], observations: FloatArray) -> FloatArray:
+    def policies_along(self, data: Prepared, steps: IntArray) -> FloatArray:
+        """π_k(a | x_t) at flat steps, (m, K, A)."""
+        observations = _observations(data.demos, len(self.centre))[steps]
+        return self.policies_given(steps, data.demos.states[steps], observations)
+
+    def policies_given(self, rows: IntArray, states: IntArray, observations: FloatArray | None) -> FloatArray:
         """π_k(a | x) at observations (n, d) in state tokens (n,), (n, K, A)."""
+        if observations is None:
+            raise InputError("Softmax policies on features read an observation at every step; give it.")
         x, mask = self._features(observations), self._mask(states)
         return np.stack([np.exp(_log_softmax(x @ w.T + mask)) for w in self.weights], axis=1)
 
-    def policies_at(self, rows: npt.NDArray[np.int64]) -> FloatArray:
+    def check(self, demos: Demonstrations) -> None:
+        """Observations of the size that was fitted."""
+        _observations(demos, len(self.centre))
+
+    def policies_at(self, rows: IntArray) -> FloatArray:
         """The policy that each state token saw on average, (n, K, A)."""
         return self.policies[:, rows].transpose(1, 0, 2)
 
@@ -236,12 +261,6 @@ class SoftmaxPolicies:
         """Weights, units, and the average policy and counts of every token."""
         names = ("weights", "centre", "scale", "policies", "counts")
         return {name: getattr(self, name) for name in names}
-
-    def load_state(self, state: dict[str, FloatArray]) -> None:
-        """Undo `state`."""
-        _check_shapes(state, self.state())
-        for name in self.state():
-            setattr(self, name, state[name].copy())
 
     def _features(self, observations: FloatArray) -> FloatArray:
         scaled = (observations - self.centre) / np.where(self.scale > 0, self.scale, 1.0)
@@ -283,10 +302,55 @@ def _log_softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
-def _check_shapes(state: dict[str, FloatArray], own: dict[str, FloatArray]) -> None:
-    for name, value in own.items():
-        if state[name].shape != value.shape:
-            raise InputError(
-                f"The saved {name} have shape {state[name].shape}, but this model needs {value.shape}; they belong to "
-                "other data or other parameters."
-            )
+@dataclass(frozen=True)
+class Features(RewardOptions):
+    """Options of policies on features.
+
+    Parameters
+    ----------
+    policies : {"auto", "gaussian", "softmax"}
+        Over continuous commands, or over action tokens; auto: over commands where there are some.
+    ridge : float
+        Strength of the prior on the weights; one is far below what a few hundred steps say.
+    noise, noise_strength : float
+        Prior variance of a command, and how many commands it is worth.
+    """
+
+    start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
+    policies: str = "auto"
+    ridge: float = 1.0
+    noise: float = 0.01
+    noise_strength: float = 10.0
+
+    def _gaussian(self, demos: Demonstrations) -> bool:
+        return self.policies == "gaussian" or (self.policies == "auto" and isinstance(demos, MotionDemonstrations))
+
+    def check(self, demos: Demonstrations, n_intentions: int) -> None:
+        """The name, and that there is something to read."""
+        check_choice(self, policies=("auto", "gaussian", "softmax"))
+        if self._gaussian(demos):
+            with_motions(demos)
+        elif demos.observations is None:
+            raise InputError("Softmax policies on features need observations; give a vector per step.")
+
+    def build(self, problem: Problem) -> RewardModel:
+        """Weights of zero."""
+        K, demos, contexts, _, _ = problem
+        A, valid = demos.n_actions, demos.valid_actions
+        if not self._gaussian(demos):
+            width = 0 if demos.observations is None else demos.observations.shape[1]
+            return SoftmaxPolicies(K, A, width, contexts, valid, ridge=self.ridge)
+        p, blocks = with_motions(demos).design.shape[2], demos.noise_blocks  # type: ignore[attr-defined]
+        tokens = TabularPolicies(K, A, contexts, valid)
+        prior = {"ridge": self.ridge, "noise": self.noise, "noise_strength": self.noise_strength}
+        return GaussianPolicies(K, p, blocks, tokens, **prior)
+
+    def describe(self, demos: Demonstrations) -> FloatArray:
+        """How far the command follows each vector of the design (or which action was taken), and observations."""
+        parts = [] if demos.observations is None else [demos.observations.astype(np.float64)]
+        if self._gaussian(demos):
+            found = with_motions(demos)
+            parts.insert(0, np.einsum("nmp,nm->np", found.design, found.motions))
+        else:
+            parts.append(np.eye(demos.n_actions)[demos.actions])
+        return np.concatenate(parts, axis=1)

@@ -1,91 +1,48 @@
 """Planned rewards on top of a shared habit: π_k(a|c) ∝ exp(h(c, a) + A_k(s, a) − A_0(s, a)).
 
 A tabular policy shares nothing between states, so an intention can be anything. Here an intention is a sparse,
-non-negative, state-only reward r_k(s), and what it does in every state follows by planning (soft Bellman)
+non-negative, state-only reward r_k(s), and what it does in every state follows by planning (`rewards.planner`), while
+everything that all intentions have in common (turning alternately, not turning back) is a habit h shared by all of
+them. A_0 is the advantage without any reward, so that an intention that wants nothing follows the habit exactly.
 
-    V_k(s) = r_k(s) + log Σ_a exp(γ Σ_s' P(s'|s,a) V_k(s')),     A_k(s,a) = γ Σ_s' P(s'|s,a) V_k(s') − log Σ_a' exp(…)
+The four axes pull apart: memory in the policies buys likelihood and costs meaning, because what is left for the
+intentions to explain is arbitrary. So the model is found in three steps.
 
-while everything that all intentions have in common (turning alternately, not turning back) is a habit h shared by all
-of them. A_0 is the advantage without any reward, so that an intention that wants nothing follows the habit exactly.
-Gradients go through the fixed point by the implicit function theorem: dL/dr = (I − γ P_πᵀ)⁻¹ dL/dV, with π the soft
-policy of the reward.
+1. *What.* Goals are found without memory (`Goals.search`): each state in turn is tried as a goal, the one that raises
+   the likelihood of a Markov chain over (goal, …, wanting nothing) most is kept, and the next one is looked for on top.
+2. *When.* EM improves the switching and the rewards by gradients through the planner.
+3. *How.* Last, the habit gets its memory. Going on with EM would let the habit swallow the goals, since what a memory
+   of four states predicts, no goal has to explain.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
-from scipy import sparse
 from scipy.optimize import minimize
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP, factorize
+from prism_irl.halves import check_positive
+from prism_irl.mdp import MDP
+from prism_irl.rewards.base import FloatArray, PolicyTable, Problem, RewardOptions, ShortRun
+from prism_irl.rewards.iavi import InverseSolution
+from prism_irl.rewards.planner import Planner
 from prism_irl.rewards.tabular import TabularPolicies
 
-FloatArray = npt.NDArray[np.float64]
+STRENGTHS = (2.0, 4.0, 8.0)
+"""Rewards that a goal is tried with, in nats: 4 makes the way there e⁴ times likelier than the way off."""
+CANDIDATES = 256
+"""States that are tried as goals at most: the most visited ones."""
+SCREENING, DECIDING, FINALISTS = 6, 20, 5
 
 
-class Planner:
-    """Soft planning in one MDP with state-only rewards.
-
-    Parameters
-    ----------
-    mdp : MDP, of which the dynamics and the valid actions are used
-    discount : γ of the goals; smaller than that of a displayed reward, since a goal is a place to reach soon
-    """
-
-    def __init__(self, mdp: MDP, discount: float) -> None:
-        self.mdp, self.discount = mdp, discount
-        self.valid = mdp.valid_actions
-        self.still = self.advantage(self.values(np.zeros((1, mdp.n_states))))[0]
-
-    def values(self, rewards: FloatArray, tolerance: float = 1e-9) -> FloatArray:
-        """Soft values (…, S) of state-only rewards (…, S), by Newton's method on the fixed point."""
-        shape = rewards.shape
-        rewards = rewards.reshape(-1, shape[-1])
-        values = np.zeros_like(rewards)
-        for k, reward in enumerate(rewards):
-            for _ in range(100):  # a handful suffice: each step is soft policy iteration
-                log_policy, ahead = self._soft(values[k])
-                rest = reward + ahead - values[k]
-                if np.abs(rest).max() < tolerance:
-                    break
-                values[k] += factorize(self._system(log_policy))(rest)
-        return values.reshape(shape)
-
-    def _soft(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log soft policy (S, A) and log Σ_a exp(γ P V) (S,)."""
-        q = np.where(self.valid, self.discount * self.mdp.expected_values(values), -np.inf)
-        top = q.max(-1)
-        ahead = top + np.log(np.exp(q - top[:, None]).sum(-1))
-        return q - ahead[:, None], ahead
-
-    def _system(self, log_policy: FloatArray) -> Any:
-        """I − γ P_π, a sparse (S, S) array."""
-        return sparse.eye_array(self.mdp.n_states) - self.discount * self.mdp.policy_transitions(np.exp(log_policy))
-
-    def advantage(self, values: FloatArray) -> FloatArray:
-        """A(s, a) of values (…, S), (…, S, A); −inf at invalid actions."""
-        flat = values.reshape(-1, values.shape[-1])
-        return np.stack([self._soft(v)[0] for v in flat]).reshape(*values.shape, -1)
-
-    def tilt(self, values: FloatArray) -> FloatArray:
-        """A_k − A_0 of soft values (…, S), (…, S, A); zero at invalid actions and everywhere without a reward."""
-        with np.errstate(invalid="ignore"):  # −inf − (−inf) at invalid actions
-            return np.where(self.valid, self.advantage(values) - self.still, 0.0)
-
-    def pull_back(self, values: FloatArray, gradient: FloatArray) -> FloatArray:
-        """dL/dr (S,) from dL/d(γ P V)(s, a) (S, A), at the fixed point ``values`` (S,)."""
-        log_policy, _ = self._soft(values)
-        on_values = self.discount * (self.mdp.transitions.T @ gradient.reshape(-1))
-        return factorize(self._system(log_policy).T)(on_values)
-
-
-class GoalPolicies:
+class GoalPolicies(PolicyTable):
     """Policies of K intentions: a shared habit, tilted by what each intention wants; the last one wants nothing.
 
     Parameters
@@ -99,8 +56,6 @@ class GoalPolicies:
     sparsity : float
         λ of the penalty λ Σ_s r_k(s), in nats: what a unit of reward must earn over all steps.
     """
-
-    exact = False
 
     def __init__(
         self,
@@ -147,18 +102,6 @@ class GoalPolicies:
         still: FloatArray = np.exp(self.planner.still)[self.states]
         return still
 
-    def log_likelihood(self, data: Prepared) -> FloatArray:
-        """Log π_k(a_t | c_t), (n, K)."""
-        flat = self.policies.reshape(self.n_intentions, -1)
-        padded = np.concatenate([flat, np.full((self.n_intentions, self.n_actions), 1.0 / self.n_actions)], axis=1)
-        with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(padded)[:, data.pairs].T)
-
-    def policies_at(self, rows: npt.NDArray[np.int64]) -> FloatArray:
-        """π_k(a | c) at context rows, (n, K, A)."""
-        unknown = np.full((self.n_intentions, 1, self.n_actions), 1.0 / self.n_actions)
-        return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
-
     def log_prior(self) -> float:
         """−λ Σ r."""
         return -self.sparsity * float(self.rewards.sum())
@@ -174,25 +117,34 @@ class GoalPolicies:
         """Set the habit to what is done at steps with these weights (n,): per state, or with short histories."""
         contexts = self.contexts if memory else Contexts(self.planner.mdp.n_states)
         rows = data if memory else Prepared(data.demos, data.demos.states.astype(np.int64), data.device)
-        table = TabularPolicies(
-            1, self.n_actions, contexts, self.planner.valid, smoothing=self.smoothing, backoff=self.backoff
-        )
+        table = self._table(contexts)
         table.maximise(rows, weights[:, None])
         self.habit = table.policies[0] if memory else table.policies[0][self.states]
         self._refresh()
 
-    def counts(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
-        """Weighted counts (K, C, A) of the contexts that the habit tells apart."""
-        C, A = self.habit.shape
-        rows = data.pairs
-        counts: FloatArray = np.empty((self.n_intentions, C, A))
-        for k, weights in enumerate(responsibilities.T):
-            counts[k] = np.bincount(rows, weights=weights, minlength=(C + 1) * A)[: C * A].reshape(C, A)
-        return data.total(counts)
+    def share_habit(self, data: Prepared, responsibilities: FloatArray, rounds: int = 3) -> None:
+        """Fit the habit to all steps: it is shared, so every step teaches it, whatever is wanted there.
+
+        π_k ∝ h exp(tilt_k), hence the habit under which expected and observed counts agree is approached by
+        h ← h N(c,a) / Σ_k N_k(c) π_k(a|c); as counts, times N(c), so that they back off as counts do.
+        """
+        counts = self.weighted_counts(data, responsibilities)
+        observed, visits = counts.sum(0), counts.sum(-1)
+        table = self._table(self.contexts)
+        for _ in range(rounds):
+            expected = np.einsum("kc,kca->ca", visits, self.policies)
+            ratio = np.divide(observed, expected, out=np.zeros_like(observed), where=expected > 0)
+            table.set_counts((self.habit * ratio * visits.sum(0)[:, None])[None])
+            self.habit = table.policies[0]
+            self._refresh()
+
+    def _table(self, contexts: Contexts) -> TabularPolicies:
+        settings = {"smoothing": self.smoothing, "backoff": self.backoff}
+        return TabularPolicies(1, self.n_actions, contexts, self.planner.valid, **settings)
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Improve each reward by projected gradient (L-BFGS-B, r ≥ 0) through the fixed point."""
-        counts = self.counts(data, responsibilities)
+        counts = self.weighted_counts(data, responsibilities)
         for k in range(self.n_intentions - 1):  # the last one wants nothing
             found = minimize(
                 self._objective,
@@ -224,11 +176,114 @@ class GoalPolicies:
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
         """Set rewards and habit."""
-        for name, shape in (("rewards", self.rewards.shape), ("habit", self.habit.shape)):
-            if state[name].shape != shape:
-                raise InputError(
-                    f"The saved {name} have shape {state[name].shape}, but this model needs {shape}; they belong to "
-                    "other data or other parameters."
-                )
-        self.rewards, self.habit = state["rewards"].copy(), state["habit"]
+        super().load_state(state)
         self._refresh()
+
+    def solution(self, mdp: MDP) -> InverseSolution:
+        """r_k(s) for every action, Q_k(s, a) = r_k(s) + γ Σ P V (−inf at invalid actions) and soft values.
+
+        Planning reaches every state, visited or not.
+        """
+        ahead = self.planner.discount * mdp.expected_values(self.values)
+        q = np.where(mdp.valid_actions, self.rewards[..., None] + ahead, -np.inf)
+        rewards = np.broadcast_to(self.rewards[..., None], (*self.rewards.shape, self.n_actions)).copy()
+        return InverseSolution(rewards, q, self.values, None)
+
+    @property
+    def state_rewards(self) -> FloatArray:
+        """r_k(s), (K, S)."""
+        return self.rewards
+
+
+@dataclass(frozen=True)
+class Goals(RewardOptions):
+    """Options of goals on a habit; the last of the K intentions wants nothing in particular.
+
+    Parameters
+    ----------
+    habit : {"all", "idle", "none"}
+        What the habit with memory is fitted to: all steps, or those that want nothing; "none" gives pure goals (h = 0).
+    goal_discount : float
+        γ of planning. A goal is a place to reach within some ten steps.
+    sparsity : float
+        Nats that a unit of reward must earn over the training data.
+    smoothing : float
+        Pseudo-count per action and state of the habit.
+    """
+
+    memory: ClassVar[Literal["habit"]] = "habit"
+    plans: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
+    unsuited: ClassVar[Mapping[str, str]] = {
+        "single": "Goals need a second intention that wants nothing in particular, and single has one; take tabular.",
+        "ordered": "Goals are found in no particular order, so that ordered has nothing to go by; take markov.",
+    }
+    defaults: ClassVar[Mapping[str, Any]] = {"history": "auto", "backoff": "auto", "max_iterations": 15, "n_starts": 3}
+    habit: str | bool = "all"
+    goal_discount: float = 0.9
+    sparsity: float = 50.0
+    smoothing: float = 0.01
+
+    @property
+    def learns(self) -> str:
+        """``habit``, where true and false stand for "idle" and "none"."""
+        return {True: "idle", False: "none"}.get(self.habit, "") if isinstance(self.habit, bool) else self.habit
+
+    def check(self, demos: Demonstrations, n_intentions: int) -> None:
+        """The habit's name, discount and sparsity."""
+        if self.learns not in ("all", "idle", "none"):
+            raise InputError(f"habit is {self.habit!r}; choose all, idle or none.")
+        check_positive(self, "goal_discount", "sparsity", "smoothing")
+        if self.goal_discount >= 1:
+            raise InputError(f"goal_discount is {self.goal_discount}; it must be below 1.")
+
+    def build(self, problem: Problem) -> GoalPolicies:
+        """No goals yet, and a uniform habit."""
+        assert problem.mdp is not None
+        return GoalPolicies(
+            problem.n_intentions,
+            Planner(problem.mdp, self.goal_discount),
+            problem.contexts,
+            habit=self.learns != "none",
+            sparsity=self.sparsity,
+            smoothing=self.smoothing,
+            backoff=problem.backoff,
+        )
+
+    def search(
+        self, rewards: GoalPolicies, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
+    ) -> Any:
+        """Look for goals on a random half of the trajectories, so that starts tell whether other data show the same.
+
+        Greedy forward selection by likelihood; leaves the rewards (K, S), and returns the chain found with them.
+        """
+        rewards.learn_habit(train, np.ones(train.demos.n_steps), memory=False)
+        half = train.demos
+        if len(half) > 1:
+            half = half.subset(np.sort(generator.permutation(len(half))[: (len(half) + 1) // 2]))
+        S, planner = half.n_states, rewards.planner
+        data = Prepared(half, half.states.astype(np.int64))
+        nodes = np.argsort(-np.bincount(half.states, minlength=S), kind="stable")[:CANDIDATES]
+        table = np.concatenate([strength * np.eye(S)[nodes] for strength in STRENGTHS])
+        tilts = planner.tilt(planner.values(table))
+        with np.errstate(divide="ignore"):
+            scores = np.log(rewards.policies_of(np.concatenate([tilts, np.zeros_like(tilts[:1])]), rewards.base()[:S]))
+        columns = scores.reshape(len(scores), -1)[:, data.pairs]  # (candidates + 1, n): log π_g(a_t | s_t)
+        free = len(table)
+        chosen: list[int] = []
+        chain = None
+
+        def trial(goal: int, iterations: int) -> tuple[float, Any]:
+            return run(data, np.ascontiguousarray(columns[[*chosen, goal, free]].T), iterations)
+
+        for _ in range(n_intentions - 1):
+            middle = range(len(nodes) * (len(STRENGTHS) // 2), len(nodes) * (len(STRENGTHS) // 2 + 1))
+            taken = {g % len(nodes) for g in chosen}
+            first = {g: trial(g, SCREENING)[0] for g in middle if g % len(nodes) not in taken}
+            best = sorted(first, key=lambda g: -first[g])[:FINALISTS]
+            finalists = [g % len(nodes) + i * len(nodes) for g in best for i in range(len(STRENGTHS))]
+            results = {g: trial(g, DECIDING) for g in finalists}
+            chosen.append(max(results, key=lambda g: results[g][0]))
+            chain = results[chosen[-1]][1]
+        rewards.set_rewards(np.concatenate([table[chosen], np.zeros((1, S))]))
+        return chain

@@ -12,18 +12,22 @@ yet their policies depend on the current state alone, at the first step of a tra
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse
 
 from prism_irl.data.batching import Prepared
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.halves import check_choice, check_positive
 from prism_irl.mdp import MDP, factorize
+from prism_irl.rewards.base import FloatArray, IntArray, PolicyTable, Problem, RewardOptions
+from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 FLOOR = 1e-8  # the authors' constant: no action is impossible
 
 
@@ -107,7 +111,7 @@ class Places:
         return np.asarray(values - (self._potential @ self._solve(excess)).T.reshape(values.shape))
 
 
-class SoftRewards:
+class SoftRewards(PolicyTable):
     """Policies of K intentions that plan for rewards on states or on transitions.
 
     Parameters
@@ -137,6 +141,7 @@ class SoftRewards:
         if not ridge > 0:
             raise InputError(f"The ridge is {ridge}; it must be above 0, or rare actions would need infinite values.")
         self.n_intentions, self.places, self.temperatures, self.ridge = n_intentions, places, given, ridge
+        self.n_actions = places.n_actions
         self.counts: FloatArray = np.zeros((n_intentions, places.n_states, places.n_actions))
         self._set_values(np.zeros((n_intentions, places.n_places)))
 
@@ -157,11 +162,7 @@ class SoftRewards:
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weighted counts, then one convex fit per intention, started at the present values."""
-        S, A = self.places.n_states, self.places.n_actions
-        self.counts = np.empty((self.n_intentions, S, A))
-        for k, weights in enumerate(responsibilities.T):
-            self.counts[k] = np.bincount(data.pairs, weights=weights, minlength=(S + 1) * A)[: S * A].reshape(S, A)
-        self.counts = data.total(self.counts)
+        self.counts = self.weighted_counts(data, responsibilities)
         values = self.places.centred(self.values)
         for k, counts in enumerate(self.counts):
             values[k] = fit_values(values[k], self.places, counts, self.ridge)
@@ -171,28 +172,99 @@ class SoftRewards:
         """Gaussian on the values, in the gauge where they are smallest."""
         return float(-0.5 * self.ridge * (self.places.centred(self.values) ** 2).sum())
 
-    def log_likelihood(self, data: Prepared) -> FloatArray:
-        """Log π_k(a_t | s_t), (n, K); a state that the fit never named counts as uniform."""
-        A = self.places.n_actions
-        unknown = np.full((self.n_intentions, A), 1.0 / A)
-        flat = np.concatenate([self.policies.reshape(self.n_intentions, -1), unknown], axis=1)
-        with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(flat)[:, data.pairs].T)
-
-    def policies_at(self, rows: IntArray) -> FloatArray:
-        """π_k(a | s) at states, (n, K, A)."""
-        A = self.places.n_actions
-        unknown = np.full((self.n_intentions, 1, A), 1.0 / A)
-        return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
-
     def state(self) -> dict[str, FloatArray]:
         """Rewards, the values that the policies look ahead to, and counts."""
         return {"rewards": self.rewards, "values": self.values, "counts": self.counts}
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
         """Undo `state`."""
-        self.rewards, self.values, self.counts = state["rewards"], state["values"], state["counts"]
+        super().load_state(state)
         self.policies = policies_of(self.places, self.values)
+
+    # -- what was found --------------------------------------------------------------------------------------------
+
+    def solution(self, mdp: MDP) -> InverseSolution:
+        """The soft rewards as r(s, a), with which soft planning gives exactly the policies found.
+
+        With order 1 r(s, a) = R(s). With order 2 the reward of a transition is credited to the action that makes it,
+        r(s, a) = γ Σ_s' P(s'|s, a) R(s, s'), discounted because it is received on arrival.
+        """
+        tau, places = self.temperatures[:, None, None], self.places
+        ahead = tau * places.logits(self.values)
+        if places.previous is None:
+            rewards = np.broadcast_to(self.rewards[:, :, None], ahead.shape)
+            q = ahead + rewards
+        else:
+            rewards = (places.outlook @ self.rewards.T).T.reshape(ahead.shape)
+            q = ahead
+        values = tau[:, :, 0] * log_sum_exp(q / tau)
+        unvisited = unvisited_states(self.counts) if self.counts.any() else None
+        return InverseSolution(np.where(places.valid_actions, rewards, 0.0), q, values, unvisited)
+
+    @property
+    def state_rewards(self) -> FloatArray:
+        """R_k(s), (K, S); with order 2 the mean of R_k(s_prev, s) over the predecessors of s (0 without any)."""
+        S = self.places.n_states
+        n = np.maximum(np.bincount(self.places.arrival, minlength=S), 1)
+        return np.stack([np.bincount(self.places.arrival, r, minlength=S) / n for r in self.rewards])
+
+
+@dataclass(frozen=True)
+class SoftStates(RewardOptions):
+    """Options of planned rewards on states, R(s).
+
+    Parameters
+    ----------
+    temperatures : tuple of K floats, optional
+        τ of each intention, 1 by default; only the unit of the rewards found.
+    invalid_actions : {"mask", "stay"}
+        Actions that a state does not have: impossible, or, as in SWIRL's code, choices that stay in place.
+    ridge : float
+        Strength of the prior on values.
+    """
+
+    plans: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.95, "max_iterations": 80, "warm_up": 15, "n_candidates": 2}
+    order: ClassVar[int] = 1
+    temperatures: tuple[float, ...] | None = None
+    invalid_actions: str = "mask"
+    ridge: float = 0.01
+
+    def check(self, demos: Demonstrations, n_intentions: int) -> None:
+        """Treatment of invalid actions, and the ridge."""
+        check_choice(self, invalid_actions=("mask", "stay"))
+        check_positive(self, "ridge")
+
+    def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
+        """The dynamics with the model's own discount and its treatment of invalid actions."""
+        if discount == 0:
+            raise InputError("The discount is 0: an intention that does not look ahead has no use for a reward.")
+        valid = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
+        return own_dynamics(mdp, valid, discount, self.invalid_actions)
+
+    def build(self, problem: Problem) -> SoftRewards:
+        """Rewards of zero."""
+        assert problem.mdp is not None
+        places = Places(problem.mdp, self.order)
+        return SoftRewards(problem.n_intentions, places, self.temperatures, ridge=self.ridge)
+
+
+@dataclass(frozen=True)
+class SoftTransitions(SoftStates):
+    """Options of planned rewards on transitions, R(s_prev, s)."""
+
+    order: ClassVar[int] = 2
+
+
+def own_dynamics(mdp: MDP, valid: npt.NDArray[np.bool_], discount: float, invalid_actions: str) -> MDP:
+    """Dynamics whose invalid actions are impossible ("mask") or stay in place ("stay")."""
+    if not valid.any(axis=1).all():
+        raise InputError("In some state the MDP and the demonstrations agree on no valid action; correct a mask.")
+    if invalid_actions == "mask":
+        return MDP(mdp.transitions, discount, valid)
+    missing = np.flatnonzero(~valid)
+    stay = sparse.csr_array((np.ones(len(missing)), (missing, missing // mdp.n_actions)), mdp.transitions.shape)
+    return MDP(sparse.diags_array(valid.ravel().astype(np.float64)) @ mdp.transitions + stay, discount)
 
 
 def loss(values: FloatArray, places: Places, counts: FloatArray, ridge: float) -> tuple[float, FloatArray]:

@@ -8,17 +8,21 @@ the policy that all intentions share.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.halves import check_positive
+from prism_irl.rewards.base import FloatArray, PolicyTable, Problem, RewardOptions
 
-FloatArray = npt.NDArray[np.float64]
 
-
-class TabularPolicies:
+class TabularPolicies(PolicyTable):
     """Policies of K intentions as a table over contexts.
 
     Parameters
@@ -67,11 +71,11 @@ class TabularPolicies:
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weighted counts, then back-off from short to long contexts."""
-        C, A = self.valid.shape
-        counts: FloatArray = np.empty((self.n_intentions, C, A))
-        for k, weights in enumerate(responsibilities.T):
-            counts[k] = np.bincount(data.pairs, weights=weights, minlength=(C + 1) * A)[: C * A].reshape(C, A)
-        counts = data.total(counts)
+        self.set_counts(self.weighted_counts(data, responsibilities))
+
+    def set_counts(self, counts: FloatArray) -> None:
+        """Policies from counts (K, C, A) of steps at their own, longest contexts."""
+        A = self.n_actions
         starts, parents = self.contexts.starts, self.contexts.parents
         for level in range(len(parents), 0, -1):  # a step counts for every suffix of its context
             rows = slice(starts[level], starts[level + 1])
@@ -104,31 +108,38 @@ class TabularPolicies:
             return 0.0
         return float(self.smoothing * np.log(self.policies[:, self.valid]).sum())
 
-    def log_likelihood(self, data: Prepared) -> FloatArray:
-        """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
-        flat = self.policies.reshape(self.n_intentions, -1)
-        padded = np.concatenate([flat, np.full((self.n_intentions, self.n_actions), 1.0 / self.n_actions)], axis=1)
-        with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(padded)[:, data.pairs].T)
-
-    def policies_at(self, rows: npt.NDArray[np.int64]) -> FloatArray:
-        """π_k(a | c) at context rows, (n, K, A)."""
-        unknown = np.full((self.n_intentions, 1, self.n_actions), 1.0 / self.n_actions)
-        return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
-
     def state(self) -> dict[str, FloatArray]:
         """Return the table and its counts."""
         return {"policies": self.policies, "counts": self.counts}
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
-        """Set the table and its counts."""
-        for name in ("policies", "counts"):
-            if state[name].shape != self.policies.shape:
-                raise InputError(
-                    f"The saved {name} have shape {state[name].shape}, but this model needs {self.policies.shape}; "
-                    "they belong to other data or other parameters."
-                )
-        self.policies, self.counts = state["policies"], state["counts"]
+
+@dataclass(frozen=True)
+class Tabular(RewardOptions):
+    """Options of weighted-count policies, whose rewards IAVI solves.
+
+    Parameters
+    ----------
+    smoothing : float
+        Pseudo-count per action and state.
+    """
+
+    memory: ClassVar[Literal["intention"]] = "intention"
+    smoothing: float = 0.01
+
+    def check(self, demos: Demonstrations, n_intentions: int) -> None:
+        """Smoothing."""
+        check_positive(self, "smoothing")
+
+    def build(self, problem: Problem) -> TabularPolicies:
+        """Uniform policies."""
+        K, demos, contexts, backoff, _ = problem
+        settings = {"smoothing": self.smoothing, "backoff": backoff}
+        return TabularPolicies(K, demos.n_actions, contexts, demos.valid_actions, **settings)
+
+
+@dataclass(frozen=True)
+class ModelFree(Tabular):
+    """The same policies; their rewards are learned from the transitions by IQL, without dynamics (`rewards.iql`)."""
 
 
 def _normalise(counts: FloatArray, otherwise: FloatArray) -> FloatArray:

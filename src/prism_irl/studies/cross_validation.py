@@ -26,31 +26,11 @@ from prism_irl.evaluation.likelihood import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.prism import PRISM
+from prism_irl.models.registry import Method
 from prism_irl.scale import fanout
 from prism_irl.scale.stacked import stack as stacked
 
 Extra = Callable[[IntentionModel, Demonstrations], dict[str, float]]
-
-
-@dataclass(frozen=True)
-class Method:
-    """A named method: an unfitted model that is cloned for every fit.
-
-    Parameters
-    ----------
-    id : str
-        Identifier in metrics.json and on the command line.
-    name : str
-        What people read.
-    model : IntentionModel
-    leaks : bool
-        Its paper score is not a likelihood, because the gate sees the action.
-    """
-
-    id: str
-    name: str
-    model: IntentionModel
-    leaks: bool = False
 
 
 @dataclass(frozen=True)

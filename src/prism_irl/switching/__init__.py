@@ -1,1 +1,19 @@
-"""When does the agent switch intention? Priors over intentions given the history."""
+"""When does the agent switch intention? Priors over intentions given the history.
+
+`SWITCHING` is the only place that spells their names: a new one is a file with its options class, and a line here.
+"""
+
+from prism_irl.halves import Half
+
+SWITCHING: dict[str, Half] = {
+    "single": Half("prism_irl.switching.markov:Single", "one intention: what several have to beat"),
+    "per-trajectory": Half(
+        "prism_irl.switching.per_trajectory:PerTrajectory", "an intention per trajectory, kept: the null of switching"
+    ),
+    "independent": Half("prism_irl.switching.gate:Independent", "the paper's gate: every step decides anew"),
+    "markov": Half("prism_irl.switching.markov:Markov", "constant kernel, milliseconds per iteration: try it first"),
+    "state": Half("prism_irl.switching.state:State", "intentions end at places, such as a goal that is reached"),
+    "ordered": Half("prism_irl.switching.ordered:Ordered", "stages of one task, passed once and in order"),
+    "recurrent": Half("prism_irl.switching.recurrent:Recurrent", "what triggers a switch lies in the past"),
+}
+"""Name → options class and when to choose it."""

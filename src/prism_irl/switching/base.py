@@ -8,8 +8,9 @@ knows what an emission is made of.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.demonstrations import Demonstrations
 
 PolicyOf = Callable[[Batch], Tensor]
 """Policies of all intentions at the steps of a batch, (B, T, K, A), float64."""
@@ -160,3 +162,34 @@ class Stream(ABC):
 
         The evidence is log π_k(a_t | s_t) when filtering, and the log indicator of the intention when sampling.
         """
+
+
+@dataclass(frozen=True)
+class SwitchingOptions(ABC):
+    """Options of a switching model, and how to build it; registered in `switching.SWITCHING`.
+
+    Attributes
+    ----------
+    constant : bool
+        Whether the kernel is the same at every step.
+    is_chain : bool
+        Whether an intention is carried along, so that a constant chain can begin for it.
+    defaults : parameters of `PRISM` that this half prefers where the user says nothing
+    """
+
+    constant: ClassVar[bool] = False
+    is_chain: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    @abstractmethod
+    def build(self, n_intentions: int, demos: Demonstrations) -> Switching:
+        """The untrained model, for demonstrations of these sizes; the caller has seeded torch."""
+
+    def check(self, n_intentions: int) -> None:  # noqa: B027
+        """Raise an `InputError` where an option makes no sense."""
+
+    def first_responsibilities(
+        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+    ) -> npt.NDArray[np.float64] | None:
+        """First responsibilities (n, K) where this model has its own idea of a start, else None."""
+        return None

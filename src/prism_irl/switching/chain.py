@@ -54,6 +54,12 @@ class Chain(Switching):
         """Begin as a given Markov chain."""
         raise InputError(f"{type(self).__name__} cannot begin as a Markov chain.")
 
+    def constant(self) -> MarkovChain:
+        """An untrained chain with a constant kernel that this one can take over from."""
+        from prism_irl.switching.markov import MarkovChain
+
+        return MarkovChain(self.n_intentions)
+
     def initial_carry(self, n_trajectories: int) -> Carry:
         """Carried state before the first step of a stream."""
         return ()

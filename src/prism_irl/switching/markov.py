@@ -5,13 +5,16 @@ HIQL's switching. Milliseconds per EM iteration, and the start of every richer c
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.switching.base import Posterior
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer_flat
 from prism_irl.switching.networks import Carry
@@ -80,3 +83,24 @@ class MarkovChain(Chain):
         pairs = torch.from_numpy(data.total(posterior.transitions)) + FLOOR
         self.initial.copy_(first / first.sum())
         self.kernel.copy_(pairs / pairs.sum(-1, keepdim=True))
+
+
+@dataclass(frozen=True)
+class Markov(SwitchingOptions):
+    """Constant kernel; it has no options."""
+
+    constant: ClassVar[bool] = True
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> MarkovChain:
+        """The chain, sticky and uniform."""
+        return MarkovChain(n_intentions)
+
+
+@dataclass(frozen=True)
+class Single(Markov):
+    """One intention: a chain with nowhere to go."""
+
+    def check(self, n_intentions: int) -> None:
+        """K = 1."""
+        if n_intentions != 1:
+            raise InputError(f"single has one intention, and {n_intentions} were asked for; set n_intentions=1.")

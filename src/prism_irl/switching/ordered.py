@@ -7,18 +7,23 @@ opening a gripper. Use it for demonstrations of one task each; not for animals, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Prepared
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.recurrent import RecurrentChain
+from prism_irl.switching.recurrent import Recurrent, RecurrentChain
 
 IMPOSSIBLE = 1e-30  # nothing, whose logarithm is a number
 STAY = 0.9
+SURE = 0.8  # of the stage that a first stretch is given
 
 
 def order_mask(n_intentions: int) -> Tensor:
@@ -47,6 +52,10 @@ class OrderedChain(MarkovChain):
         stay.fill_diagonal_(STAY)
         self.kernel.copy_(_ordered(stay))
 
+    def constant(self) -> OrderedChain:
+        """Stages in order, too."""
+        return OrderedChain(self.n_intentions)
+
     @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Expected transition counts along the order, normalised."""
@@ -57,6 +66,10 @@ class OrderedChain(MarkovChain):
 
 class OrderedRecurrentChain(RecurrentChain):
     """Recurrent switching over stages in order: the network says when to advance, never where to."""
+
+    def constant(self) -> OrderedChain:
+        """Stages in order, too."""
+        return OrderedChain(self.n_intentions)
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution: the first intention."""
@@ -71,3 +84,35 @@ class OrderedRecurrentChain(RecurrentChain):
 def _ordered(kernel: Tensor) -> Tensor:
     masked = kernel * order_mask(len(kernel))
     return masked / masked.sum(-1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class Ordered(Recurrent):
+    """Options of stages in order.
+
+    Parameters
+    ----------
+    recurrent : bool
+        A network reads from the history when to advance; otherwise a constant probability does.
+    """
+
+    recurrent: bool = False
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> MarkovChain | RecurrentChain:  # type: ignore[override]
+        """A constant chain, or one with a network."""
+        if not self.recurrent:
+            return OrderedChain(n_intentions)
+        network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
+        penalty, optimiser = self.switch_penalty, self._optimiser()
+        return OrderedRecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
+
+    def first_responsibilities(
+        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+    ) -> npt.NDArray[np.float64] | None:
+        """Stretches of random relative length, in order."""
+        if n_intentions == 1:
+            return None
+        borders = generator.dirichlet(np.full(n_intentions, 8.0)).cumsum()[:-1]
+        moment = (demos.step_index + 0.5) / np.repeat(demos.lengths, demos.lengths)
+        labels = np.searchsorted(borders, moment)
+        return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)

@@ -8,20 +8,24 @@ is gained by changes of mind within trajectories.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching, SwitchingOptions
 from prism_irl.switching.chain import FLOOR
 
 IMPOSSIBLE = -1000.0
 """Stands for log 0 in running sums: a trajectory that every intention rules out somewhere still has a posterior."""
 
 
-class PerTrajectory(Switching):
+class TrajectoryChoice(Switching):
     """Mixture over trajectories with weights ρ, updated in closed form."""
 
     exact = True
@@ -56,7 +60,7 @@ class PerTrajectory(Switching):
 class PerTrajectoryStream(Stream):
     """The running posterior, one step at a time."""
 
-    def __init__(self, switching: PerTrajectory, n_trajectories: int) -> None:
+    def __init__(self, switching: TrajectoryChoice, n_trajectories: int) -> None:
         self.log_weights = switching.weights.log().expand(n_trajectories, -1)
 
     @torch.no_grad()
@@ -69,3 +73,22 @@ class PerTrajectoryStream(Stream):
         """P(z | s_≤t, a_≤t)."""
         self.log_weights = self.log_weights + evidence.double().clamp_min(IMPOSSIBLE)
         return torch.softmax(self.log_weights, dim=-1)
+
+
+@dataclass(frozen=True)
+class PerTrajectory(SwitchingOptions):
+    """An intention per trajectory; it has no options."""
+
+    is_chain: ClassVar[bool] = False
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> TrajectoryChoice:
+        """Uniform weights."""
+        return TrajectoryChoice(n_intentions)
+
+    def first_responsibilities(
+        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+    ) -> npt.NDArray[np.float64] | None:
+        """Random starts differ between trajectories: what differs within them alone, a mixture cannot keep."""
+        if kind != "random":
+            return None
+        return np.asarray(generator.dirichlet(np.full(n_intentions, 0.5), len(demos))[demos.trajectory_index])

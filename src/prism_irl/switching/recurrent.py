@@ -7,15 +7,19 @@ network only has to say when it changes. Logits of the kernel at step t are B_jk
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.halves import check_positive
 from prism_irl.switching.base import Posterior, Seen
 from prism_irl.switching.chain import Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
+from prism_irl.switching.learned import Learned
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry, HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
@@ -124,3 +128,31 @@ class RecurrentChain(Chain):
     def load_training_state(self, state: dict[str, Tensor]) -> None:
         """Restore Adam's moments."""
         self.optimiser.load(state)
+
+
+@dataclass(frozen=True)
+class Recurrent(Learned):
+    """Options of recurrent switching.
+
+    Parameters
+    ----------
+    switch_penalty : float
+        Penalty on the switching mass per step; more gives longer segments.
+    interaction : bool
+        The network also reads the pair (s_{t-1}, a_{t-1}), which tells a blocked move from a step.
+    """
+
+    switch_penalty: float = 0.05
+    interaction: bool = True
+
+    def check(self, n_intentions: int) -> None:
+        """The penalty too."""
+        super().check(n_intentions)
+        self._past_only()
+        check_positive(self, "switch_penalty")
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> RecurrentChain:
+        """The chain, which begins as the Markov chain that warmed it up."""
+        network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
+        penalty, optimiser = self.switch_penalty, self._optimiser()
+        return RecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)

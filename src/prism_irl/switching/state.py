@@ -1,13 +1,19 @@
-"""SWIRL's chain (Ke et al. 2025): the current state tells when the intention changes.
+"""Chains whose kernel reads the state: intentions that end at places (drinking ends at the water port).
 
-    P(z_{t+1}=k | z_t=j, s_t) = softmax_k(log_Ps[j, k] + g_k(s_t))
+    SWIRL (Ke et al. 2025)     P(z_{t+1}=k | z_t=j, s_t) = softmax_k(log_Ps[j, k] + g_k(s_t))
+    per state and pair         P(z_{t+1}=k | z_t=j, s_t=s) = (n_sjk + m P_jk) / (n_sj + m)
 
-with g = W2ᵀ·sigmoid(W1[s] + b1) + b2 ("mlp", the labyrinth of their paper) or a free table ("table", their gridworld).
-Use it where intentions end at places (drinking ends at the water port); `RecurrentChain` reads the whole history.
+SWIRL's g = W2ᵀ·sigmoid(W1[s] + b1) + b2 ("mlp", the labyrinth of their paper) or a free table ("table", their
+gridworld) says where a state leads to, whatever the intention was. A kernel per state *and* pair of intentions says
+which intention ends there: the goal that is reached, and no other. It is a table of expected counts, shrunk towards the
+kernel that knows no state by m steps, as policies are shrunk towards shorter histories. `recurrent` reads more: the
+whole history.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,19 +24,114 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.switching.base import Posterior
+from prism_irl.halves import check_choice, check_positive
+from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry
 
-KernelName = Literal["mlp", "table"]
+KernelName = Literal["mlp", "table", "pair"]
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive
 
 
-class StateChain(Chain):
-    """Kernel that depends on the state that the step leaves from.
+class StateKernel(Chain):
+    """What both kinds share: a kernel per state that the step leaves from."""
+
+    n_states: int
+    initial: Tensor
+
+    @abstractmethod
+    def state_kernels(self) -> Tensor:
+        """Log P(z_{t+1}=k | z_t=j, s_t=s), (S + 1, K, K); the last is for a state that the fit never named."""
+
+    def log_initial(self) -> Tensor:
+        """Log of the initial distribution."""
+        return self.initial.log()
+
+    def log_kernel(self, batch: Batch) -> Tensor:
+        """Kernel of entry t, read from s_{t-1}, (B, T, K, K)."""
+        before = torch.cat([batch.states[:, :1], batch.states[:, :-1]], dim=1)
+        return self._at(before.reshape(-1)).reshape(*before.shape, self.n_intentions, self.n_intentions)
+
+    def stream_kernel(
+        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
+    ) -> tuple[Tensor, Carry]:
+        """Kernel of the state before; at the first step it is not read."""
+        return self._at(states if previous is None else previous.states), carry
+
+    def _at(self, states: Tensor) -> Tensor:
+        return self.state_kernels().index_select(0, states.clamp_max(self.n_states))
+
+    @torch.no_grad()
+    def state_transitions(self, data: Prepared, log_emission: Tensor) -> Tensor:
+        """Expected number of steps from j to k that leave state s, (S, K, K): all that the M-step needs."""
+        K = self.n_intentions
+        counts = torch.zeros(self.n_states + 1, K * K, dtype=torch.float64, device=self.initial.device)
+        for batch in data.batches:
+            emission = data.gather(batch, log_emission)
+            beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
+            assert beliefs.pairwise is not None
+            left = batch.states[:, :-1].reshape(-1).clamp_max(self.n_states)
+            counts.index_add_(0, left, beliefs.pairwise[:, 1:].reshape(-1, K * K).to(counts))
+        whole = torch.from_numpy(data.total(counts.cpu().numpy())).to(counts)
+        return whole[: self.n_states].reshape(-1, K, K)
+
+    def _update_initial(self, data: Prepared, posterior: Posterior) -> None:
+        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+        self.initial.copy_(first / first.sum())
+
+    def _take_initial(self, chain: MarkovChain) -> None:
+        self.initial.copy_(chain.initial.clamp_min(SMALLEST) / chain.initial.clamp_min(SMALLEST).sum())
+
+
+class StatePairChain(StateKernel):
+    """A kernel per state and pair of intentions, updated in closed form.
+
+    Parameters
+    ----------
+    n_states, n_intentions : int
+    shrinkage : float
+        Steps m that the kernel without the state is worth.
+    """
+
+    kernel: Tensor
+    kernels: Tensor
+
+    def __init__(self, n_states: int, n_intentions: int, *, shrinkage: float = 16.0) -> None:
+        super().__init__()
+        self.n_states, self.n_intentions, self.shrinkage = n_states, n_intentions, shrinkage
+        self.register_buffer("initial", torch.full((n_intentions,), 1.0 / n_intentions, dtype=torch.float64))
+        self.register_buffer("kernel", torch.softmax(sticky(n_intentions).double(), dim=-1))
+        self.register_buffer("kernels", self.kernel.expand(n_states, -1, -1).clone())
+
+    def state_kernels(self) -> Tensor:
+        """Log of the table, and of the kernel without the state."""
+        return torch.cat([self.kernels, self.kernel.unsqueeze(0)]).log()
+
+    @torch.no_grad()
+    def take_over(self, chain: MarkovChain) -> None:
+        """Begin as a given Markov chain, in every state."""
+        floored = chain.kernel.clamp_min(SMALLEST)
+        self.kernel.copy_(floored / floored.sum(-1, keepdim=True))
+        self.kernels.copy_(self.kernel.expand_as(self.kernels))
+        self._take_initial(chain)
+
+    @torch.no_grad()
+    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+        """Expected transitions that leave each state, shrunk towards those of all states."""
+        counts = self.state_transitions(data, log_emission)
+        self._update_initial(data, posterior)
+        pooled = counts.sum(0) + FLOOR
+        self.kernel.copy_(pooled / pooled.sum(-1, keepdim=True))
+        shrunk = counts + self.shrinkage * self.kernel + FLOOR
+        self.kernels.copy_(shrunk / shrunk.sum(-1, keepdim=True))
+
+
+class StateChain(StateKernel):
+    """SWIRL's kernel: the state pulls towards intentions, whichever was there before.
 
     Parameters
     ----------
@@ -44,8 +145,6 @@ class StateChain(Chain):
     steps : int
         L-BFGS iterations of one M-step at most, warm-started: a generalised EM.
     """
-
-    initial: Tensor
 
     def __init__(
         self,
@@ -88,45 +187,13 @@ class StateChain(Chain):
         drive = torch.cat([drive, drive.mean(0, keepdim=True)])
         return torch.log_softmax(self.log_Ps + drive.unsqueeze(1), dim=-1)
 
-    def log_initial(self) -> Tensor:
-        """Log of the initial distribution."""
-        return self.initial.log()
-
-    def log_kernel(self, batch: Batch) -> Tensor:
-        """Kernel of entry t, read from s_{t-1}, (B, T, K, K)."""
-        before = torch.cat([batch.states[:, :1], batch.states[:, :-1]], dim=1)
-        return self._at(before.reshape(-1)).reshape(*before.shape, self.n_intentions, self.n_intentions)
-
-    def stream_kernel(
-        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
-    ) -> tuple[Tensor, Carry]:
-        """Kernel of the state before; at the first step it is not read."""
-        return self._at(states if previous is None else previous.states), carry
-
-    def _at(self, states: Tensor) -> Tensor:
-        return self.state_kernels().index_select(0, states.clamp_max(self.n_states))
-
     # -- the M-step ------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def take_over(self, chain: MarkovChain) -> None:
         """Begin as a given Markov chain, with g as it is."""
         self.log_Ps.copy_(chain.kernel.clamp_min(SMALLEST).log())
-        self.initial.copy_(chain.initial.clamp_min(SMALLEST) / chain.initial.clamp_min(SMALLEST).sum())
-
-    @torch.no_grad()
-    def state_transitions(self, data: Prepared, log_emission: Tensor) -> Tensor:
-        """Expected number of steps from j to k that leave state s, (S, K, K): all that the M-step needs."""
-        K = self.n_intentions
-        counts = torch.zeros(self.n_states + 1, K * K, dtype=torch.float64, device=self.log_Ps.device)
-        for batch in data.batches:
-            emission = data.gather(batch, log_emission)
-            beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
-            assert beliefs.pairwise is not None
-            left = batch.states[:, :-1].reshape(-1).clamp_max(self.n_states)
-            counts.index_add_(0, left, beliefs.pairwise[:, 1:].reshape(-1, K * K).to(counts))
-        whole = torch.from_numpy(data.total(counts.cpu().numpy())).to(counts)
-        return whole[: self.n_states].reshape(-1, K, K)
+        self._take_initial(chain)
 
     def loss(self, counts: Tensor) -> Tensor:
         """Negative expected log-likelihood of the transitions (S, K, K), minus the log prior, in nats."""
@@ -135,9 +202,8 @@ class StateChain(Chain):
 
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Initial distribution in closed form, kernel by L-BFGS on counts per state, whatever n is."""
-        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
         counts = self.state_transitions(data, log_emission)
-        self.initial.copy_(first / first.sum())
+        self._update_initial(data, posterior)
         self._climb(counts)
 
     def _climb(self, counts: Tensor) -> None:
@@ -156,3 +222,38 @@ class StateChain(Chain):
         found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": self.steps})
         with torch.no_grad():
             vector_to_parameters(torch.from_numpy(found.x).to(scale.device), parameters)
+
+
+@dataclass(frozen=True)
+class State(SwitchingOptions):
+    """Options of a kernel that reads the state.
+
+    Parameters
+    ----------
+    kernel : {"pair", "table", "mlp"}
+        A table per state and pair of intentions, or SWIRL's pull of the state as a free table or by a network.
+    shrinkage : float
+        For "pair": steps that the kernel without the state is worth.
+    hidden : int
+        For "mlp": hidden units, 32 in SWIRL's paper.
+    kernel_ridge : float
+        For "table" and "mlp": strength of the prior on the weights.
+    """
+
+    kernel: KernelName = "pair"
+    shrinkage: float = 16.0
+    hidden: int = 32
+    kernel_ridge: float = 0.1
+
+    def check(self, n_intentions: int) -> None:
+        """Name and strengths."""
+        check_choice(self, kernel=("pair", "table", "mlp"))
+        check_positive(self, "shrinkage", "kernel_ridge")
+        check_positive(self, "hidden", zero=False)
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> StateKernel:
+        """The chain, which begins as the Markov chain that warmed it up."""
+        if self.kernel == "pair":
+            return StatePairChain(demos.n_states, n_intentions, shrinkage=self.shrinkage)
+        options: dict[str, Any] = {"kind": self.kernel, "hidden": self.hidden, "ridge": self.kernel_ridge}
+        return StateChain(demos.n_states, n_intentions, **options)

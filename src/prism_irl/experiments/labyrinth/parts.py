@@ -36,7 +36,7 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.goals import GoalPRISM
 from prism_irl.models.persistence import load, save
 from prism_irl.models.prism import PAPER, PRISM
-from prism_irl.models.registry import BUILDERS, method
+from prism_irl.models.registry import NAMED, method
 from prism_irl.rewards.iavi import IAVI
 from prism_irl.scale import fanout
 from prism_irl.studies.cross_validation import Fit, Method, cross_validate, fit_key, table
@@ -268,7 +268,7 @@ def _exists(identifier: str) -> bool:
     try:
         method(identifier, 3)
     except InputError:
-        if identifier.split("-h")[0] not in BUILDERS:
+        if identifier.split("-h")[0] not in NAMED:
             return False
         raise
     return True

@@ -28,7 +28,6 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.scale import distributed
 from prism_irl.scale.stacked.policies import StackedPolicies
 from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
@@ -86,19 +85,19 @@ def fit_together(
     fits = []
     for model, given in zip(models, data, strict=True):
         demos = model._checked(given, mdp)
-        model._set_up(demos)
+        model._set_up(demos, mdp)
         model.device_ = torch.device("cpu")  # where first points are found and results are kept
         train, validation = model._validation_split(demos)
         starts = [model._new_start(index, train.demos) for index in range(model.n_starts)]
         for start in starts:
             model._first_point(start, train)
         groups[_shape(model, demos)] += [Entry(model, start, train, validation) for start in starts]
-        fits.append((model, starts, train, None if validation is None else distributed.SOLO, demos))
+        fits.append((model, starts, train, validation, demos))
     for group in groups.values():
         for first in range(0, len(group), LARGEST):
             Stack(group[first : first + LARGEST], torch.device(device)).run(on_iteration)
-    for model, starts, train, validated, demos in fits:
-        model._finish(starts, train, validated, demos, mdp)
+    for model, starts, train, validation, demos in fits:
+        model._finish(starts, train, validation, demos)
 
 
 def _shape(model: PRISM, demos: Demonstrations) -> tuple[Any, ...]:

@@ -1,0 +1,102 @@
+"""The two halves of a method, by name: how one is looked up, filled with options, and written down.
+
+A half is a frozen dataclass of options that knows how to build itself (`switching.base.SwitchingOptions`,
+`rewards.base.RewardOptions`). `switching.SWITCHING` and `rewards.REWARDS` give each a name and one line that says when
+to choose it, without importing it; a half from outside the package is named ``module:Class``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from numbers import Real
+from typing import Any, NamedTuple
+
+from prism_irl.errors import InputError
+
+
+class Half(NamedTuple):
+    """Where the options of a half are defined ("module:Class"), and when to choose it."""
+
+    where: str
+    about: str
+
+
+def locate(where: str, what: str) -> Any:
+    """Import ``module:Name`` (or ``module:Name.attribute``); the folder that the command was typed in counts too."""
+    module, _, names = where.partition(":")
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        found: Any = import_module(module)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"The {what} {where!r} cannot be imported ({error}); is its package installed?") from error
+    for name in names.split("."):
+        if not hasattr(found, name):
+            raise InputError(f"The module {module} has no {name!r}, which should be a {what}; check the spelling.")
+        found = getattr(found, name)
+    return found
+
+
+def options_class(what: str, name: str, known: Mapping[str, Half]) -> Any:
+    """Class of the options behind a name of ``known``, or behind ``module:Class``."""
+    if name in known:
+        return locate(known[name].where, what)
+    if not isinstance(name, str) or ":" not in name:
+        raise InputError(f"There is no {what} {name!r}; choose {', '.join(known)}, or module:Class for your own.")
+    return locate(name, what)
+
+
+def resolve(what: str, given: Any, known: Mapping[str, Half], parameters: Mapping[str, Any]) -> Any:
+    """Options of a half: as given, or behind its name, filled with the ``parameters`` that it knows by name."""
+    if not isinstance(given, str):
+        if not dataclasses.is_dataclass(given) or isinstance(given, type):
+            raise InputError(f"The {what} is {given!r}; give a name ({', '.join(known)}) or its options.")
+        return given
+    kind = options_class(what, given, known)
+    own = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in parameters.items() if name in own})
+
+
+def to_json(value: Any) -> Any:
+    """Options as a dictionary that names their class; everything else as it is."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    return {"half": f"{type(value).__module__}:{type(value).__qualname__}", **dataclasses.asdict(value)}
+
+
+def from_json(value: Any) -> Any:
+    """Undo `to_json`. A file must not import what it likes: the module is one of ours, or is there already."""
+    if not (isinstance(value, dict) and "half" in value):
+        return value
+    where = str(value["half"])
+    module = where.partition(":")[0]
+    if not module.startswith("prism_irl.") and module not in sys.modules:
+        raise InputError(f"The model was fitted with {where!r}, which is not part of prism; import {module} first.")
+    kind = locate(where, "half of a method")
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise InputError(f"{where!r} is no half of a method; the file is damaged.")
+    return kind(**{name: _tuples(option) for name, option in value.items() if name != "half"})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def check_positive(options: Any, *names: str, zero: bool = True) -> None:
+    """Options must be finite numbers, not negative (and not zero)."""
+    for name in names:
+        value = getattr(options, name)
+        wrong = isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value)
+        if wrong or value < 0 or (value == 0 and not zero):
+            raise InputError(f"{name} must be a finite number {'of at least' if zero else 'above'} 0, not {value!r}.")
+
+
+def check_choice(options: Any, **choices: tuple[str, ...]) -> None:
+    """Options must be one of the words allowed."""
+    for name, allowed in choices.items():
+        if getattr(options, name) not in allowed:
+            raise InputError(f"{name} is {getattr(options, name)!r}; choose {', '.join(allowed)}.")

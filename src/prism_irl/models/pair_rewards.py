@@ -1,0 +1,162 @@
+"""What each intention of a fitted pair wants: rewards, action values and values, solved when somebody asks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.mdp import MDP
+from prism_irl.models.base import FloatArray
+from prism_irl.models.fitted import FittedPair
+from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
+from prism_irl.rewards.base import RewardOptions
+from prism_irl.rewards.iavi import InverseSolution, solve_iavi
+from prism_irl.rewards.iql import LearningRates, solve_iql
+from prism_irl.rewards.tabular import ModelFree
+
+
+class PairRewards(FittedPair):
+    """Rewards of a fitted pair: planned ones as they were found, others solved from the policies."""
+
+    n_intentions: int
+
+    @property
+    @abstractmethod
+    def reward_options(self) -> RewardOptions:
+        """Options of the rewards half."""
+
+    @property
+    def policies_(self) -> FloatArray:
+        """π_k(a | context), (K, C, A); C = S with history 1."""
+        self._check_fitted()
+        rows = np.arange(self.contexts_.n_contexts)
+        return np.ascontiguousarray(self.rewards_model_.policies_at(rows).transpose(1, 0, 2))
+
+    def _solution(self) -> InverseSolution:
+        """Solved on first use, because likelihoods never need it: as planned, or by IAVI (over histories: averaged)."""
+        self._check_fitted()
+        if not hasattr(self, "solution_"):
+            solution = self.rewards_model_.solution(self.mdp_)
+            if solution is None:
+                solution = self._context_solution()
+                if self.contexts_.parents:
+                    solution = average_solution(self.contexts_, solution, self._visits())
+            self.solution_ = solution
+        return self.solution_
+
+    def _context_solution(self) -> InverseSolution:
+        """IAVI on the MDP of the contexts that occur (`rewards.augmented`); with history 1, on the MDP itself."""
+        self._check_fitted()
+        if not hasattr(self, "context_solution_"):
+            mdp = augmented_mdp(self.mdp_, self.contexts_) if self.contexts_.parents else self.mdp_
+            policies, counts = self.policies_, self.rewards_model_.state().get("counts")
+            self.context_solution_ = solve_iavi(mdp, policies, visits=counts, floor=_floor(policies, mdp))
+        return self.context_solution_
+
+    def _visits(self) -> FloatArray:
+        """Weighted visits of every context, (K, C); of every state alone where the reward model does not count."""
+        counts = self.rewards_model_.state().get("counts")
+        if counts is not None:
+            return own_visits(self.contexts_, counts)
+        states = np.arange(self.contexts_.n_contexts) < self.n_states_
+        return np.tile(states.astype(np.float64), (self.n_intentions, 1))
+
+    @property
+    def context_rewards_(self) -> FloatArray:
+        """r_k(c, a) of every context, (K, C, A): what the policies, which may remember, are optimal for."""
+        return self._context_solution().rewards
+
+    @property
+    def context_q_(self) -> FloatArray:
+        """Q_k(c, a), (K, C, A); softmax(Q_k(c, ·)) is the policy π_k(·|c) exactly."""
+        return self._context_solution().q
+
+    @property
+    def context_values_(self) -> FloatArray:
+        """V_k(c), (K, C)."""
+        return self._context_solution().values
+
+    @property
+    def rewards_(self) -> FloatArray:
+        """r_k(s, a), (K, S, A). With longer histories: mean of `context_rewards_` over the visits of each state."""
+        return self._solution().rewards
+
+    @property
+    def q_(self) -> FloatArray:
+        """Q_k(s, a), (K, S, A). With longer histories: mean of `context_q_` over the visits of each state."""
+        return self._solution().q
+
+    @property
+    def values_(self) -> FloatArray:
+        """V_k(s), (K, S). With longer histories: mean of `context_values_` over the visits of each state."""
+        return self._solution().values
+
+    @property
+    def unvisited_(self) -> npt.NDArray[np.bool_] | None:
+        """States whose reward under intention k is an echo of other states, (K, S)."""
+        return self._solution().unvisited
+
+    @property
+    def state_rewards_(self) -> FloatArray:
+        """r_k(s), (K, S), where rewards are on states: soft ones and goals."""
+        self._check_fitted()
+        found = self.rewards_model_.state_rewards
+        if found is None:
+            raise AttributeError(f"The rewards of this {type(self).__name__} are on states and actions; read rewards_.")
+        return found
+
+    @property
+    def goals_(self) -> list[list[int]]:
+        """States with a reward, per intention, the largest first; an intention that wants nothing has none."""
+        return [
+            [int(s) for s in np.argsort(-r, kind="stable") if r[s] > 0.1 * r.max() > 0] for r in self.state_rewards_
+        ]
+
+    @property
+    def initial_(self) -> FloatArray:
+        """P(z_1=k), (K,), of a chain that keeps it as it is."""
+        return self._kept("initial")
+
+    @property
+    def kernel_(self) -> FloatArray:
+        """P(z_t=k | z_{t−1}=j), (K, K), of a chain whose kernel is constant."""
+        return self._kept("kernel")
+
+    def _kept(self, name: str) -> FloatArray:
+        self._check_fitted()
+        if name not in dict(self.switching_.named_buffers()):
+            raise AttributeError(f"{type(self.switching_).__name__} has no {name} of its own; read switching_.")
+        return np.asarray(self.switching_.get_buffer(name).cpu().numpy(), dtype=np.float64)
+
+    # -- model-free rewards: learned from transitions, so that unlike solved ones they do not follow from the pair ------
+
+    def _learn_rewards(self, demos: Demonstrations) -> None:
+        """IQL, weighted by the smoothed responsibilities; reads no more of an MDP than discount and mask."""
+        if isinstance(self.reward_options, ModelFree):
+            masked, weights = demos.with_valid_actions(self.mdp_.valid_actions), self.predict_proba(demos)
+            self.solution_ = solve_iql(masked, weights, discount=self.mdp_.discount, rates=LearningRates())
+
+    def _state(self) -> dict[str, Any]:
+        """The pair, and learned rewards."""
+        if not isinstance(self.reward_options, ModelFree):
+            return super()._state()
+        solution = {name: value for name, value in self._solution()._asdict().items() if value is not None}
+        return {**super()._state(), **storage.prefixed("iql", solution)}
+
+    def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """Undo `_state`."""
+        super()._load_state(tensors, info)
+        learned = {name: torch.as_tensor(value).numpy() for name, value in storage.part("iql", tensors).items()}
+        if learned:
+            self.solution_ = InverseSolution(**learned)
+
+
+def _floor(policies: FloatArray, mdp: MDP) -> float:
+    """The authors' 1e-6 where a valid action has probability zero, else nothing."""
+    return 1e-6 if (policies[:, mdp.valid_actions] <= 0).any() else 0.0
