@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from prism_irl.errors import InputError
@@ -86,13 +86,15 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def check_positive(options: Any, *names: str, zero: bool = True) -> None:
-    """Options must be finite numbers, not negative (and not zero)."""
-    for name in names:
-        value = getattr(options, name)
-        wrong = isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value)
-        if wrong or value < 0 or (value == 0 and not zero):
-            raise InputError(f"{name} must be a finite number {'of at least' if zero else 'above'} 0, not {value!r}.")
+def check_numbers(owner: Any, lowest: Mapping[str, float], *, below: float = math.inf, integer: bool = False) -> None:
+    """Parameters must be numbers (whole ones) of at least ``lowest`` and less than ``below``."""
+    for name, low in lowest.items():
+        value = getattr(owner, name)
+        if isinstance(value, bool) or not isinstance(value, Integral if integer else Real):
+            raise InputError(f"{name} must be a {'whole ' if integer else ''}number, not {value!r}.")
+        if not low <= float(value) < below:
+            limit = "" if below == math.inf else f" and below {below}"
+            raise InputError(f"{name} must be at least {low}{limit}, not {value}.")
 
 
 def check_choice(options: Any, **choices: tuple[str, ...]) -> None:

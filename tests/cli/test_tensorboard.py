@@ -29,7 +29,7 @@ def test_curves_are_those_of_the_history(make_demos: Callable[..., Demonstration
     with tensorboard(tmp_path) as log:
         model.fit(make_demos(3), on_iteration=log)
     for start in range(2):
-        rows = [row for row in model.history_ if row["start"] == start and row["iteration"] > 0]
+        rows = [row for row in model.monitor_ if row["start"] == start and row["iteration"] > 0]
         folder = tmp_path / f"start_{start:02d}"
         assert curve(folder, TRAIN) == pytest.approx([row["train"] for row in rows], abs=1e-6)
         assert curve(folder, VALIDATION) == pytest.approx([row["validation"] for row in rows], abs=1e-6)

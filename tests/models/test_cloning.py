@@ -83,7 +83,7 @@ def test_saved_and_loaded_is_identical(make_demos, tmp_path, n_observations):
     model.save(tmp_path)
     loaded = prism_irl.load(tmp_path)
     assert loaded.get_params() == model.get_params()
-    assert loaded.history_ == model.history_
+    assert loaded.monitor_ == model.monitor_
     np.testing.assert_array_equal(loaded.action_proba(demos), model.action_proba(demos))
 
 
@@ -105,21 +105,21 @@ def test_the_best_epoch_is_kept(make_demos):
     demos = make_demos(6, lengths=(20,) * 12)  # noise: more training is worse
     settings = {**SMALL, "max_epochs": 20, "learning_rate": 0.05, "dropout": 0.0}
     model = BehaviourCloning(**settings).fit(demos)
-    curve = [row["validation"] for row in model.history_]
+    curve = [row["validation"] for row in model.monitor_]
     assert model.best_epoch_ == int(np.argmax(curve)) + 1 < 20
     assert curve[-1] < max(curve) - 0.01
     validation, _ = demos.split(0.1, seed=0)
     assert model.score(validation) == pytest.approx(max(curve), abs=1e-6)
 
     impatient = BehaviourCloning(**settings, patience=3).fit(demos)
-    assert len(impatient.history_) == impatient.best_epoch_ + 3
+    assert len(impatient.monitor_) == impatient.best_epoch_ + 3
     without = BehaviourCloning(**settings, validation_fraction=0.0).fit(demos)
     assert without.best_epoch_ == 20
 
 
 def test_small_data_gets_as_many_updates(make_demos):
     model = BehaviourCloning(hidden=2, embedding=2, batch_size=3, device="cpu").fit(make_demos(lengths=(1,) * 6))
-    assert len(model.history_) == 200  # 400 updates of five trajectories in two batches
+    assert len(model.monitor_) == 200  # 400 updates of five trajectories in two batches
 
 
 def test_unknown_states_have_a_distribution(make_demos):

@@ -97,7 +97,7 @@ def test_a_drifting_reward_is_recovered_better_than_by_a_static_one():
     assert drifting.score(test) > ideal - 0.02
     contrast = drifting.time_varying_rewards_ @ np.eye(S)[[0, -1]].T @ [1, -1]  # left minus right goal
     assert np.corrcoef(contrast, rewards[:, 0] - rewards[:, -1])[0, 1] > 0.9
-    climb = [row["log_posterior"] for row in drifting.history_]
+    climb = [row["log_posterior"] for row in drifting.monitor_]
     assert climb[-1] > climb[0]
 
 
@@ -114,9 +114,9 @@ def test_a_narrow_random_walk_is_a_static_reward():
 def test_the_fit_climbs_the_posterior_that_it_reports(make_demos):
     demos = make_demos(8, lengths=(15,) * 10)
     model = DIRL(2, n_rounds=6, steps_per_round=5).fit(demos)
-    climb = [row["log_posterior"] for row in model.history_]
+    climb = [row["log_posterior"] for row in model.monitor_]
     assert (np.diff(climb) > 0).all()
-    assert model.history_[-1]["train"] == pytest.approx(model.score(demos), abs=1e-3)
+    assert model.monitor_[-1]["train"] == pytest.approx(model.score(demos), abs=1e-3)
 
 
 @pytest.mark.parametrize("masked", [False, True])

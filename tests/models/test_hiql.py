@@ -130,7 +130,7 @@ def test_best_start_is_kept_by_validation_or_training_likelihood(demos):
         found = HIQL(K, n_starts=3, max_iterations=8, validation_fraction=fraction).fit(demos)
         scores = [start["score"] for start in found.starts_]
         assert [start["best"] for start in found.starts_] == [score == max(scores) for score in scores]
-        assert ("validation" in found.history_[0]) == (fraction > 0)
+        assert ("validation" in found.monitor_[0]) == (fraction > 0)
 
 
 def test_masked_unequal_and_tiny_worlds(make_demos):

@@ -11,7 +11,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.metrics import label_accuracy
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.mixture import TrajectoryMixture
-from prism_irl.switching.per_trajectory import PerTrajectory
+from prism_irl.switching.per_trajectory import TrajectoryChoice
 
 S, A, K = 6, 3, 2
 
@@ -97,7 +97,7 @@ def test_planted_intentions_are_recovered(model, demos):
 def test_every_iteration_of_exact_em_gains(demos):
     found = TrajectoryMixture(K, n_starts=2, validation_fraction=0.0, max_iterations=15, patience=None).fit(demos)
     for start in range(2):
-        objective = [row["objective"] for row in found.history_ if row["start"] == start]
+        objective = [row["objective"] for row in found.monitor_ if row["start"] == start]
         assert (np.diff(objective) > -1e-9).all()
         assert objective[-1] > objective[0] + 0.005
 
@@ -120,7 +120,7 @@ def test_batch_mates_do_not_matter(model, demos):
 def test_impossible_actions_are_never_nan():
     demos = Demonstrations.from_arrays([[0, 0, 0, 0]], [[0, 1, 2, 0]], n_states=1, n_actions=3)
     emission = torch.tensor([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0], [0.5, 1.0]], dtype=torch.float64).log()
-    posterior = PerTrajectory(2).expectation(Prepared.of(demos, Contexts(1)), emission)
+    posterior = TrajectoryChoice(2).expectation(Prepared.of(demos, Contexts(1)), emission)
     for values in posterior[:3]:
         np.testing.assert_allclose(values.sum(1), 1)
     assert posterior.log_likelihood[2] == -np.inf

@@ -155,5 +155,5 @@ def test_bad_parameters(make_demos, model):
 
 
 def test_an_mdp_of_another_world_is_refused(make_demos):
-    with pytest.raises(InputError, match="same world"):
+    with pytest.raises(InputError, match="same sets"):
         Uniform().fit(make_demos(), MDP.from_demonstrations(make_demos(n_states=4)))

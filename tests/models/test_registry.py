@@ -1,27 +1,31 @@
 """Identifiers of methods: each builds what it says, variants included."""
 
+import re
+import sys
+
 import pytest
 
 from prism_irl.errors import InputError
+from prism_irl.models import registry
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.registry import BUILDERS, method
+from prism_irl.models.registry import NAMED, method
 
 
-@pytest.mark.parametrize("identifier", BUILDERS)
+@pytest.mark.parametrize("identifier", NAMED)
 def test_every_identifier_builds(identifier):
     found = method(identifier, 4)
-    name, _, takes_k = BUILDERS[identifier]
+    entry = NAMED[identifier]
     assert isinstance(found.model, IntentionModel)
-    assert (found.id, found.name) == (identifier, name)
-    assert found.model.n_intentions == (4 if takes_k else 1)
+    assert (found.id, found.name) == (identifier, entry.name)
+    assert found.model.n_intentions == (4 if entry.takes_intentions else 1)
     assert found.leaks == (identifier == "prism-paper")
     assert not hasattr(found.model, "n_states_"), "unfitted"
 
 
 def test_names_are_told_apart():
-    assert len({name for name, _, _ in BUILDERS.values()}) == len(BUILDERS)
-    settings = {(type(m.model), repr(sorted(m.model.get_params().items()))) for m in (method(i, 2) for i in BUILDERS)}
-    assert len(settings) == len(BUILDERS)
+    assert len({entry.name for entry in NAMED.values()}) == len(NAMED)
+    settings = {(type(m.model), repr(sorted(m.model.get_params().items()))) for m in (method(i, 2) for i in NAMED)}
+    assert len(settings) == len(NAMED)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +52,17 @@ def test_names_are_told_apart():
             {"switching": "markov", "history": "auto", "starts": "annealed", "validation_fraction": 0.1},
         ),
         ("swirl-2-k5", "SWIRL S-2 (K=5)", {"order": 2, "n_intentions": 5}),
+        (
+            "state+goals-k4",
+            "state + goals (K=4)",
+            {"switching": "state", "rewards": "goals", "n_intentions": 4, "history": "auto", "max_iterations": 15},
+        ),
+        (
+            "recurrent+tabular-gru-h2",
+            "recurrent + tabular (GRU, history 2)",
+            {"network": "gru", "history": 2, "max_iterations": 180},
+        ),
+        ("single+soft-1", "single + soft-1", {"n_intentions": 1, "discount": 0.95}),
     ],
 )
 def test_variants(identifier, name, parameters):
@@ -63,12 +78,15 @@ def test_unknown_identifiers_name_the_choices(identifier):
         method(identifier, 2)
     text = str(error.value)
     assert repr(identifier) in text
-    assert all(choice in text for choice in BUILDERS)
+    assert all(choice in text for choice in NAMED)
 
 
-@pytest.mark.parametrize("identifier", ["uniform-k4", "iavi-lstm", "hiql-gru", "prism-markov-gru", "bc-k2"])
+@pytest.mark.parametrize(
+    "identifier",
+    "uniform-k4 iavi-lstm hiql-gru prism-markov-gru bc-k2 markov+goals-gru single+tabular-k2".split(),
+)
 def test_variants_that_a_method_does_not_have(identifier):
-    with pytest.raises(InputError, match=f"{identifier!r} is no variant"):
+    with pytest.raises(InputError, match=f"{re.escape(repr(identifier))} is no variant"):
         method(identifier, 2)
 
 
@@ -77,3 +95,40 @@ def test_options_go_to_the_methods_that_know_them():
     assert method("hiql", 2, **options).model.get_params()["n_starts"] == 1
     assert method("ngram", 2, **options).model.seed == 7
     assert method("uniform", 2, **options).model.get_params() == {}
+
+
+@pytest.mark.parametrize(
+    ("identifier", "reason"),
+    [
+        ("ordered+goals", "in no particular order"),
+        ("single+goals", "wants nothing in particular"),
+        ("hmm+tabular", "There is no switching 'hmm'; choose single, per-trajectory"),
+        ("markov+maps", "There is no rewards 'maps'; choose tabular, iql"),
+        ("no_such_module:Model", "cannot be imported"),
+        ("prism_irl.models.prism:Prism", "has no 'Prism'"),
+        ("prism_irl.errors:InputError", "is no method"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(identifier, reason):
+    with pytest.raises(InputError, match=reason) as error:
+        method(identifier, 2)
+    assert str(error.value).endswith((".", "?", ")."))
+
+
+def test_pairs_have_a_reason_to_be_chosen():
+    found = registry.pairs()
+    assert len({entry.id for entry in found}) == len(found)
+    for entry in (*found, *NAMED.values()):
+        assert len(entry.when) > 10
+        assert "\n" not in entry.when
+        if entry.switching is not None:
+            assert registry.find(f"{entry.switching}+{entry.rewards}")
+
+
+def test_a_file_decides_nothing_about_imports(tmp_path, monkeypatch):
+    """A model folder that names a module must not get it imported; a person who names it does."""
+    (tmp_path / "surprise_module.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match="--method surprise_module:Model"):
+        registry.class_of("surprise_module:Model")
+    assert "surprise_module" not in sys.modules

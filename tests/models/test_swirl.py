@@ -85,7 +85,7 @@ def test_recovers_rewards_and_where_switches_happen(order, fitted):
 @both_orders
 def test_em_raises_the_likelihood(order, fitted):
     for start in range(2):
-        train = [row["train"] for row in fitted[order].history_ if row["start"] == start]
+        train = [row["train"] for row in fitted[order].monitor_ if row["start"] == start]
         assert train[-1] > train[0] + 0.005
         assert (np.diff(train) > -2e-4).all()
 
@@ -202,7 +202,7 @@ def test_refuses_what_it_cannot_use(demos, fitted):
         SWIRL.from_parameters({**bad, "reward": np.zeros((2, S))}, grid())
     with pytest.raises(InputError, match="order"):
         make(3).fit(demos, grid())
-    with pytest.raises(InputError, match="mask or stay"):
+    with pytest.raises(InputError, match="mask, stay"):
         make(1, invalid_actions="forbid").fit(demos, grid())
     with pytest.raises(InputError, match="same sets"):
         make(1).fit(demos, MDP.from_dense(np.ones((2, A, 2)) / 2))

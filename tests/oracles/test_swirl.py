@@ -9,7 +9,7 @@ import pytest
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import every_fifth, labyrinth_mdp, load_labyrinth
 from prism_irl.models.swirl import SWIRL
-from prism_irl.rewards.soft import Places
+from prism_irl.rewards.soft import Places, own_dynamics
 
 # Nats per step, first step of every window dropped, every 5th window for testing.
 PUBLISHED = {"s2": (-0.7270, -0.7268), "s1": (None, -6.749)}
@@ -53,8 +53,9 @@ def test_shipped_parameters_give_the_published_likelihood(name, parts):
 
 
 def test_slots_are_the_authors():
+    mdp = labyrinth_mdp()
     # Parent, the node itself (an invalid action stays), then the children; the root has no parent, leaves no children.
-    places = Places(SWIRL(invalid_actions="stay")._own_mdp(labyrinth_mdp(), None), order=2)
+    places = Places(own_dynamics(mdp, mdp.valid_actions, 0.95, "stay"), order=2)
     assert places.previous is not None
     found = set(zip(places.previous.tolist(), places.arrival.tolist(), places.slots(4).tolist(), strict=True))
     expected = set()

@@ -128,7 +128,7 @@ def test_back_off_promises_no_monotone_objective(make_demos):
     demos = make_demos(1, lengths=(30,) * 10)
     for history in (1, 2):
         model = PRISM(2, switching="markov", history=history)
-        model._set_up(demos)
+        model._set_up(demos, None)
         start = model._new_start(0, demos)
         assert start.monitor.exact == (history == 1)
     data = model._prepare(demos)

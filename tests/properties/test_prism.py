@@ -79,7 +79,7 @@ def stream(model: PRISM, demos: Demonstrations) -> np.ndarray:
 
 
 def assert_same_parameters(one: PRISM, other: PRISM) -> None:
-    expected, found = one.state(), other.state()
+    expected, found = one._state(), other._state()
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value), err_msg=name)
@@ -185,7 +185,7 @@ def test_one_seed_one_result(model, demos):
     again = clone(model).fit(demos)
     assert torch.equal(torch.get_rng_state(), before)  # and does not disturb it
     assert_same_parameters(again, model)
-    assert without_seconds(again.history_) == without_seconds(model.history_)
+    assert without_seconds(again.monitor_) == without_seconds(model.monitor_)
     other = clone(model).set_params(seed=1).fit(demos)
     assert np.abs(other.policies_ - model.policies_).max() > 1e-3
 
@@ -219,7 +219,7 @@ def test_a_loaded_model_is_the_saved_one_bit_by_bit(model, new, tmp_path):
         np.testing.assert_array_equal(getattr(loaded, method)(new), getattr(model, method)(new), err_msg=method)
     for name in ("rewards_", "q_", "values_", "policies_", "unvisited_", "start_states_"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name), err_msg=name)
-    for name in ("history_", "starts_", "agreement_", "n_equal_starts_", "converged_", "n_iterations_", "leaks"):
+    for name in ("monitor_", "starts_", "agreement_", "n_equal_starts_", "converged_", "n_iterations_", "leaks"):
         assert getattr(loaded, name) == getattr(model, name), name
     np.testing.assert_array_equal(stream(loaded, new), stream(model, new))
     for one, other in zip(vars(loaded.sample(3, 5)).values(), vars(model.sample(3, 5)).values(), strict=True):
@@ -257,7 +257,10 @@ def test_dynamics_are_saved_to_the_last_digit(demos, tmp_path):
         (lambda run: (run / "config.json").unlink(), "no config.json"),
         (lambda run: (run / "config.json").write_text("{"), "not readable as JSON"),
         (lambda run: (run / "config.json").write_text("{}"), "cannot read"),
-        (lambda run: (run / "config.json").write_text('{"method": "Oracle", "parameters": {}}'), "cannot read"),
+        (
+            lambda run: (run / "config.json").write_text('{"method": "Oracle", "parameters": {}}'),
+            "use the version that wrote it",
+        ),
         (lambda run: (run / "config.json").write_text('{"method": "PRISM", "parameters": {"x": 1}}'), "cannot read"),
         (lambda run: (run / "config.json").write_text('{"method": "PRISM", "parameters": {}}'), "cannot read"),
         (lambda run: (run / "model.safetensors").unlink(), "no model file"),
@@ -531,7 +534,7 @@ def test_a_resumed_fit_equals_an_uninterrupted_one(kind, demos, tmp_path, monkey
     resumed.fit(demos, checkpoint=tmp_path, resume=True, on_iteration=watch)
     assert watch.seen == [(1, i) for i in range(2, iterations[1] + 1)]  # only what was missing
     assert_same_parameters(resumed, straight)
-    assert without_seconds(resumed.history_) == without_seconds(straight.history_)
+    assert without_seconds(resumed.monitor_) == without_seconds(straight.monitor_)
     assert without_seconds(resumed.starts_) == without_seconds(straight.starts_)
     assert resumed.agreement_ == straight.agreement_
 
@@ -569,7 +572,7 @@ def test_a_new_fit_never_resumes_an_old_one(demos, tmp_path, monkeypatch):
         ("n_intentions", 2.5, "n_intentions must be a whole number, not 2.5"),
         ("n_intentions", "3", "n_intentions must be a whole number, not '3'"),
         ("n_intentions", 99, "99 intentions cannot be told apart: only 14 different .* ask for fewer"),
-        ("switching", "hmm", "switching is 'hmm'; choose recurrent, independent, markov"),
+        ("switching", "hmm", "There is no switching 'hmm'; choose single, per-trajectory, independent, markov"),
         ("network", "cnn", "network is 'cnn'; choose rnn, lstm, gru, transformer"),
         ("observe", "future", "observe is 'future'; choose past, current"),
         ("observe", "current", 'observe="current" belongs to switching="independent"'),

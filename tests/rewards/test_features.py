@@ -104,7 +104,7 @@ def test_softmax_normalises_and_respects_valid_actions(masked):
     model, data, w = softmax(masked=masked)
     model.maximise(data, w)
     demos = data.demos
-    policies = model.policies_given(demos.states, demos.observations.astype(float))
+    policies = model.policies_along(data, np.arange(demos.n_steps))
     np.testing.assert_allclose(policies.sum(-1), 1.0)
     if masked:
         assert policies.transpose(0, 2, 1)[~demos.valid_actions[demos.states]].max() == 0.0
@@ -118,7 +118,7 @@ def test_softmax_reaches_the_optimum():
     model.maximise(data, w)
     x = model._features(data.demos.observations.astype(float))
     taken = np.eye(3)[data.demos.actions]
-    policies = model.policies_given(data.demos.states, data.demos.observations.astype(float))
+    policies = model.policies_along(data, np.arange(data.demos.n_steps))
     for k in range(K):
         gradient = (w[:, [k]] * (policies[:, k] - taken)).T @ x + model._penalty() * model.weights[k]
         assert np.abs(gradient).max() < 1e-2

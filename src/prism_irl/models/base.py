@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -145,16 +143,6 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
                 )
             demos = demos.resized(n_actions=self.n_actions_)
         return demos
-
-    def _check_numbers(self, lowest: Mapping[str, float], *, below: float = np.inf, integer: bool = False) -> None:
-        """Parameters must be numbers (whole ones) of at least ``lowest`` and less than ``below``."""
-        for name, low in lowest.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral if integer else Real):
-                raise InputError(f"{name} must be a {'whole ' if integer else ''}number, not {value!r}.")
-            if not low <= float(value) < below:
-                limit = "" if below == np.inf else f" and below {below:g}"
-                raise InputError(f"{name} must be at least {low:g}{limit}, not {value!r}.")
 
 
 def check_mdp(mdp: Any, demos: Demonstrations) -> None:

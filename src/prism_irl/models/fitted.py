@@ -116,7 +116,9 @@ class FittedPair(IntentionModel):
         """Simulate from the fitted model; the labels are the intentions drawn."""
         self._check_fitted()
         if self.motion_shape_ is not None or self.n_observations_:
-            raise InputError("Policies on features cannot be simulated without a robot; sample from a tabular model.")
+            raise InputError(
+                "A fit with observations cannot be simulated, since they are measured; sample from one without."
+            )
         return simulate(
             self.switching_,
             self.rewards_model_,

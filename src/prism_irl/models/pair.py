@@ -325,8 +325,8 @@ class PairModel(PairRewards):
         whole |= {name: low for name, low in {"warm_up": 0, "n_candidates": 1}.items() if hasattr(self, name)}
         if self.patience is not None:
             whole["patience"] = 1
-        self._check_numbers(whole, integer=True)
-        self._check_numbers({"validation_fraction": 0, "discount": 0}, below=1)
+        halves.check_numbers(self, whole, integer=True)
+        halves.check_numbers(self, {"validation_fraction": 0, "discount": 0}, below=1)
         switching, rewards = self.switching_options, self.reward_options
         name = self._halves()[0]
         if isinstance(name, str) and name in rewards.unsuited:
@@ -345,8 +345,8 @@ class PairModel(PairRewards):
     def _check_memory(self, rewards: RewardOptions) -> None:
         memory = {name: getattr(self, name) for name in ("history", "backoff") if hasattr(self, name)}
         given = {name: low for name, low in {"history": 1, "backoff": 0}.items() if memory.get(name, "auto") != "auto"}
-        self._check_numbers({n: low for n, low in given.items() if n == "history"}, integer=True)
-        self._check_numbers({n: low for n, low in given.items() if n == "backoff"})
+        halves.check_numbers(self, {n: low for n, low in given.items() if n == "history"}, integer=True)
+        halves.check_numbers(self, {n: low for n, low in given.items() if n == "backoff"})
         if "auto" in memory.values() and rewards.memory != "none" and not self.validation_fraction:
             raise InputError(
                 'history="auto" and backoff="auto" are chosen on validation trajectories; set validation_fraction '

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from prism_irl import halves
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import RewardOptions
 from prism_irl.switching import SWITCHING
 from prism_irl.switching.base import SwitchingOptions
+from prism_irl.switching.learned import NETWORKS
 from prism_irl.switching.networks import NetworkName
 
 PAPER: dict[str, dict[str, Any]] = {
@@ -136,6 +138,12 @@ class PRISM(PairModel):
             found = {**DEFAULTS, **defaults_of(self.switching, self.rewards)}
             for name in left:
                 setattr(self, name, found[name])
+
+    def _check_parameters(self, demos: Demonstrations) -> None:
+        super()._check_parameters(demos)
+        # also what the halves chosen do not read: a wrong number is a mistake all the same
+        halves.check_numbers(self, dict.fromkeys(("l1", "kl", "switch_penalty", "smoothing", "learning_rate"), 0))
+        halves.check_choice(self, network=NETWORKS, observe=("past", "current"))
 
     def _halves(self) -> tuple[Any, Any]:
         return self.switching, self.rewards

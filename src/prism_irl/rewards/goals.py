@@ -28,7 +28,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_positive
+from prism_irl.halves import check_numbers
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import FloatArray, PolicyTable, Problem, RewardOptions, ShortRun
 from prism_irl.rewards.iavi import InverseSolution
@@ -233,9 +233,8 @@ class Goals(RewardOptions):
         """The habit's name, discount and sparsity."""
         if self.learns not in ("all", "idle", "none"):
             raise InputError(f"habit is {self.habit!r}; choose all, idle or none.")
-        check_positive(self, "goal_discount", "sparsity", "smoothing")
-        if self.goal_discount >= 1:
-            raise InputError(f"goal_discount is {self.goal_discount}; it must be below 1.")
+        check_numbers(self, {"goal_discount": 0}, below=1)
+        check_numbers(self, {"sparsity": 0, "smoothing": 0})
 
     def build(self, problem: Problem) -> GoalPolicies:
         """No goals yet, and a uniform habit."""

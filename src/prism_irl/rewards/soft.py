@@ -23,7 +23,7 @@ from scipy import optimize, sparse
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_positive
+from prism_irl.halves import check_choice, check_numbers
 from prism_irl.mdp import MDP, factorize
 from prism_irl.rewards.base import FloatArray, IntArray, PolicyTable, Problem, RewardOptions
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
@@ -233,7 +233,7 @@ class SoftStates(RewardOptions):
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Treatment of invalid actions, and the ridge."""
         check_choice(self, invalid_actions=("mask", "stay"))
-        check_positive(self, "ridge")
+        check_numbers(self, {"ridge": 0})
 
     def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
         """The dynamics with the model's own discount and its treatment of invalid actions."""

@@ -18,7 +18,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_positive
+from prism_irl.halves import check_numbers
 from prism_irl.rewards.base import FloatArray, PolicyTable, Problem, RewardOptions
 
 
@@ -128,7 +128,7 @@ class Tabular(RewardOptions):
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Smoothing."""
-        check_positive(self, "smoothing")
+        check_numbers(self, {"smoothing": 0})
 
     def build(self, problem: Problem) -> TabularPolicies:
         """Uniform policies."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.halves import check_positive
+from prism_irl.halves import check_numbers
 from prism_irl.switching.base import BatchPosterior, Posterior, Seen, Stream, Switching
 from prism_irl.switching.inference.dispatch import judged, responsibilities
 from prism_irl.switching.learned import Learned
@@ -189,7 +189,7 @@ class Independent(Learned):
     def check(self, n_intentions: int) -> None:
         """The penalties too."""
         super().check(n_intentions)
-        check_positive(self, "l1", "kl")
+        check_numbers(self, {"l1": 0, "kl": 0})
 
     def build(self, n_intentions: int, demos: Demonstrations) -> Gate:
         """The gate, as in the paper."""

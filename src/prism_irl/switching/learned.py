@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_positive
+from prism_irl.halves import check_choice, check_numbers
 from prism_irl.switching.base import SwitchingOptions
 from prism_irl.switching.networks import HistoryNetwork, NetworkName
 from prism_irl.switching.optimiser import Optimiser
+
+
+NETWORKS = ("rnn", "lstm", "gru", "transformer")
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,10 @@ class Learned(SwitchingOptions):
 
     def check(self, n_intentions: int) -> None:
         """Names, sizes and rates."""
-        check_choice(self, network=("rnn", "lstm", "gru", "transformer"), observe=("past", "current"))
-        for name in ("embedding", "hidden", "batch_size", "epochs_per_m_step"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}.")
-        check_positive(self, "learning_rate")
+        check_choice(self, network=NETWORKS, observe=("past", "current"))
+        sizes = ("embedding", "hidden", "batch_size", "epochs_per_m_step")
+        check_numbers(self, dict.fromkeys(sizes, 1), integer=True)
+        check_numbers(self, {"learning_rate": 0})
         if self.learning_rate == 0:
             raise InputError("learning_rate must be above 0; with 0 the network would never learn.")
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.halves import check_positive
+from prism_irl.halves import check_numbers
 from prism_irl.switching.base import Posterior, Seen
 from prism_irl.switching.chain import Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
@@ -149,7 +149,7 @@ class Recurrent(Learned):
         """The penalty too."""
         super().check(n_intentions)
         self._past_only()
-        check_positive(self, "switch_penalty")
+        check_numbers(self, {"switch_penalty": 0})
 
     def build(self, n_intentions: int, demos: Demonstrations) -> RecurrentChain:
         """The chain, which begins as the Markov chain that warmed it up."""

@@ -26,7 +26,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_positive
+from prism_irl.halves import check_choice, check_numbers
 from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer
@@ -248,8 +248,8 @@ class State(SwitchingOptions):
     def check(self, n_intentions: int) -> None:
         """Name and strengths."""
         check_choice(self, kernel=("pair", "table", "mlp"))
-        check_positive(self, "shrinkage", "kernel_ridge")
-        check_positive(self, "hidden", zero=False)
+        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0})
+        check_numbers(self, {"hidden": 1}, integer=True)
 
     def build(self, n_intentions: int, demos: Demonstrations) -> StateKernel:
         """The chain, which begins as the Markov chain that warmed it up."""

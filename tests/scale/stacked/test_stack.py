@@ -105,8 +105,8 @@ def test_a_fit_in_a_stack_equals_the_fit_alone(switching: str, network: str) -> 
     together = [PRISM(K, seed=s, history=h, **penalties, **options) for K, s, h in variants]
     fit_together(together, data, device="cpu")
     for one, other, demos in zip(alone, together, data, strict=True):
-        assert [row["iteration"] for row in one.history_] == [row["iteration"] for row in other.history_]
-        for mine, theirs in zip(one.history_, other.history_, strict=True):
+        assert [row["iteration"] for row in one.monitor_] == [row["iteration"] for row in other.monitor_]
+        for mine, theirs in zip(one.monitor_, other.monitor_, strict=True):
             assert theirs["train"] == pytest.approx(mine["train"], abs=1e-5)
             assert theirs["validation"] == pytest.approx(mine["validation"], abs=1e-5)
         np.testing.assert_allclose(other.predict_proba(demos), one.predict_proba(demos), atol=1e-3)
