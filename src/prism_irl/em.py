@@ -30,7 +30,7 @@ from prism_irl import storage
 from prism_irl.data.batching import Prepared
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel
-from prism_irl.switching.base import Posterior, Seen, Switching
+from prism_irl.switching.base import PassResult, Posterior, Switching
 
 CHECKPOINT_SECONDS = 2.0
 
@@ -170,7 +170,7 @@ def fit_start(
         else:
             maximise(start, train, emission, posterior, randomness)
             emission, posterior = expectation(start, train)
-            seen = Seen(posterior.responsibilities, posterior.log_likelihood)
+            seen = PassResult(posterior.responsibilities, posterior.log_likelihood)
         start.seconds = before + time.perf_counter() - clock
         _record(start, train, validation, seen)
         if on_iteration is not None:
@@ -196,16 +196,16 @@ def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posteri
     start.rewards.maximise(train, posterior.responsibilities)
 
 
-def improve(start: Start, train: Prepared, seed: Any) -> Seen:
+def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
     """One iteration of incremental EM: a pass of the switching model, then policies from what it saw."""
-    train = start.switching.dealt(train, seed)
+    train = start.switching.reshard(train, seed)
     emission = torch.from_numpy(start.rewards.log_likelihood(train))
     seen = start.switching.improve(train, emission, seed)
     start.rewards.maximise(train, seen.responsibilities)
     return seen
 
 
-def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | Seen) -> None:
+def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | PassResult) -> None:
     """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
     likelihood = train.mean(seen.log_likelihood)
     objective = likelihood + start.rewards.log_prior() / train.n_steps

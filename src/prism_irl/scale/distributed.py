@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.data.batching import Batch, Prepared, _compact, _pad, minibatches
+from prism_irl.data.batching import Batch, Prepared, compact_index, minibatches, pad_batch
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
@@ -232,7 +232,7 @@ class Shard(Prepared):
         contexts: Contexts,
         device: torch.device | str = "cpu",
     ) -> Shard:
-        """Deal the trajectories out by length, so that all ranks get about as many steps."""
+        """Shard the trajectories by length, so that all ranks get about as many steps."""
         order = np.argsort(-demos.lengths[trajectories], kind="stable")
         return cls._holding(np.sort(order[world.rank :: world.size]), world, demos, trajectories, contexts, device)
 
@@ -249,7 +249,7 @@ class Shard(Prepared):
         here = source.subset(trajectories[mine])
         return cls(
             here,
-            _compact(contexts.encode(here), contexts.n_contexts),
+            compact_index(contexts.encode(here), contexts.n_contexts),
             device,
             world=world,
             mine=mine,
@@ -259,8 +259,8 @@ class Shard(Prepared):
             contexts=contexts,
         )
 
-    def dealt(self, batch_size: int, generator: np.random.Generator) -> Shard:
-        """The same data, dealt out anew: of every minibatch of the coming epoch each rank gets an equal share.
+    def reshard(self, batch_size: int, generator: np.random.Generator) -> Shard:
+        """The same data, sharded anew: of every minibatch of the coming epoch each rank gets an equal share.
 
         Ranks wait for each other in every minibatch; with shares left to chance, the larger one decides.
         """
@@ -307,7 +307,7 @@ class Shard(Prepared):
         local[self.mine] = np.arange(len(self.mine))
         parts = minibatches(_Lengths(self.lengths), batch_size, generator)  # type: ignore[arg-type]
         own = (local[part][local[part] >= 0] for part in parts)
-        return (_pad(self.demos, part, self.device) if len(part) else None for part in own)
+        return (pad_batch(self.demos, part, self.device) if len(part) else None for part in own)
 
     def combine(self, parameters: Iterable[Tensor], size: int) -> None:
         """Gradients weighted by the items they are a mean over, summed over ranks, divided by all items."""

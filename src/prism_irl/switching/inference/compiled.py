@@ -271,7 +271,7 @@ def responsibilities(logits: Array, log_emission: Array, weights: Array, likelih
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _judge_trajectory(
+def _gate_gradient_of_trajectory(
     logits: Array,
     steps: Array,
     log_emission: Array,
@@ -313,7 +313,7 @@ def _judge_trajectory(
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True)
-def judge(
+def gate_gradient(
     logits: Array,
     lengths: Array,
     steps: Array,
@@ -325,7 +325,7 @@ def judge(
     kl: float,
     fresh: bool,
 ) -> None:
-    """See `inference.judged`; steps (B, T) are rows of log_emission, weights and likelihood.
+    """See `dispatch.gate_gradient`; steps (B, T) are rows of log_emission, weights and likelihood.
 
     With g = f_θ(φ), D = ∂L / ∂ log g is −w_t in every step. For every pair of steps the first penalty adds λ_l1 w_t
     sign(g_t − g_{t−1}) times g_t in step t and times −g_{t−1} in step t − 1; the second λ_kl g_{t−1} (log g_{t−1} −
@@ -334,7 +334,7 @@ def judge(
     B = len(lengths)
     for b in numba.prange(B):
         n = lengths[b]
-        _judge_trajectory(
+        _gate_gradient_of_trajectory(
             logits[b, :n], steps[b, :n], log_emission, weights, likelihood, gradient[b, :n], l1, kl, fresh
         )
         gradient[b, :n] /= np.float32(B)

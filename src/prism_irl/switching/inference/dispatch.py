@@ -233,7 +233,7 @@ def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tens
     return weights, likelihood.masked_fill_(impossible, -torch.inf)
 
 
-def judged(
+def gate_gradient(
     logits: Tensor,
     batch: Batch,
     log_emission: Tensor,
@@ -260,5 +260,5 @@ def judged(
     gradient = torch.zeros(logits.shape)
     arrays = (logits, batch.mask.sum(1), batch.steps, log_emission, weights, likelihood, gradient)
     arguments: list[Any] = [*(values.numpy() for values in arrays), l1, kl, fresh]
-    compiled.judge(*arguments)
+    compiled.gate_gradient(*arguments)
     return gradient
