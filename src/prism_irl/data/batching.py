@@ -61,14 +61,14 @@ def scatter(batch: Batch, values: Tensor, flat: Tensor) -> None:
 
 
 def minibatches(
-    demos: Demonstrations, batch_size: int, generator: np.random.Generator | None = None
+    lengths: npt.NDArray[np.int64], batch_size: int, generator: np.random.Generator | None = None
 ) -> list[npt.NDArray[np.int64]]:
-    """Trajectories of each batch, of about equal length; shuffled when a generator is given."""
-    order = np.arange(len(demos)) if generator is None else generator.permutation(len(demos))
-    lengths = demos.lengths[order].astype(np.float64)
+    """Trajectories of each batch, of about equal ``lengths`` (N,); shuffled when a generator is given."""
+    order = np.arange(len(lengths)) if generator is None else generator.permutation(len(lengths))
+    about = lengths[order].astype(np.float64)
     if generator is not None:  # a little noise, or trajectories of distinct lengths would always meet the same mates
-        lengths *= generator.uniform(0.9, 1.1, len(lengths))
-    order = order[np.argsort(lengths, kind="stable")]
+        about *= generator.uniform(0.9, 1.1, len(about))
+    order = order[np.argsort(about, kind="stable")]
     parts: Sequence[npt.NDArray[np.int64]] = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     if generator is not None:
         parts = [parts[i] for i in generator.permutation(len(parts))]
@@ -83,7 +83,7 @@ def make_batches(
     device: torch.device | str = "cpu",
 ) -> list[Batch]:
     """Cut the trajectories into padded batches; see `minibatches`."""
-    return [pad_batch(demos, part, device) for part in minibatches(demos, batch_size, generator)]
+    return [pad_batch(demos, part, device) for part in minibatches(demos.lengths, batch_size, generator)]
 
 
 def pad_batch(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str) -> Batch:
@@ -166,7 +166,9 @@ class Prepared:
 
     def shuffled(self, batch_size: int, generator: np.random.Generator) -> Iterable[Batch | None]:
         """Batches for training, in a random order, padded one by one; None for one without any of this shard."""
-        return (pad_batch(self.demos, part, self.device) for part in minibatches(self.demos, batch_size, generator))
+        return (
+            pad_batch(self.demos, part, self.device) for part in minibatches(self.demos.lengths, batch_size, generator)
+        )
 
     def reshard(self, batch_size: int, generator: np.random.Generator) -> Prepared:
         """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""
@@ -176,7 +178,7 @@ class Prepared:
         """Values of a flat tensor at the steps of a batch, on the batch's device."""
         return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)
 
-    # -- sums over all data, of which a shard (`scale.distributed.Shard`) holds a part --------------------------------
+    # -- sums over all data, of which a shard (`data.sharing.Shard`) holds a part ------------------------------------
 
     @property
     def n_steps(self) -> int:

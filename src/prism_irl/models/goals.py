@@ -22,6 +22,7 @@ import numpy.typing as npt
 import torch
 
 from prism_irl import em
+from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
@@ -33,7 +34,6 @@ from prism_irl.models.references import validation_split
 from prism_irl.models.starts import StartKind
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.goals import GoalPolicies, Planner
-from prism_irl.scale import distributed
 from prism_irl.switching.base import Switching
 from prism_irl.switching.chain import Chain
 from prism_irl.switching.markov import MarkovChain
@@ -122,7 +122,7 @@ class GoalPRISM(PRISM):
         super()._check_parameters(demos)
         self._check_numbers({"goal_discount": 0}, below=1)
         self._check_numbers({"sparsity": 0})
-        if distributed.current().size > 1:
+        if sharing.current().size > 1:
             raise InputError("Goals are searched for in one process; run this model without torchrun.")
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None, **options: Any) -> Self:
@@ -220,7 +220,7 @@ class GoalPRISM(PRISM):
         self,
         starts: list[em.Start],
         train: Prepared,
-        validated: distributed.World | None,
+        validated: sharing.World | None,
         demos: Demonstrations,
         mdp: MDP | None,
     ) -> None:

@@ -20,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from prism_irl import em, storage
+from prism_irl.data import sharing
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -35,7 +36,6 @@ from prism_irl.models.streaming import IntentionFilter, simulate
 from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
-from prism_irl.scale import distributed
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.markov import MarkovChain
 
@@ -145,7 +145,7 @@ class PairModel(IntentionModel):
         """
         demos = self._checked(demos, mdp)
         self._set_up(demos)
-        world = distributed.current()
+        world = sharing.current()
         train, validation = self._validation_split(demos, world)
         folder = None if checkpoint is None or not world.writes else Path(checkpoint)
         if folder is not None:
@@ -186,7 +186,7 @@ class PairModel(IntentionModel):
         self,
         starts: list[em.Start],
         train: Prepared,
-        validated: distributed.World | None,
+        validated: sharing.World | None,
         demos: Demonstrations,
         mdp: MDP | None,
     ) -> None:
@@ -230,7 +230,7 @@ class PairModel(IntentionModel):
         return choice.length, choice.backoff
 
     def _validation_split(
-        self, demos: Demonstrations, world: distributed.World = distributed.SOLO
+        self, demos: Demonstrations, world: sharing.World = sharing.SOLO
     ) -> tuple[Prepared, Prepared | None]:
         if self.validation_fraction <= 0 or len(demos) < 2:
             return world.prepare(demos, None, self.contexts_, self.device_), None

@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 
 from prism_irl import em
+from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared, minibatches
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.scale import distributed
 from prism_irl.scale.stacked.policies import StackedPolicies
 from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
@@ -93,7 +93,7 @@ def fit_together(
         for start in starts:
             model._first_point(start, train)
         groups[_shape(model, demos)] += [Entry(model, start, train, validation) for start in starts]
-        fits.append((model, starts, train, None if validation is None else distributed.SOLO, demos))
+        fits.append((model, starts, train, None if validation is None else sharing.SOLO, demos))
     for group in groups.values():
         for first in range(0, len(group), LARGEST):
             Stack(group[first : first + LARGEST], torch.device(device)).run(on_iteration)
@@ -160,7 +160,7 @@ class Flat:
         What is computed for rows and steps that are not there costs less than launching every operation on its own.
         """
         orders = [
-            minibatches(one.demos, batch_size, np.random.default_rng(seed))
+            minibatches(one.demos.lengths, batch_size, np.random.default_rng(seed))
             for one, seed in zip(self.data, seeds, strict=True)
         ]
         nothing = np.empty(0, np.int64)
