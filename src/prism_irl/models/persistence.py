@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from prism_irl import storage
-from prism_irl.cli.run_folder import versions
 from prism_irl.errors import InputError
 from prism_irl.models.base import METHODS, IntentionModel
 
 
 def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model; ``extra`` is kept in config.json beside the model's own parameters."""
+    from prism_irl.cli.run_folder import versions  # reads tables as well, which a fit does without
+
     model._check_fitted()
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

@@ -30,8 +30,8 @@ from prism_irl.mdp import MDP
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.policies import StackedPolicies
-from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
+from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 EVALUATION_ROWS = 2**14  # of all fits together: enough to fill a GPU, and their hidden states still fit
 SHAPES = 8  # different lengths of minibatches, at most
