@@ -100,6 +100,15 @@ class Monitor:
             self.best = len(self.rows) - 1
         return improved
 
+    def record_iteration(
+        self, *, objective: float, train: float, seconds: float, validation: float | None = None
+    ) -> bool:
+        """Append the row of the next iteration, monitored by its validation likelihood where there is one."""
+        row = {"iteration": float(len(self.rows)), "objective": objective, "train": train}
+        if validation is not None:
+            row["validation"] = validation
+        return self.record(**row, monitored=row.get("validation", objective), seconds=seconds)
+
     @property
     def converged(self) -> bool:
         """No rise for ``patience`` iterations."""
@@ -209,12 +218,10 @@ def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Po
     """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
     likelihood = train.mean(seen.log_likelihood)
     objective = likelihood + start.rewards.log_prior() / train.n_steps
-    row = {"iteration": float(len(start.monitor.rows)), "objective": objective, "train": likelihood}
-    if validation is not None:
-        row["validation"] = validation.mean(expectation(start, validation)[1].log_likelihood)
-    row["monitored"] = row.get("validation", objective)
-    row["seconds"] = start.seconds
-    if start.monitor.record(**row):
+    held_out = None if validation is None else validation.mean(expectation(start, validation)[1].log_likelihood)
+    if start.monitor.record_iteration(
+        objective=objective, train=likelihood, validation=held_out, seconds=start.seconds
+    ):
         start.snapshot = start.parameters()
 
 

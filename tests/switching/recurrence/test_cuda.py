@@ -12,6 +12,7 @@ from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 SINGLE = 2e-5  # single precision over a few dozen steps, relative to the largest entry
+NETWORK = 1e-4  # cuDNN and attention choose the order of their sums
 
 
 def problem(name: str, H: int, n_right: int):
@@ -99,7 +100,7 @@ def test_history_networks(name: str, interaction: bool) -> None:
         gradients = {key: value.grad.to(CPU) for key, value in network.named_parameters() if value.grad is not None}
         results.append((outputs.detach().to(CPU), gradients))
     (found, gradients), (wanted, others) = results
-    close(found, wanted, SINGLE)
+    close(found, wanted, NETWORK)
     assert gradients.keys() == others.keys()
     for key, gradient in gradients.items():
-        close(gradient, others[key], SINGLE, key)
+        close(gradient, others[key], NETWORK, key)

@@ -311,10 +311,9 @@ class Stack:
             if monitor.rows and monitor.finished:
                 improved.append(False)
                 continue
-            row = {"iteration": float(len(monitor.rows)), **{name: value[f] for name, value in values.items()}}
-            row["monitored"] = row.get("validation", row["objective"])
-            entry.start.seconds = row["seconds"] = seconds
-            improved.append(monitor.record(**row))
+            entry.start.seconds = seconds
+            row = {name: value[f] for name, value in values.items()}
+            improved.append(monitor.record_iteration(seconds=seconds, **row))
         return torch.tensor(improved, device=self.device)
 
     def _seeds(self, iteration: int) -> list[tuple[int, int, int]]:

@@ -1,12 +1,11 @@
 """Compiled forward–backward: scaled probabilities, one thread per trajectory, scratch no longer than a trajectory.
 
 Everything of one trajectory happens in its thread, exponentials and logarithms included, so that nobody waits for a
-serial part. Sums are divided out
-only where they leave the comfortable range of a float64, so that no step waits for the division of the step before.
-Trajectories may lie anywhere in flat arrays: step t of trajectory b is row ``first[b] + t`` of the emissions and of the
-results, and row ``kernel_first[b] + t * stride`` of the kernels, so that one constant kernel (stride 0), padded batches
-and ragged data are the same code, and results land where they are wanted. What nobody asks for is not written: fresh
-pages cost more than the arithmetic.
+serial part. Sums are divided out only where they leave the comfortable range of a float64, so that no step waits for
+the division of the step before. Trajectories may lie anywhere in flat arrays: step t of trajectory b is row ``first[b]
++ t`` of the emissions and of the results, and row ``kernel_first[b] + t * stride`` of the kernels, so that one constant
+kernel (stride 0), padded batches and ragged data are the same code, and results land where they are wanted. What nobody
+asks for is not written: fresh pages cost more than the arithmetic.
 
 Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference.dispatch` chooses it by itself.
 """
@@ -144,23 +143,10 @@ def _backward(
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _trajectory(
-    intentions: tuple[int, ...],
-    b: Any,
-    initial: Array,
-    kernel: Array,
-    kernel_first: Array,
-    stride: int,
-    log_emission: Array,
-    first: Array,
-    lengths: Array,
-    predicted: Array,
-    filtered: Array,
-    smoothed: Array,
-    likelihood: Array,
-    transitions: Array,
-    pairwise: Array,
-) -> bool:
+def _trajectory(intentions: tuple[int, ...], b: Any, given: Any, out: Any) -> bool:
+    """Both passes of trajectory b; ``given`` and ``out`` as in `forward_backward`."""
+    initial, kernel, kernel_first, stride, log_emission, first, lengths = given
+    predicted, filtered, smoothed, likelihood, transitions, pairwise = out
     K = len(intentions)
     start = initial[b if initial.shape[0] > 1 else 0]
     row, n, i = kernel_first[b], lengths[b], first[b]
@@ -214,24 +200,10 @@ def forward_backward(
     """
     B = len(lengths)
     failed = np.zeros(B, dtype=np.bool_)
-    for b in numba.prange(B):
-        failed[b] = not _trajectory(
-            intentions,
-            np.int64(b),  # prange counts in unsigned numbers, which do not mix with signed ones
-            initial,
-            kernel,
-            kernel_first,
-            stride,
-            log_emission,
-            first,
-            lengths,
-            predicted,
-            filtered,
-            smoothed,
-            likelihood,
-            transitions,
-            pairwise,
-        )
+    given = (initial, kernel, kernel_first, stride, log_emission, first, lengths)
+    out = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
+    for b in numba.prange(B):  # which counts in unsigned numbers, and they do not mix with signed ones
+        failed[b] = not _trajectory(intentions, np.int64(b), given, out)
     return not failed.any()
 
 
