@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +22,8 @@ import torch
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.prism import PRISM
-from prism_irl.scale.stacked import recurrence as recurrence_module
-from prism_irl.scale.stacked import stack as stacked
-from prism_irl.scale.stacked.recurrence import Rows, recurrence
+from prism_irl.scale import stacked
+from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 
 def seconds(work: Callable[[], object], repeat: int = 3) -> float:
@@ -95,13 +95,12 @@ def kernels(rows: dict[str, Any]) -> None:
 
     fast_gradients = work()
     fast = seconds(work)
-    choose = recurrence_module._triton
-    recurrence_module._triton = lambda weight: False
+    os.environ["PRISM_BACKEND"] = "torch"
     try:
         slow_gradients = work()
         slow = seconds(work, 1)
     finally:
-        recurrence_module._triton = choose
+        del os.environ["PRISM_BACKEND"]
     error = max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(fast_gradients, slow_gradients, strict=True))
     rows["recurrence, 90 fits × 32 × 500 steps"] = {
         "seconds": fast,

@@ -32,7 +32,7 @@ from prism_irl import storage
 from prism_irl.data.batching import Prepared
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel
-from prism_irl.switching.base import Posterior, Seen, Switching
+from prism_irl.switching.base import PassResult, Posterior, Switching
 
 CHECKPOINT_SECONDS = 2.0
 
@@ -101,6 +101,15 @@ class Monitor:
         if improved:
             self.best = len(self.rows) - 1
         return improved
+
+    def record_iteration(
+        self, *, objective: float, train: float, seconds: float, validation: float | None = None
+    ) -> bool:
+        """Append the row of the next iteration, monitored by its validation likelihood where there is one."""
+        row = {"iteration": float(len(self.rows)), "objective": objective, "train": train}
+        if validation is not None:
+            row["validation"] = validation
+        return self.record(**row, monitored=row.get("validation", objective), seconds=seconds)
 
     @property
     def converged(self) -> bool:
@@ -194,7 +203,7 @@ def fit_start(
         else:
             maximise(start, train, emission, posterior, randomness)
             emission, posterior = expectation(start, train)
-            seen = Seen(posterior.responsibilities, posterior.log_likelihood)
+            seen = PassResult(posterior.responsibilities, posterior.log_likelihood)
         start.seconds = before + time.perf_counter() - clock
         _record(start, train, validation, seen)
         if on_iteration is not None:
@@ -220,15 +229,16 @@ def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posteri
     start.rewards.maximise(train, posterior.responsibilities)
 
 
-def improve(start: Start, train: Prepared, seed: Any) -> Seen:
+def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
     """One iteration of incremental EM: a pass of the switching model, then policies from what it saw."""
-    train = start.switching.dealt(train, seed)
+    train = start.switching.reshard(train, seed)
     emission = torch.from_numpy(start.rewards.log_likelihood(train))
     seen = start.switching.improve(train, emission, seed)
     start.rewards.maximise(train, seen.responsibilities)
     return seen
 
 
+<<<<<<< HEAD
 def short_run(
     switching: Switching,
     rewards: RewardModel | None,
@@ -269,15 +279,16 @@ def short_run(
 
 
 def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | Seen) -> None:
+=======
+def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | PassResult) -> None:
+>>>>>>> scale
     """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
     likelihood = train.mean(seen.log_likelihood)
     objective = likelihood + start.rewards.log_prior() / train.n_steps
-    row = {"iteration": float(len(start.monitor.rows)), "objective": objective, "train": likelihood}
-    if validation is not None:
-        row["validation"] = validation.mean(expectation(start, validation)[1].log_likelihood)
-    row["monitored"] = row.get("validation", objective)
-    row["seconds"] = start.seconds
-    if start.monitor.record(**row):
+    held_out = None if validation is None else validation.mean(expectation(start, validation)[1].log_likelihood)
+    if start.monitor.record_iteration(
+        objective=objective, train=likelihood, validation=held_out, seconds=start.seconds
+    ):
         start.snapshot = start.parameters()
 
 

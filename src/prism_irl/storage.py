@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from prism_irl.errors import InputError
@@ -52,6 +50,8 @@ def read_plain(value: Any) -> Any:
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]], header: Mapping[str, Any]) -> None:
     """Write tensors and a JSON header atomically."""
+    from safetensors.torch import save_file  # here, so that a fit that writes nothing needs no safetensors
+
     copies = {  # torch warns about read-only arrays
         name: value.detach() if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
         for name, value in tensors.items()
@@ -64,6 +64,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save_tensors` wrote."""
+    from safetensors import SafetensorError, safe_open
+
     if not path.is_file():
         raise InputError(f"There is no model file {path}; is that the folder of a fitted model?")
     try:

@@ -23,8 +23,10 @@ from safetensors.torch import load_file
 
 from prism_irl.data.batching import Prepared, minibatches
 from prism_irl.data.contexts import Contexts
+from prism_irl.data.sharing import SOLO, Shard
 from prism_irl.scale import distributed
-from prism_irl.scale.distributed import Group, Shard
+from prism_irl.scale.distributed import Group
+from prism_irl.scale.tree_sum import KEPT_BYTES
 from prism_irl.switching.optimiser import Optimiser
 from prism_irl.worlds.frustration import FrustrationWorld
 
@@ -58,7 +60,7 @@ def test_shards_partition_the_data_and_its_minibatches(make_demos, lengths, size
         assert part.n_steps == demos.n_steps
         np.testing.assert_array_equal(part.demos.states, demos.states[at])
         np.testing.assert_array_equal(part.whole.actions, demos.actions)
-    whole = minibatches(demos, batch_size, np.random.default_rng(seed))
+    whole = minibatches(demos.lengths, batch_size, np.random.default_rng(seed))
     shuffled = [list(part.shuffled(batch_size, np.random.default_rng(seed))) for part in parts]
     assert {len(batches) for batches in shuffled} == {len(whole)}, "every rank takes part in every update"
     for wanted, *found in zip(whole, *shuffled, strict=True):
@@ -121,7 +123,7 @@ def test_sums_along_the_tree_reach_every_rank(size: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: size)
     # a small sum, a larger one and the small size again in another shape, for which every rank asks before it is sent;
     # a last one so large that no memory is kept for the next
-    shapes = [(6,), (7,), (2, 3), (distributed.KEPT_BYTES // 8 + 1,)]
+    shapes = [(6,), (7,), (2, 3), (KEPT_BYTES // 8 + 1,)]
     values = [[np.random.default_rng((rank, i)).normal(size=n) for i, n in enumerate(shapes)] for rank in range(size)]
 
     def take_part(rank: int) -> list[np.ndarray]:
@@ -143,7 +145,7 @@ def test_sums_along_the_tree_reach_every_rank(size: int, monkeypatch: pytest.Mon
 def test_alone_without_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with distributed.join() as world:
-        assert world is distributed.SOLO
+        assert world is SOLO
         assert (world.rank, world.size, world.writes) == (0, 1, True)
     assert not torch.distributed.is_initialized()
 

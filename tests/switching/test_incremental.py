@@ -53,7 +53,7 @@ def parameters(model):
 
 @both
 def test_one_minibatch_is_a_separate_e_step(kind, data, emission):
-    """With all data in one minibatch the pass judges everything by the parameters before it."""
+    """With all data in one minibatch the pass evaluates everything with the parameters before it."""
     together, apart = (learned(kind, data, batch_size=100) for _ in range(2))
     seen = together.improve(data, emission, 0)
     posterior = apart.expectation(data, emission)
@@ -64,7 +64,7 @@ def test_one_minibatch_is_a_separate_e_step(kind, data, emission):
 
 
 @both
-def test_each_minibatch_is_judged_by_the_parameters_it_meets(kind, data, emission):
+def test_each_minibatch_is_evaluated_with_the_parameters_it_meets(kind, data, emission):
     model, replay = learned(kind, data), learned(kind, data)
     seen = model.improve(data, emission, 3)
     for batch in replay.optimiser.minibatches(data, 3):

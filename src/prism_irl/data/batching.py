@@ -61,14 +61,14 @@ def scatter(batch: Batch, values: Tensor, flat: Tensor) -> None:
 
 
 def minibatches(
-    demos: Demonstrations, batch_size: int, generator: np.random.Generator | None = None
+    lengths: npt.NDArray[np.int64], batch_size: int, generator: np.random.Generator | None = None
 ) -> list[npt.NDArray[np.int64]]:
-    """Trajectories of each batch, of about equal length; shuffled when a generator is given."""
-    order = np.arange(len(demos)) if generator is None else generator.permutation(len(demos))
-    lengths = demos.lengths[order].astype(np.float64)
+    """Trajectories of each batch, of about equal ``lengths`` (N,); shuffled when a generator is given."""
+    order = np.arange(len(lengths)) if generator is None else generator.permutation(len(lengths))
+    about = lengths[order].astype(np.float64)
     if generator is not None:  # a little noise, or trajectories of distinct lengths would always meet the same mates
-        lengths *= generator.uniform(0.9, 1.1, len(lengths))
-    order = order[np.argsort(lengths, kind="stable")]
+        about *= generator.uniform(0.9, 1.1, len(about))
+    order = order[np.argsort(about, kind="stable")]
     parts: Sequence[npt.NDArray[np.int64]] = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     if generator is not None:
         parts = [parts[i] for i in generator.permutation(len(parts))]
@@ -83,10 +83,11 @@ def make_batches(
     device: torch.device | str = "cpu",
 ) -> list[Batch]:
     """Cut the trajectories into padded batches; see `minibatches`."""
-    return [_pad(demos, part, device) for part in minibatches(demos, batch_size, generator)]
+    return [pad_batch(demos, part, device) for part in minibatches(demos.lengths, batch_size, generator)]
 
 
-def _pad(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str) -> Batch:
+def pad_batch(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str) -> Batch:
+    """Some trajectories, padded on the right to the longest of them."""
     lengths = demos.lengths[trajectories]
     position = np.arange(int(lengths.max()))
     mask = position < lengths[:, None]
@@ -108,8 +109,8 @@ def _pad(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: tor
     )
 
 
-def _compact(index: npt.NDArray[np.int64], largest: int) -> npt.NDArray[np.integer]:
-    """Half the memory, where the numbers allow it."""
+def compact_index(index: npt.NDArray[np.int64], largest: int) -> npt.NDArray[np.integer]:
+    """Row numbers up to ``largest`` in half the memory, where the numbers allow it."""
     return index.astype(np.int32) if largest < 2**31 else index
 
 
@@ -132,13 +133,15 @@ class Prepared:
     @classmethod
     def of(cls, demos: Demonstrations, contexts: Contexts, device: torch.device | str = "cpu") -> Prepared:
         """Encode the contexts once."""
-        return cls(demos, _compact(contexts.encode(demos), contexts.n_contexts), device)
+        return cls(demos, compact_index(contexts.encode(demos), contexts.n_contexts), device)
 
     @cached_property
     def pairs(self) -> npt.NDArray[np.integer]:
         """Context and action of every step as one index, row * A + action, (n,)."""
         A = self.demos.n_actions
-        return _compact(self.rows.astype(np.int64) * A + self.demos.actions, (int(self.rows.max(initial=0)) + 1) * A)
+        return compact_index(
+            self.rows.astype(np.int64) * A + self.demos.actions, (int(self.rows.max(initial=0)) + 1) * A
+        )
 
     @cached_property
     def longest_first(self) -> npt.NDArray[np.int64]:
@@ -158,14 +161,16 @@ class Prepared:
         order = self.longest_first
         while len(order):  # as many as fit, so that one long trajectory does not leave the short ones alone
             size = max(EVALUATION_STEPS // int(self.demos.lengths[order[0]]), 1)
-            yield _pad(self.demos, order[:size], self.device)
+            yield pad_batch(self.demos, order[:size], self.device)
             order = order[size:]
 
     def shuffled(self, batch_size: int, generator: np.random.Generator) -> Iterable[Batch | None]:
         """Batches for training, in a random order, padded one by one; None for one without any of this shard."""
-        return (_pad(self.demos, part, self.device) for part in minibatches(self.demos, batch_size, generator))
+        return (
+            pad_batch(self.demos, part, self.device) for part in minibatches(self.demos.lengths, batch_size, generator)
+        )
 
-    def dealt(self, batch_size: int, generator: np.random.Generator) -> Prepared:
+    def reshard(self, batch_size: int, generator: np.random.Generator) -> Prepared:
         """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""
         return self
 
@@ -173,7 +178,7 @@ class Prepared:
         """Values of a flat tensor at the steps of a batch, on the batch's device."""
         return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)
 
-    # -- sums over all data, of which a shard (`scale.distributed.Shard`) holds a part --------------------------------
+    # -- sums over all data, of which a shard (`data.sharing.Shard`) holds a part ------------------------------------
 
     @property
     def n_steps(self) -> int:

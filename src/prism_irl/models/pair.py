@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from prism_irl import em, halves
+from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import resolve_device
@@ -30,7 +31,6 @@ from prism_irl.models.pair_rewards import PairRewards
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import Problem, RewardOptions
 from prism_irl.rewards.goals import GoalPolicies, Goals
-from prism_irl.scale import distributed
 from prism_irl.switching import SWITCHING
 from prism_irl.switching.base import Posterior, Switching, SwitchingOptions
 from prism_irl.switching.chain import Chain
@@ -188,7 +188,7 @@ class PairModel(PairRewards):
         """
         demos = self._checked(demos, mdp)
         self._set_up(demos, mdp)
-        world = distributed.current()
+        world = sharing.current()
         train, validation = self._validation_split(demos, world)
         folder = None if checkpoint is None or not world.writes else Path(checkpoint)
         if folder is not None:
@@ -231,7 +231,7 @@ class PairModel(PairRewards):
         self._dynamics = self.reward_options.dynamics(given, demos, self.discount)
 
     def _validation_split(
-        self, demos: Demonstrations, world: distributed.World = distributed.SOLO
+        self, demos: Demonstrations, world: sharing.World = sharing.SOLO
     ) -> tuple[Prepared, Prepared | None]:
         if self.validation_fraction <= 0 or len(demos) < 2:
             return world.prepare(demos, None, self.contexts_, self.device_), None
@@ -269,7 +269,7 @@ class PairModel(PairRewards):
         everything = None
         if getattr(self, "recount", False) and validation is not None:
             # Count the policies once more on all trajectories, now that validation has decided what it had to decide.
-            everything = distributed.current().prepare(demos, None, self.contexts_, self.device_)
+            everything = sharing.current().prepare(demos, None, self.contexts_, self.device_)
             self.rewards_model_.maximise(everything, _posterior_of(best, everything).responsibilities)
         options = self.reward_options
         if isinstance(options, Goals) and (
@@ -365,7 +365,7 @@ class PairModel(PairRewards):
             halves.check_choice(self, starts=("mixed", "windows", "random", "annealed"))
         if getattr(self, "starts", "") == "annealed" and not switching.is_chain:
             raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')
-        if rewards.searches and distributed.current().size > 1:
+        if rewards.searches and sharing.current().size > 1:
             raise InputError("Goals are searched for in one process; run this model without torchrun.")
 
 

@@ -42,10 +42,10 @@ class Posterior(NamedTuple):
     transitions: npt.NDArray[np.float64] | None = None
 
 
-class Seen(NamedTuple):
-    """What one training pass saw, flat and aligned with the demonstrations, float64.
+class PassResult(NamedTuple):
+    """Beliefs that one training pass met on its way, flat and aligned with the demonstrations, float64.
 
-    Every minibatch is judged by the parameters that it meets, before its own gradient step: ``responsibilities``
+    Every minibatch is evaluated with the parameters that it meets, before its own gradient step: ``responsibilities``
     (n, K) and ``log_likelihood`` (n,) belong to parameters between those before the pass and those after it.
     """
 
@@ -91,15 +91,15 @@ class Switching(nn.Module, ABC):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Improve the parameters given the posterior of the E-step; ``seed`` fixes the order of minibatches."""
 
-    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+    def reshard(self, data: Prepared, seed: Any) -> Prepared:
         """The data as `improve` with the same seed would have them shared out among processes."""
         return data
 
-    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
+    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
         """One training pass: improve the parameters and return the responsibilities met on the way."""
         posterior = self.expectation(data, log_emission, online=False)
         self.maximise(data, log_emission, posterior, seed)
-        return Seen(posterior.responsibilities, posterior.log_likelihood)
+        return PassResult(posterior.responsibilities, posterior.log_likelihood)
 
     @abstractmethod
     def stream(self, n_trajectories: int = 1) -> Stream:

@@ -16,8 +16,8 @@ from torch import Tensor
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.halves import check_numbers
-from prism_irl.switching.base import BatchPosterior, Posterior, Seen, Stream, Switching
-from prism_irl.switching.inference.dispatch import judged, responsibilities
+from prism_irl.switching.base import BatchPosterior, PassResult, Posterior, Stream, Switching
+from prism_irl.switching.inference.dispatch import gate_gradient, responsibilities
 from prism_irl.switching.learned import Learned
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
@@ -79,11 +79,11 @@ class Gate(Switching):
         likelihood = torch.empty(0, dtype=torch.float64)  # nobody asks for it
         self._train(data, log_emission, weights, likelihood, seed, known=len(weights))
 
-    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+    def reshard(self, data: Prepared, seed: Any) -> Prepared:
         """An equal share of every minibatch for each process."""
-        return self.optimiser.dealt(data, seed)
+        return self.optimiser.reshard(data, seed)
 
-    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
+    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
         """Eq. (posterior) and Eq. (loss) from one forward pass per minibatch.
 
         Further epochs keep the responsibilities of the first, as Algorithm 1 does.
@@ -91,7 +91,7 @@ class Gate(Switching):
         n, K = log_emission.shape
         weights, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
         self._train(data, log_emission, weights, likelihood, seed, known=0)
-        return Seen(weights.numpy(), likelihood.numpy())
+        return PassResult(weights.numpy(), likelihood.numpy())
 
     def _train(
         self, data: Prepared, log_emission: Tensor, weights: Tensor, likelihood: Tensor, seed: Any, *, known: int
@@ -101,7 +101,9 @@ class Gate(Switching):
         for batch in self.optimiser.minibatches(data, seed):
             ran = self.network.by_hand(batch)
             if ran is not None:
-                gradient = judged(ran.logits, batch, log_emission, weights, likelihood, self.l1, self.kl, known < n)
+                gradient = gate_gradient(
+                    ran.logits, batch, log_emission, weights, likelihood, self.l1, self.kl, known < n
+                )
                 ran.backward(gradient)
                 self.optimiser.update(len(batch.mask))
             else:

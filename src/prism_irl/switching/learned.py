@@ -11,7 +11,6 @@ from prism_irl.switching.base import SwitchingOptions
 from prism_irl.switching.networks import HistoryNetwork, NetworkName
 from prism_irl.switching.optimiser import Optimiser
 
-
 NETWORKS = ("rnn", "lstm", "gru", "transformer")
 
 

@@ -37,9 +37,9 @@ class Optimiser:
         self.data: Prepared | None = None
         return self
 
-    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+    def reshard(self, data: Prepared, seed: Any) -> Prepared:
         """The data shared out among processes for the minibatches of the first epoch with this seed."""
-        return data.dealt(self.batch_size, np.random.default_rng(seed))
+        return data.reshard(self.batch_size, np.random.default_rng(seed))
 
     def minibatches(self, data: Prepared, seed: Any) -> Iterator[Batch]:
         """All minibatches of all epochs, in an order that ``seed`` fixes; `step` once for each.

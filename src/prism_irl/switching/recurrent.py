@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.halves import check_numbers
-from prism_irl.switching.base import Posterior, Seen
+from prism_irl.switching.base import PassResult, Posterior
 from prism_irl.switching.chain import Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
 from prism_irl.switching.learned import Learned
@@ -106,11 +106,11 @@ class RecurrentChain(Chain):
         for batch in self.optimiser.minibatches(data, seed):
             self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)), len(batch.real))
 
-    def dealt(self, data: Prepared, seed: Any) -> Prepared:
+    def reshard(self, data: Prepared, seed: Any) -> Prepared:
         """An equal share of every minibatch for each process."""
-        return self.optimiser.dealt(data, seed)
+        return self.optimiser.reshard(data, seed)
 
-    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> Seen:
+    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
         """The same epochs; the responsibilities are those that the last epoch's gradients held fixed."""
         n, K = log_emission.shape
         smoothed, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
@@ -119,7 +119,7 @@ class RecurrentChain(Chain):
             scatter(batch, beliefs.smoothed, smoothed)
             scatter(batch, beliefs.log_likelihood, likelihood)
             self.optimiser.step(loss, len(batch.real))
-        return Seen(smoothed.numpy(), likelihood.numpy())
+        return PassResult(smoothed.numpy(), likelihood.numpy())
 
     def training_state(self) -> dict[str, Tensor]:
         """Adam's moments."""

@@ -7,7 +7,7 @@ import torch
 from prism_irl.data.batching import make_batches
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.switching.gate import gate_loss
-from prism_irl.switching.inference.dispatch import judged, responsibilities
+from prism_irl.switching.inference.dispatch import gate_gradient, responsibilities
 from prism_irl.switching.networks import HistoryNetwork
 
 pytest.importorskip("numba", reason="needs numba (extra: fast)")
@@ -39,7 +39,7 @@ def test_the_gradient_of_the_loss_is_that_of_autograd(l1, kl):
     logits = torch.randn(*batch.mask.shape, K, generator=torch.Generator().manual_seed(0))
     emission = torch.log(torch.rand(14, K, dtype=torch.float64))
     weights, likelihood = torch.zeros(14, K, dtype=torch.float64), torch.zeros(14, dtype=torch.float64)
-    gradient = judged(logits, batch, emission, weights, likelihood, l1, kl, True)
+    gradient = gate_gradient(logits, batch, emission, weights, likelihood, l1, kl, True)
     leaf = logits.clone().requires_grad_()
     gate_loss(torch.log_softmax(leaf, -1), weights[batch.steps].float(), batch.mask, l1, kl).backward()
     torch.testing.assert_close(gradient, leaf.grad, rtol=1e-5, atol=1e-7)
@@ -53,7 +53,7 @@ def test_posteriors_are_written_where_the_steps_are():
     emission[3] = -torch.inf  # an action that nobody can explain is no evidence
     emission[4, 0] = -torch.inf
     weights, likelihood = torch.zeros(13, K, dtype=torch.float64), torch.zeros(13, dtype=torch.float64)
-    judged(logits, batch, emission, weights, likelihood, 0.0, 0.0, True)
+    gate_gradient(logits, batch, emission, weights, likelihood, 0.0, 0.0, True)
     expected, of_steps = responsibilities(logits, emission[batch.steps])
     torch.testing.assert_close(weights[batch.steps][batch.mask], expected[batch.mask], rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(likelihood[batch.steps][batch.mask], of_steps[batch.mask], rtol=1e-6, atol=1e-7)
@@ -64,7 +64,9 @@ def test_later_epochs_keep_the_posteriors():
     batch, K = one_batch([6]), 2
     weights = torch.rand(6, K, dtype=torch.float64)
     kept, likelihood = weights.clone(), torch.full((6,), -1.5, dtype=torch.float64)
-    judged(torch.randn(1, 6, K), batch, torch.zeros(6, K, dtype=torch.float64), weights, likelihood, 0.1, 0.1, False)
+    gate_gradient(
+        torch.randn(1, 6, K), batch, torch.zeros(6, K, dtype=torch.float64), weights, likelihood, 0.1, 0.1, False
+    )
     torch.testing.assert_close(weights, kept, rtol=0, atol=0)
     assert (likelihood == -1.5).all()
 

@@ -29,8 +29,8 @@ from prism_irl.mdp import MDP
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.policies import StackedPolicies
-from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
+from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 EVALUATION_ROWS = 2**14  # of all fits together: enough to fill a GPU, and their hidden states still fit
 SHAPES = 8  # different lengths of minibatches, at most
@@ -159,7 +159,7 @@ class Flat:
         What is computed for rows and steps that are not there costs less than launching every operation on its own.
         """
         orders = [
-            minibatches(one.demos, batch_size, np.random.default_rng(seed))
+            minibatches(one.demos.lengths, batch_size, np.random.default_rng(seed))
             for one, seed in zip(self.data, seeds, strict=True)
         ]
         nothing = np.empty(0, np.int64)
@@ -310,10 +310,9 @@ class Stack:
             if monitor.rows and monitor.finished:
                 improved.append(False)
                 continue
-            row = {"iteration": float(len(monitor.rows)), **{name: value[f] for name, value in values.items()}}
-            row["monitored"] = row.get("validation", row["objective"])
-            entry.start.seconds = row["seconds"] = seconds
-            improved.append(monitor.record(**row))
+            entry.start.seconds = seconds
+            row = {name: value[f] for name, value in values.items()}
+            improved.append(monitor.record_iteration(seconds=seconds, **row))
         return torch.tensor(improved, device=self.device)
 
     def _seeds(self, iteration: int) -> list[tuple[int, int, int]]:

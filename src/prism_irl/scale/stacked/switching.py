@@ -1,4 +1,4 @@
-"""The learned switching models of many fits at once: `switching.gate` and `switching.markov` on a leading axis.
+"""The learned switching models of many fits at once: `switching.gate` and `switching.recurrent` on a leading axis.
 
 Parameters are those of the single models by the same names, stacked and padded to the largest K; an absent intention
 has a logit of −10⁴, so that its probability is exactly zero and the gradient of its weights too.
@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.scale.stacked.recurrence import Rows
 from prism_irl.switching.base import Switching
 from prism_irl.switching.gate import Gate
+from prism_irl.switching.inference.dispatch import use_triton
 from prism_irl.switching.inference.reference import forward_backward
+from prism_irl.switching.recurrence.stacked import Rows
 from prism_irl.switching.recurrent import RecurrentChain
 
 ABSENT = -1e4
@@ -153,7 +154,7 @@ class StackedChain(StackedSwitching):
         return demos.states, before * (demos.n_actions + 1) + action
 
     def loss(self, p: Parameters, outputs: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
-        """As `switching.markov.RecurrentChain.loss`."""
+        """As `switching.recurrent.RecurrentChain.loss`."""
         K = self.n_intentions
         start = p["initial_logits"].double().masked_fill(~self.present[:, 0, 0], ABSENT)
         initial = torch.log_softmax(start, dim=-1)
@@ -173,7 +174,7 @@ class StackedChain(StackedSwitching):
 
 def _beliefs(initial: Tensor, kernel: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
     """Smoothed (F, B, T, K), pairwise (F, B, T, K, K) and log-likelihood (F, B, T); zero at padding."""
-    if emission.is_cuda:
+    if use_triton(emission.device):
         from prism_irl.switching.inference import triton_kernels as kernels
 
         beliefs = kernels.forward_backward(initial.exp(), kernel.exp(), emission, rows.length)

@@ -1,12 +1,11 @@
 """Compiled forward–backward: scaled probabilities, one thread per trajectory, scratch no longer than a trajectory.
 
 Everything of one trajectory happens in its thread, exponentials and logarithms included, so that nobody waits for a
-serial part. Sums are divided out
-only where they leave the comfortable range of a float64, so that no step waits for the division of the step before.
-Trajectories may lie anywhere in flat arrays: step t of trajectory b is row ``first[b] + t`` of the emissions and of the
-results, and row ``kernel_first[b] + t * stride`` of the kernels, so that one constant kernel (stride 0), padded batches
-and ragged data are the same code, and results land where they are wanted. What nobody asks for is not written: fresh
-pages cost more than the arithmetic.
+serial part. Sums are divided out only where they leave the comfortable range of a float64, so that no step waits for
+the division of the step before. Trajectories may lie anywhere in flat arrays: step t of trajectory b is row ``first[b]
++ t`` of the emissions and of the results, and row ``kernel_first[b] + t * stride`` of the kernels, so that one constant
+kernel (stride 0), padded batches and ragged data are the same code, and results land where they are wanted. What nobody
+asks for is not written: fresh pages cost more than the arithmetic.
 
 Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference.dispatch` chooses it by itself.
 """
@@ -144,23 +143,10 @@ def _backward(
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _trajectory(
-    intentions: tuple[int, ...],
-    b: Any,
-    initial: Array,
-    kernel: Array,
-    kernel_first: Array,
-    stride: int,
-    log_emission: Array,
-    first: Array,
-    lengths: Array,
-    predicted: Array,
-    filtered: Array,
-    smoothed: Array,
-    likelihood: Array,
-    transitions: Array,
-    pairwise: Array,
-) -> bool:
+def _trajectory(intentions: tuple[int, ...], b: Any, given: Any, out: Any) -> bool:
+    """Both passes of trajectory b; ``given`` and ``out`` as in `forward_backward`."""
+    initial, kernel, kernel_first, stride, log_emission, first, lengths = given
+    predicted, filtered, smoothed, likelihood, transitions, pairwise = out
     K = len(intentions)
     start = initial[b if initial.shape[0] > 1 else 0]
     row, n, i = kernel_first[b], lengths[b], first[b]
@@ -214,24 +200,10 @@ def forward_backward(
     """
     B = len(lengths)
     failed = np.zeros(B, dtype=np.bool_)
-    for b in numba.prange(B):
-        failed[b] = not _trajectory(
-            intentions,
-            np.int64(b),  # prange counts in unsigned numbers, which do not mix with signed ones
-            initial,
-            kernel,
-            kernel_first,
-            stride,
-            log_emission,
-            first,
-            lengths,
-            predicted,
-            filtered,
-            smoothed,
-            likelihood,
-            transitions,
-            pairwise,
-        )
+    given = (initial, kernel, kernel_first, stride, log_emission, first, lengths)
+    out = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
+    for b in numba.prange(B):  # which counts in unsigned numbers, and they do not mix with signed ones
+        failed[b] = not _trajectory(intentions, np.int64(b), given, out)
     return not failed.any()
 
 
@@ -271,7 +243,7 @@ def responsibilities(logits: Array, log_emission: Array, weights: Array, likelih
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _judge_trajectory(
+def _gate_gradient_of_trajectory(
     logits: Array,
     steps: Array,
     log_emission: Array,
@@ -313,7 +285,7 @@ def _judge_trajectory(
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True)
-def judge(
+def gate_gradient(
     logits: Array,
     lengths: Array,
     steps: Array,
@@ -325,7 +297,7 @@ def judge(
     kl: float,
     fresh: bool,
 ) -> None:
-    """See `inference.judged`; steps (B, T) are rows of log_emission, weights and likelihood.
+    """See `dispatch.gate_gradient`; steps (B, T) are rows of log_emission, weights and likelihood.
 
     With g = f_θ(φ), D = ∂L / ∂ log g is −w_t in every step. For every pair of steps the first penalty adds λ_l1 w_t
     sign(g_t − g_{t−1}) times g_t in step t and times −g_{t−1} in step t − 1; the second λ_kl g_{t−1} (log g_{t−1} −
@@ -334,7 +306,7 @@ def judge(
     B = len(lengths)
     for b in numba.prange(B):
         n = lengths[b]
-        _judge_trajectory(
+        _gate_gradient_of_trajectory(
             logits[b, :n], steps[b, :n], log_emission, weights, likelihood, gradient[b, :n], l1, kl, fresh
         )
         gradient[b, :n] /= np.float32(B)

@@ -58,7 +58,7 @@ def infer(
         found = _compiled(log_initial, log_kernel, log_emission, mask, pairwise)
         if found is not None:
             return found
-    if _use_triton(mask.device) and not torch.isneginf(log_emission).all(-1).any():
+    if use_triton(mask.device) and not torch.isneginf(log_emission).all(-1).any():
         found = _on_gpu(log_initial, log_kernel, log_emission, mask, pairwise)
         if torch.isfinite(found.log_likelihood).all():
             return found
@@ -82,7 +82,8 @@ def _has_triton() -> bool:
     return torch.version.hip is None
 
 
-def _use_triton(device: torch.device) -> bool:
+def use_triton(device: torch.device) -> bool:
+    """Whether Triton's kernels are to be used."""
     return device.type == "cuda" and _has_triton() and os.environ.get("PRISM_BACKEND") != "torch"
 
 
@@ -233,7 +234,7 @@ def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tens
     return weights, likelihood.masked_fill_(impossible, -torch.inf)
 
 
-def judged(
+def gate_gradient(
     logits: Tensor,
     batch: Batch,
     log_emission: Tensor,
@@ -260,5 +261,5 @@ def judged(
     gradient = torch.zeros(logits.shape)
     arrays = (logits, batch.mask.sum(1), batch.steps, log_emission, weights, likelihood, gradient)
     arguments: list[Any] = [*(values.numpy() for values in arrays), l1, kl, fresh]
-    compiled.judge(*arguments)
+    compiled.gate_gradient(*arguments)
     return gradient

@@ -243,7 +243,7 @@ def forward_backward(
         scratch = np.empty(longest * (2 * K + 1) * LANES)
         counts, logs = np.empty(K * K * LANES), np.empty(BLOCK * LANES)
         transitions[worker] = 0.0
-        for group in range(worker, groups, workers):  # dealt out, so that nobody has all the long ones
+        for group in range(worker, groups, workers):  # in turns, so that nobody has all the long ones
             begin, end = group * LANES, min(group * LANES + LANES, B)
             if fine[worker]:
                 fine[worker] = _group(

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 kernels: Any = None
 with contextlib.suppress(ImportError):  # numba is an extra
     from prism_irl.switching.recurrence import fused_kernels as kernels
+    from prism_irl.switching.recurrence.fused_blocks import add_rows
 
 AVAILABLE = kernels is not None
 _pool = threading.local()
@@ -94,7 +95,7 @@ class Pass:
         self.n_rows, self.has_dense = [len(table) for table in tables], inputs.dense is not None
         hidden = take_buffer(B, T + 1, H)
         self.buffers = [hidden]
-        read = (self.sizes, *self.index, *tables, _array(dense), _padded(W.t()))
+        read = (self.sizes, (*self.index, *tables, _array(dense)), _padded(W.t()))
         if kind == "rnn":
             kernels.rnn_forward(*read, hidden.numpy())
         elif kind == "lstm":
@@ -146,7 +147,7 @@ class Pass:
             dtables.append(torch.zeros(n_rows, G) if n_rows else None)
             if dtables[-1] is not None:
                 parts = min(torch.get_num_threads(), 8)
-                kernels.add_rows(index, self.sizes, gates.numpy(), dtables[-1].numpy(), parts)
+                add_rows(index, self.sizes, gates.numpy(), dtables[-1].numpy(), parts)
         ddense = gates[:, :T, :G].clone() if self.has_dense else None
         shifted = nn.functional.pad(dlogits, (0, 0, 1, 0)).view(-1, dlogits.shape[-1])
         found = Gradients(dtables, ddense, own, dbias, shifted.t() @ past, shifted.sum(0))

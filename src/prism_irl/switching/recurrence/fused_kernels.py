@@ -1,9 +1,8 @@
 """Compiled time loops of RNN, GRU and LSTM, forward and backward; called by `switching.recurrence.fused` only.
 
-A thread takes four trajectories through the whole sequence, so that no step waits for another thread, the recurrent
-weights stay in cache, and the innermost loop runs along a contiguous row of hidden units, where the compiler
-vectorises. Inputs are rows gathered from projected tables, z_t = P_1[i_1] + P_2[i_2] + P_3[i_3] + x_t; a part that is
-not there has no rows.
+A thread takes four trajectories through the whole sequence, so that no step waits for another thread and the recurrent
+weights stay in cache; what happens within a step is in `switching.recurrence.fused_blocks`. ``inputs`` are three
+indices (B, T), three projected tables and dense inputs, (i_1, i_2, i_3, P_1, P_2, P_3, x).
 
 Layout: hidden states and cells (B, T + 1, H), entry 0 being the state before the first step; gates (B, T + 1, ·),
 entry t being those of step t and entry T zero. Backward passes overwrite the gates with gradients of what goes into
@@ -19,111 +18,19 @@ from typing import Any
 import numba
 import numpy as np
 
-Array = np.ndarray[Any, Any]
-Number = Any  # single precision; a Python float would make the compiler compute in double
-# A division that may raise, as in Python, would keep loops from being vectorised: hence error_model="numpy".
-ROWS = 4  # trajectories that share one pass over the weights; enough for arithmetic, not memory, to be the limit
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _tanh(x: Number) -> Number:
-    """Rational minimax approximation, relative error 3e-7 in single precision; libm's tanh would not vectorise."""
-    x = np.float32(-8.3) if x < np.float32(-8.3) else x  # min and max would not, either
-    x = np.float32(8.3) if x > np.float32(8.3) else x
-    y = x * x
-    p = np.float32(2.1508547e-05) + y * np.float32(1.46483239e-08)
-    p = np.float32(0.999999991) + y * (np.float32(0.134258733) + y * (np.float32(0.00354917245) + y * p))
-    q = np.float32(0.000337395573) + y * np.float32(8.29513639e-07)
-    q = np.float32(1.0) + y * (np.float32(0.467591982) + y * (np.float32(0.0260799625) + y * q))
-    return x * p / q
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _sigmoid(x: Number) -> Number:
-    return np.float32(0.5) + np.float32(0.5) * _tanh(np.float32(0.5) * x)
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _accumulate(x: Array, W: Array, out: Array) -> None:
-    """Add x @ W to out for four rows at once; x (4, M), W (M, N), out (4, N), M a multiple of four."""
-    for block in range(W.shape[0] // 4):
-        i = 4 * block
-        a0, a1, a2, a3 = x[0, i], x[0, i + 1], x[0, i + 2], x[0, i + 3]
-        b0, b1, b2, b3 = x[1, i], x[1, i + 1], x[1, i + 2], x[1, i + 3]
-        c0, c1, c2, c3 = x[2, i], x[2, i + 1], x[2, i + 2], x[2, i + 3]
-        d0, d1, d2, d3 = x[3, i], x[3, i + 1], x[3, i + 2], x[3, i + 3]
-        for j in range(W.shape[1]):
-            w0, w1, w2, w3 = W[i, j], W[i + 1, j], W[i + 2, j], W[i + 3, j]
-            out[0, j] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
-            out[1, j] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
-            out[2, j] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
-            out[3, j] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _add_row(out: Array, row: Array) -> None:
-    for j in range(row.shape[0]):
-        out[j] += row[j]
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _fill(out: Array, value: Number) -> None:
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = value
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _gather(
-    z: Array, first: Any, t: int, i1: Array, i2: Array, i3: Array, P1: Array, P2: Array, P3: Array, x: Array
-) -> None:
-    """Inputs of four trajectories at one step; a block that is not full repeats its last trajectory."""
-    last = i1.shape[0] - 1
-    _fill(z, np.float32(0.0))
-    for r in range(ROWS):
-        b = min(first + r, last)
-        if P1.shape[0]:
-            _add_row(z[r], P1[i1[b, t]])
-        if P2.shape[0]:
-            _add_row(z[r], P2[i2[b, t]])
-        if P3.shape[0]:
-            _add_row(z[r], P3[i3[b, t]])
-        if x.shape[0]:
-            _add_row(z[r], x[b, t])
-
-
-@numba.njit(cache=True)
-def _longest(lengths: Array, first: Any) -> int:
-    n = 0
-    for b in range(first, min(first + ROWS, lengths.shape[0])):
-        n = max(n, lengths[b])
-    return n
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _from_head(dh: Array, dl: Array, dlogits: Array, head: Array, first: Any, t: int) -> None:
-    """Add what the outputs of step t say about the hidden state, dlogits @ W_head."""
-    for r in range(ROWS):
-        b = min(first + r, dlogits.shape[0] - 1)
-        for o in range(dlogits.shape[2]):
-            dl[r, o] = dlogits[b, t, o]
-    _accumulate(dl, head, dh)
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _no_gradient(gates: Array, first: Any, n: int) -> None:
-    """Zero from step n on."""
-    for b in range(first, min(first + ROWS, gates.shape[0])):
-        _fill(gates[b, n:], np.float32(0.0))
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _no_past(hidden: Array, first: Any, n: int) -> None:
-    """Zero before the first step and after step n."""
-    for b in range(first, min(first + ROWS, hidden.shape[0])):
-        _fill(hidden[b, :1], np.float32(0.0))
-        _fill(hidden[b, n + 1 :], np.float32(0.0))
-
+from prism_irl.switching.recurrence.fused_blocks import (
+    ROWS,
+    Array,
+    accumulate,
+    fill,
+    from_head,
+    gather,
+    longest,
+    no_gradient,
+    no_past,
+    sigmoid,
+    tanh,
+)
 
 # -- RNN ---------------------------------------------------------------------------------------------------------------
 
@@ -132,7 +39,7 @@ def _no_past(hidden: Array, first: Any, n: int) -> None:
 def _activate(z: Array, h: Array, out: Array) -> None:
     """Hidden units for the next step and for the record, in one pass."""
     for j in range(out.shape[0]):
-        unit = _tanh(z[j])
+        unit = tanh(z[j])
         h[j] = unit
         out[j] = unit
 
@@ -147,37 +54,23 @@ def _through_tanh(dh: Array, h: Array, dz: Array, out: Array) -> None:
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _rnn_forward_block(
-    first: Any,
-    lengths: Array,
-    i1: Array,
-    i2: Array,
-    i3: Array,
-    P1: Array,
-    P2: Array,
-    P3: Array,
-    x: Array,
-    W: Array,
-    hidden: Array,
-) -> None:
+def _rnn_forward_block(first: Any, lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
     B, H = hidden.shape[0], hidden.shape[2]
-    n = _longest(lengths, first)
+    n = longest(lengths, first)
     h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, H), np.float32)
-    _no_past(hidden, first, n)
+    no_past(hidden, first, n)
     for t in range(n):
-        _gather(z, first, t, i1, i2, i3, P1, P2, P3, x)
-        _accumulate(h, W, z)
+        gather(z, first, t, inputs)
+        accumulate(h, W, z)
         for r in range(ROWS):
             _activate(z[r], h[r], hidden[min(first + r, B - 1), t + 1])  # repeated trajectories repeat their values
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
-def rnn_forward(
-    lengths: Array, i1: Array, i2: Array, i3: Array, P1: Array, P2: Array, P3: Array, x: Array, W: Array, hidden: Array
-) -> None:
+def rnn_forward(lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
     """h_t = tanh(z_t + h_{t-1} W), W (H, H) with its rows padded to a multiple of four; fills hidden."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _rnn_forward_block(np.int64(block) * ROWS, lengths, i1, i2, i3, P1, P2, P3, x, W, hidden)
+        _rnn_forward_block(np.int64(block) * ROWS, lengths, inputs, W, hidden)
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
@@ -185,17 +78,17 @@ def _rnn_backward_block(
     first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
 ) -> None:
     B, H = hidden.shape[0], hidden.shape[2]
-    n = _longest(lengths, first)
+    n = longest(lengths, first)
     dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
     dl = np.zeros((ROWS, head.shape[0]), np.float32)
-    _no_gradient(gates, first, n)
+    no_gradient(gates, first, n)
     for t in range(n - 1, -1, -1):
-        _from_head(dh, dl, dlogits, head, first, t)
+        from_head(dh, dl, dlogits, head, first, t)
         for r in range(ROWS):
             b = min(first + r, B - 1)
             _through_tanh(dh[r], hidden[b, t + 1], dz[r], gates[b, t])
-        _fill(dh, np.float32(0.0))
-        _accumulate(dz, W, dh)
+        fill(dh, np.float32(0.0))
+        accumulate(dz, W, dh)
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
@@ -210,39 +103,27 @@ def rnn_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
 def _lstm_forward_block(
-    first: Any,
-    lengths: Array,
-    i1: Array,
-    i2: Array,
-    i3: Array,
-    P1: Array,
-    P2: Array,
-    P3: Array,
-    x: Array,
-    W: Array,
-    hidden: Array,
-    cells: Array,
-    gates: Array,
+    first: Any, lengths: Array, inputs: Any, W: Array, hidden: Array, cells: Array, gates: Array
 ) -> None:
     B, H = hidden.shape[0], hidden.shape[2]
-    n = _longest(lengths, first)
+    n = longest(lengths, first)
     h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, 4 * H), np.float32)
     c = np.zeros((ROWS, H), np.float32)
-    _no_past(hidden, first, n)
-    _no_past(cells, first, n)
+    no_past(hidden, first, n)
+    no_past(cells, first, n)
     for t in range(n):
-        _gather(z, first, t, i1, i2, i3, P1, P2, P3, x)
-        _accumulate(h, W, z)
+        gather(z, first, t, inputs)
+        accumulate(h, W, z)
         for r in range(ROWS):
             for j in range(2 * H):
-                z[r, j] = _sigmoid(z[r, j])
+                z[r, j] = sigmoid(z[r, j])
             for j in range(H):
-                z[r, 2 * H + j] = _tanh(z[r, 2 * H + j])
+                z[r, 2 * H + j] = tanh(z[r, 2 * H + j])
             for j in range(H):
-                z[r, 3 * H + j] = _sigmoid(z[r, 3 * H + j])
+                z[r, 3 * H + j] = sigmoid(z[r, 3 * H + j])
             for j in range(H):
                 c[r, j] = z[r, H + j] * c[r, j] + z[r, j] * z[r, 2 * H + j]
-                h[r, j] = z[r, 3 * H + j] * _tanh(c[r, j])
+                h[r, j] = z[r, 3 * H + j] * tanh(c[r, j])
         for r in range(min(ROWS, B - first)):
             hidden[first + r, t + 1] = h[r, :H]
             cells[first + r, t + 1] = c[r]
@@ -250,23 +131,10 @@ def _lstm_forward_block(
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
-def lstm_forward(
-    lengths: Array,
-    i1: Array,
-    i2: Array,
-    i3: Array,
-    P1: Array,
-    P2: Array,
-    P3: Array,
-    x: Array,
-    W: Array,
-    hidden: Array,
-    cells: Array,
-    gates: Array,
-) -> None:
+def lstm_forward(lengths: Array, inputs: Any, W: Array, hidden: Array, cells: Array, gates: Array) -> None:
     """c_t = f c_{t-1} + i g, h_t = o tanh c_t; W (H, 4H), gates i, f, g, o side by side."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _lstm_forward_block(np.int64(block) * ROWS, lengths, i1, i2, i3, P1, P2, P3, x, W, hidden, cells, gates)
+        _lstm_forward_block(np.int64(block) * ROWS, lengths, inputs, W, hidden, cells, gates)
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
@@ -275,17 +143,17 @@ def _lstm_backward_block(
 ) -> None:
     B, H = cells.shape[0], cells.shape[2]
     one = np.float32(1.0)
-    n = _longest(lengths, first)
+    n = longest(lengths, first)
     dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
     dc, dl = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, head.shape[0]), np.float32)
-    _no_gradient(gates, first, n)
+    no_gradient(gates, first, n)
     for t in range(n - 1, -1, -1):
-        _from_head(dh, dl, dlogits, head, first, t)
+        from_head(dh, dl, dlogits, head, first, t)
         for r in range(min(ROWS, B - first)):
             g, c, before = gates[first + r, t], cells[first + r, t + 1], cells[first + r, t]
             for j in range(H):
                 i, f, u, o = g[j], g[H + j], g[2 * H + j], g[3 * H + j]
-                squashed = _tanh(c[j])
+                squashed = tanh(c[j])
                 d = dc[r, j] + dh[r, j] * o * (one - squashed * squashed)
                 dz[r, j] = d * u * i * (one - i)
                 dz[r, H + j] = d * before[j] * f * (one - f)
@@ -293,8 +161,8 @@ def _lstm_backward_block(
                 dz[r, 3 * H + j] = dh[r, j] * squashed * o * (one - o)
                 dc[r, j] = d * f
             gates[first + r, t] = dz[r, : 4 * H]
-        _fill(dh, np.float32(0.0))
-        _accumulate(dz, W, dh)
+        fill(dh, np.float32(0.0))
+        accumulate(dz, W, dh)
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
@@ -309,37 +177,25 @@ def lstm_backward(lengths: Array, dlogits: Array, head: Array, W: Array, cells: 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
 def _gru_forward_block(
-    first: Any,
-    lengths: Array,
-    i1: Array,
-    i2: Array,
-    i3: Array,
-    P1: Array,
-    P2: Array,
-    P3: Array,
-    x: Array,
-    W: Array,
-    bias: Array,
-    hidden: Array,
-    gates: Array,
+    first: Any, lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array
 ) -> None:
     B, H = hidden.shape[0], hidden.shape[2]
     one = np.float32(1.0)
-    n = _longest(lengths, first)
+    n = longest(lengths, first)
     h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, 3 * H), np.float32)
     y = np.empty((ROWS, 3 * H), np.float32)
-    _no_past(hidden, first, n)
+    no_past(hidden, first, n)
     for t in range(n):
-        _gather(z, first, t, i1, i2, i3, P1, P2, P3, x)
+        gather(z, first, t, inputs)
         for r in range(ROWS):
             for j in range(3 * H):
                 y[r, j] = bias[j]
-        _accumulate(h, W, y)
+        accumulate(h, W, y)
         for r in range(ROWS):
             for j in range(2 * H):
-                z[r, j] = _sigmoid(z[r, j] + y[r, j])
+                z[r, j] = sigmoid(z[r, j] + y[r, j])
             for j in range(H):
-                z[r, 2 * H + j] = _tanh(z[r, 2 * H + j] + z[r, j] * y[r, 2 * H + j])
+                z[r, 2 * H + j] = tanh(z[r, 2 * H + j] + z[r, j] * y[r, 2 * H + j])
             for j in range(H):
                 u = z[r, H + j]
                 h[r, j] = (one - u) * z[r, 2 * H + j] + u * h[r, j]
@@ -350,23 +206,10 @@ def _gru_forward_block(
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
-def gru_forward(
-    lengths: Array,
-    i1: Array,
-    i2: Array,
-    i3: Array,
-    P1: Array,
-    P2: Array,
-    P3: Array,
-    x: Array,
-    W: Array,
-    bias: Array,
-    hidden: Array,
-    gates: Array,
-) -> None:
+def gru_forward(lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array) -> None:
     """h_t = (1 - u) n + u h_{t-1}, n = tanh(z_n + r (h W_n + b_n)); W (H, 3H), gates r, u, n and h W_n + b_n."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _gru_forward_block(np.int64(block) * ROWS, lengths, i1, i2, i3, P1, P2, P3, x, W, bias, hidden, gates)
+        _gru_forward_block(np.int64(block) * ROWS, lengths, inputs, W, bias, hidden, gates)
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
@@ -375,12 +218,12 @@ def _gru_backward_block(
 ) -> None:
     B, H = hidden.shape[0], hidden.shape[2]
     one = np.float32(1.0)
-    length = _longest(lengths, first)
+    length = longest(lengths, first)
     dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
     dl = np.zeros((ROWS, head.shape[0]), np.float32)
-    _no_gradient(gates, first, length)
+    no_gradient(gates, first, length)
     for t in range(length - 1, -1, -1):
-        _from_head(dh, dl, dlogits, head, first, t)
+        from_head(dh, dl, dlogits, head, first, t)
         for r in range(min(ROWS, B - first)):
             g, before = gates[first + r, t], hidden[first + r, t]
             for j in range(H):
@@ -394,7 +237,7 @@ def _gru_backward_block(
                 g[2 * H + j] = dn
             g[: 2 * H] = dz[r, : 2 * H]
             g[3 * H :] = dz[r, 2 * H : 3 * H]
-        _accumulate(dz, W, dh)
+        accumulate(dz, W, dh)
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
@@ -402,17 +245,3 @@ def gru_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: 
     """Overwrite the gates with gradients: of r, u and n as inputs, and of h W_n + b_n; W (3H, H)."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
         _gru_backward_block(np.int64(block) * ROWS, lengths, dlogits, head, W, hidden, gates)
-
-
-# -- gradients of the tables -------------------------------------------------------------------------------------------
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
-def add_rows(index: Array, lengths: Array, gates: Array, table: Array, n_parts: int) -> None:
-    """Add gates[b, t, :G] to row index[b, t] of table (·, G); threads own columns, so that none waits for another."""
-    G = table.shape[1]
-    for part in numba.prange(n_parts):
-        left, right = part * G // n_parts, (part + 1) * G // n_parts
-        for b in range(index.shape[0]):
-            for t in range(lengths[b]):
-                _add_row(table[index[b, t], left:right], gates[b, t, left:right])

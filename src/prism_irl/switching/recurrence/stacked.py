@@ -3,7 +3,7 @@
 Inputs come from two projected tables per fit, x_t = left[i_t] + right[j_t] with left = E_s W_ihᵀ + b and right the
 same for actions (or for pairs (s_{t-1}, a_{t-1})), so that nothing of size (F, B, T, width) is multiplied. Plain torch
 with batched products is the reference and serves the CPU, the GRU and the LSTM; on a GPU the tanh recurrence runs as
-one Triton program per block of rows (`switching.inference.triton_kernels`).
+one Triton program per block of rows (`switching.recurrence.triton_kernels`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from prism_irl.switching.inference.dispatch import use_triton
 
 
 class Rows(NamedTuple):
@@ -47,7 +49,7 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
     tables : (F, n, G·H) projected inputs, bias of the input included; G gates
     weight, bias : (F, G·H, H) and (F, G·H), of the recurrent product
     """
-    if name == "rnn" and _triton(weight):
+    if name == "rnn" and _fits_triton(weight):
         # the bias of the recurrent product adds up with that of the input
         left = tables[0] + bias.unsqueeze(1)
         hidden: Tensor = _TanhRecurrence.apply(rows, index, left, tables[1], weight)
@@ -65,8 +67,8 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
     return torch.stack(outputs, dim=2)
 
 
-def _triton(weight: Tensor) -> bool:
-    return weight.is_cuda and weight.shape[-1] in (16, 32, 64, 128) and torch.version.hip is None
+def _fits_triton(weight: Tensor) -> bool:
+    return use_triton(weight.device) and weight.shape[-1] in (16, 32, 64, 128)
 
 
 def _rows(table: Tensor, fits: Tensor, rows: Tensor) -> Tensor:
@@ -108,7 +110,7 @@ class _TanhRecurrence(torch.autograd.Function):
     def forward(
         ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor
     ) -> Tensor:
-        from prism_irl.switching.inference import triton_kernels as kernels
+        from prism_irl.switching.recurrence import triton_kernels as kernels
 
         left, right, weight = left.contiguous(), right.contiguous(), weight.contiguous()
         hidden = kernels.rnn_forward(rows.first, rows.length, index, (left, right), weight, rows.n_steps)
@@ -118,7 +120,7 @@ class _TanhRecurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor]:
-        from prism_irl.switching.inference import triton_kernels as kernels
+        from prism_irl.switching.recurrence import triton_kernels as kernels
 
         left, right, weight, hidden = ctx.saved_tensors
         rows = ctx.rows
