@@ -20,6 +20,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.evaluation.likelihood import LABEL_METRICS, evaluate
+from prism_irl.labels import dwell_lengths, mean_dwell, segments
 from prism_irl.models.pair import PairModel
 from prism_irl.models.persistence import save
 from prism_irl.models.prism import PRISM
@@ -167,8 +168,8 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
     """metrics.json of a fit."""
     train, validation = model._validation_split(demos)
     labels = model.predict(demos)
-    dwell = metrics.dwell_lengths(labels, demos.offsets)
-    starts = metrics.segments(labels, demos.offsets)
+    dwell = dwell_lengths(labels, demos.offsets)
+    starts = segments(labels, demos.offsets)
     parts = {"train": train.demos, "validation": None if validation is None else validation.demos}
     scores = {part: None if data is None else evaluate(model, data) for part, data in parts.items()}
     if model.recount and validation is not None:
@@ -185,7 +186,7 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
         "leaks": model.leaks,
         "history_length": model.history_length_,
         "backoff": model.backoff_,
-        "mean_dwell": metrics.mean_dwell(labels, demos.offsets),
+        "mean_dwell": mean_dwell(labels, demos.offsets),
         "agreement": model.agreement_,
         "n_equal_starts": model.n_equal_starts_,
         "em": {
@@ -214,7 +215,7 @@ def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels:
     from prism_irl.figures import curves, style, timelines
 
     folder.mkdir(exist_ok=True)
-    cut = metrics.segments(labels, demos.offsets)
+    cut = segments(labels, demos.offsets)
     lengths = [cut.lengths[cut.labels == k] for k in range(model.n_intentions)]
     captions = {}
     with style.paper_style():

@@ -12,6 +12,7 @@ import numpy as np
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation import metrics
+from prism_irl.labels import mean_dwell
 from prism_irl.models.base import IntentionModel
 
 
@@ -21,7 +22,7 @@ def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
     result: dict[str, Any] = {
         "predictive_ll": model.score(demos),
         "paper_score": model.paper_score(demos),
-        "mean_dwell": metrics.mean_dwell(labels, demos.offsets),
+        "mean_dwell": mean_dwell(labels, demos.offsets),
         "n_steps": demos.n_steps,
     }
     if demos.labels is not None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
+from prism_irl.labels import match
 from prism_irl.mdp import MDP, boltzmann
 from prism_irl.models.base import FloatArray, IntentionModel
 
@@ -60,7 +61,7 @@ def recovered_order(model: IntentionModel, demos: Demonstrations, n_true: int) -
     if model.n_intentions == 1:
         return [0] * n_true
     mapping = np.asarray(
-        metrics.match(demos.labels, model.predict(demos), n_true=n_true, n_predicted=model.n_intentions).mapping
+        match(demos.labels, model.predict(demos), n_true=n_true, n_predicted=model.n_intentions).mapping
     )
     # A true intention without a partner is represented by the first recovered one: its EVD is honestly large.
     return [int(found[0]) if len(found := np.flatnonzero(mapping == k)) else 0 for k in range(n_true)]

@@ -25,7 +25,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import available_device, resolve_device
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
+from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel
 from prism_irl.models.histories import BACKOFFS, LENGTHS, choose_history
@@ -289,7 +289,7 @@ class PairModel(IntentionModel):
         equals = [s for s in starts if s is not best and s.score > best.score - AGREEMENT_MARGIN]
         found = (self._posterior_of(s.switching, s.rewards, train) for s in (best, *equals))
         labels = [train.collect(posterior.responsibilities.argmax(1)) for posterior in found] if equals else []
-        self.agreement_ = metrics.agreement(labels) if equals else None
+        self.agreement_ = agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
 
     def _recount(self, everything: Prepared) -> None:

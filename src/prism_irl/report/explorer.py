@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.metrics import segments
+from prism_irl.labels import segments
 from prism_irl.report import story
 from prism_irl.report.layouts import MAX_STATES, find_layout
 

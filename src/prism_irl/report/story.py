@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.metrics import segments
+from prism_irl.labels import segments
 
 Floats = npt.NDArray[np.float64]
 
