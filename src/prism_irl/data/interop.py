@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.optional import need
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -117,7 +118,7 @@ def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
     Coordinates of a step: trajectory, step_in_trajectory, state, action and, where there are some, time, group and
     true_intention. ``ds.groupby("trajectory")`` takes it apart; ``ds.to_netcdf(...)`` stores it.
     """
-    xarray = _optional("xarray", "interop")
+    xarray = need("xarray", "interop")
     frame = demos.to_pandas().rename(columns={"intention": "true_intention"})
     coordinates: dict[str, Any] = {"intention": np.arange(model.n_intentions)}
     for name in ("trajectory", "state", "action", "time", "group", "true_intention"):
@@ -144,18 +145,8 @@ def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _optional(module: str, extra: str) -> Any:
-    """Import an optional package, or say which extra brings it."""
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ImportError:
-        raise InputError(f'{module} is not installed; get it with: pip install "prism-irl[{extra}]".') from None
-
-
 def _local_minari(name: str) -> Any:
-    minari = _optional("minari", "interop")
+    minari = need("minari", "interop")
     try:
         return minari.load_dataset(name, download=False)
     except (FileNotFoundError, ValueError, KeyError):

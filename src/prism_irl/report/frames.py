@@ -21,8 +21,9 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.optional import need
 from prism_irl.report.explorer import FRAMES, evenly, shown_trajectories
-from prism_irl.robots.episodes import DamagedEpisodeError, need
+from prism_irl.robots.episodes import DamagedEpisodeError
 
 WIDTH = 96  # pixels
 QUALITY = 70
@@ -100,7 +101,7 @@ def write(folder: Path, value: dict[str, Any]) -> dict[str, Any]:
 
 def thumbnail(frame: Frame) -> str:
     """One picture, (height, width, 3), as base64 of a JPEG of at most `WIDTH` pixels' width."""
-    image = need("PIL.Image").fromarray(np.ascontiguousarray(frame))
+    image = need("PIL.Image", "robots").fromarray(np.ascontiguousarray(frame))
     if image.width > WIDTH:
         image = image.resize((WIDTH, max(1, round(image.height * WIDTH / image.width))))
     buffer = io.BytesIO()

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import DamagedEpisodeError, Frame, damaged, need
+from prism_irl.optional import need
+from prism_irl.robots.episodes import DamagedEpisodeError, Frame, damaged
 
 MAX_PIXELS = 64_000_000
 """A larger picture is refused before it is decoded: a few bytes can claim to be gigabytes of pixels."""
@@ -29,7 +30,7 @@ def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | 
     episode : str
         Named in the error when the video is missing or broken.
     """
-    av = need("av")
+    av = need("av", "robots")
     if not path.is_file():
         raise damaged(episode, f"its video {path.name} is missing")
     count = 0
@@ -58,7 +59,7 @@ def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | 
 
 def decode_image(data: bytes, episode: str, what: str) -> Frame:
     """One JPEG or PNG picture, (height, width, 3)."""
-    image_module = need("PIL.Image")
+    image_module = need("PIL.Image", "robots")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's warning about large pictures: ours are refused below
@@ -74,7 +75,8 @@ def decode_image(data: bytes, episode: str, what: str) -> Frame:
 def encode_image(frame: Frame, kind: str = "PNG") -> bytes:
     """One picture as PNG (exact) or JPEG bytes."""
     buffer = io.BytesIO()
-    need("PIL.Image").fromarray(frame).save(buffer, format=kind, **({"quality": 95} if kind == "JPEG" else {}))
+    options = {"quality": 95} if kind == "JPEG" else {}
+    need("PIL.Image", "robots").fromarray(frame).save(buffer, format=kind, **options)
     return buffer.getvalue()
 
 
@@ -93,7 +95,7 @@ class VideoWriter:
 
         self._rate = Fraction(self._fps).limit_denominator(1001)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._container = need("av").open(str(self._path), mode="w")
+        self._container = need("av", "robots").open(str(self._path), mode="w")
         return self
 
     def add(self, frame: Frame) -> None:
@@ -114,7 +116,7 @@ class VideoWriter:
             raise InputError(
                 f"Frame {self.count} has shape {frame.shape}, the first one {self.shape}; make them equal."
             )
-        picture = need("av").VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+        picture = need("av", "robots").VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
         self._container.mux(self._stream.encode(picture))
         self.count += 1
 

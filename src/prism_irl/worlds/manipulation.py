@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
+from prism_irl.optional import missing
 from prism_irl.robots.episodes import Episode, Frame
 
 FloatArray = npt.NDArray[np.float64]
@@ -284,7 +285,7 @@ def _observation(info: dict[str, Any]) -> FloatArray:
 def _make_environment(frames: bool) -> Any:
     for package in ("ogbench", "mujoco", "dm_control"):
         if find_spec(package) is None:
-            raise InputError(f'The simulation needs the package {package}; run: pip install "prism-irl[sim]".')
+            raise missing(package, "sim")
     if "mujoco" not in sys.modules:  # its choice of OpenGL is made once, when it is imported
         os.environ["MUJOCO_GL"] = render_backend() or "disabled"
     if frames and os.environ.get("MUJOCO_GL", "") in ("", "disabled"):

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import need
+from prism_irl.optional import need
 from prism_irl.robots.vision import torch_kmeans
 from prism_irl.robots.vision.rows import Rows, Vectors, as_rows
 
@@ -196,7 +196,7 @@ def _faiss_step(chunks: Iterator[Vectors], centroids: Vectors) -> Step:
     """One pass with faiss's exact search; sums by a sparse product, which has no loop over rows."""
     from scipy import sparse
 
-    faiss = need("faiss")
+    faiss = need("faiss", "robots")
     k, m = centroids.shape
     index = faiss.IndexFlatL2(m)
     index.add(np.ascontiguousarray(centroids))

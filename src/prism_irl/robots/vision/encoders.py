@@ -19,7 +19,8 @@ import torch
 
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, need
+from prism_irl.optional import need
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame
 
 Vectors = npt.NDArray[np.float32]
 HUB = {
@@ -250,7 +251,7 @@ class PretrainedEncoder(FrameEncoder):
         super().__init__(camera, batch_size)
         self.model = HUB.get(model, model)
         self.device = resolve_device(device)
-        transformers = need("transformers")
+        transformers = need("transformers", "robots")
         if Path(self.model).is_absolute() and not Path(self.model).is_dir():
             raise InputError(f"There is no folder {self.model} with a model.")
         try:
