@@ -44,19 +44,22 @@ def full(make_demos) -> Demonstrations:
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(0, 2**31), st.integers(1, 400), st.integers(1, 300), st.booleans())
-def test_what_is_saved_comes_back(tmp_path_factory, make_demos, seed, n_states, n_actions, vectors) -> None:
+@given(
+    st.integers(0, 2**31), st.integers(1, 400), st.integers(1, 300), st.booleans(), st.sampled_from(["", ".npz", ".NPZ"])
+)
+def test_what_is_saved_comes_back(tmp_path_factory, make_demos, seed, n_states, n_actions, vectors, ending) -> None:
     demos = make_demos(seed, n_states=n_states, n_actions=n_actions, n_observations=3 * vectors)
-    folder = tmp_path_factory.mktemp("archive") / "demos"
-    demos.save(folder)
-    back = Demonstrations.open(folder)
+    path = tmp_path_factory.mktemp("archive") / f"demos{ending}"
+    demos.save(path)
+    back = Demonstrations.open(path)
     equal(demos, back)
     assert back.checksum() == demos.checksum()
 
 
-def test_everything_optional_comes_back_too(full: Demonstrations, tmp_path: Path) -> None:
-    full.save(tmp_path / "demos")
-    equal(full, Demonstrations.open(tmp_path / "demos"))
+@pytest.mark.parametrize("name", ["demos", "demos.npz"])
+def test_everything_optional_comes_back_too(full: Demonstrations, tmp_path: Path, name: str) -> None:
+    full.save(tmp_path / name)
+    equal(full, Demonstrations.open(tmp_path / name))
     assert not list(tmp_path.glob(".*")), "nothing half-written is left"
 
 

@@ -291,11 +291,13 @@ class Demonstrations:
             archive.write(path, [self])
 
     @classmethod
-    def open(cls, folder: str | Path, *, verify: bool = True) -> Demonstrations:
-        """Map a folder that `save` or `prism_irl.data.archive.write` made, for data larger than memory."""
+    def open(cls, path: str | Path, *, verify: bool = True) -> Demonstrations:
+        """Read what `save` wrote; a folder (also of `prism_irl.data.archive.write`) is mapped and may exceed memory."""
         from prism_irl.data import archive
 
-        return archive.open_folder(folder, verify=verify)
+        if Path(path).suffix.lower() == ".npz" and not Path(path).is_dir():
+            return cls.from_table(path)
+        return archive.open_folder(path, verify=verify)
 
     def resized(self, n_states: int | None = None, n_actions: int | None = None) -> Demonstrations:
         """Return the same steps over larger sets of states or actions."""

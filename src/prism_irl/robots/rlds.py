@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.data.npz import write_atomically
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
 from prism_irl.robots.tfrecord import Record, Values, build_example, parse_example, read_records, write_records
@@ -220,5 +219,5 @@ def write_rlds(
     info = {"name": name, "splits": [{"name": split, "shardLengths": [str(len(episodes))]}]}
     storage.write_text(target / "dataset_info.json", json.dumps(info, indent=2))
     shard = target / f"{name}-{split}.tfrecord-00000-of-00001"
-    write_atomically(shard, lambda file: write_records(file, map(example, episodes)))
+    storage.write_file(shard, lambda file: write_records(file, map(example, episodes)))
     return target

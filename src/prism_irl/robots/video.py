@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 from prism_irl.robots.episodes import DamagedEpisodeError, Frame, damaged
 
@@ -54,7 +54,7 @@ def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | 
     except (av.error.FFmpegError, OSError, ValueError) as error:
         if isinstance(error, DamagedEpisodeError):
             raise
-        raise damaged(episode, f"its video {path.name} breaks off after {count} frames ({_brief(error)})") from None
+        raise damaged(episode, f"its video {path.name} breaks off after {count} frames ({brief(error)})") from None
 
 
 def decode_image(data: bytes, episode: str, what: str) -> Frame:
@@ -69,7 +69,7 @@ def decode_image(data: bytes, episode: str, what: str) -> Frame:
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
         if isinstance(error, DamagedEpisodeError):
             raise
-        raise damaged(episode, f"{what} cannot be decoded ({_brief(error)})") from None
+        raise damaged(episode, f"{what} cannot be decoded ({brief(error)})") from None
 
 
 def encode_image(frame: Frame, kind: str = "PNG") -> bytes:
@@ -129,7 +129,3 @@ class VideoWriter:
 def _check_size(width: int, height: int, episode: str, what: str) -> None:
     if width * height > MAX_PIXELS:
         raise damaged(episode, f"{what} claims {width} × {height} pixels, more than any camera here has")
-
-
-def _brief(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
