@@ -84,16 +84,19 @@ def test_a_write_that_fails_leaves_the_old_file(kind, tmp_path, monkeypatch):
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     target = tmp_path / "folder"
-    with pytest.raises(KeyboardInterrupt), storage.replacing(target) as unfinished:
-        unfinished.mkdir()
-        (unfinished / "half").touch()
-        raise KeyboardInterrupt
+
+    def write(work):
+        with storage.replacing(target) as unfinished:
+            unfinished.mkdir()
+            (unfinished / "file").touch()
+            assert not target.exists()
+            work()
+
+    with pytest.raises(ZeroDivisionError):
+        write(lambda: 1 / 0)
     assert list(tmp_path.iterdir()) == []
-    with storage.replacing(target) as unfinished:
-        unfinished.mkdir()
-        (unfinished / "whole").touch()
-        assert not target.exists()
-    assert [path.name for path in target.iterdir()] == ["whole"]
+    write(lambda: None)
+    assert list(tmp_path.rglob("*")) == [target, target / "file"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, -1], ids=lambda n: f"{n} bytes")

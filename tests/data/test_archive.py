@@ -44,9 +44,7 @@ def full(make_demos) -> Demonstrations:
 
 
 @settings(deadline=None, max_examples=25)
-@given(
-    st.integers(0, 2**31), st.integers(1, 400), st.integers(1, 300), st.booleans(), st.sampled_from(["", ".npz", ".NPZ"])
-)
+@given(st.integers(0, 2**31), st.integers(1, 400), st.integers(1, 300), st.booleans(), st.sampled_from(["", ".npz"]))
 def test_what_is_saved_comes_back(tmp_path_factory, make_demos, seed, n_states, n_actions, vectors, ending) -> None:
     demos = make_demos(seed, n_states=n_states, n_actions=n_actions, n_observations=3 * vectors)
     path = tmp_path_factory.mktemp("archive") / f"demos{ending}"
