@@ -78,19 +78,6 @@ def test_the_average_around_switches_is_drawn_as_given():
             timelines.switch_average(ax, wrong, into=0)
 
 
-def test_likelihood_against_dwell():
-    _, (ax,) = style.new_figure()
-    family = [{"mean_dwell": 2, "predictive_ll": -1.0}, {"mean_dwell": 8, "predictive_ll": -1.2}]
-    curves.likelihood_by_dwell(ax, {"ours": family}, points={"HIQL": (5.0, -1.1)}, levels={"n-gram": -0.9})
-    lines = {line.get_label(): line for line in ax.lines}
-    np.testing.assert_array_equal(lines["ours"].get_xydata(), [(2, -1.0), (8, -1.2)])
-    assert lines["HIQL"].get_xydata().tolist() == [[5.0, -1.1]]
-    assert set(lines["n-gram"].get_ydata()) == {-0.9}
-    assert ax.get_xscale() == "log"
-    with pytest.raises(InputError, match="no model"):
-        curves.likelihood_by_dwell(ax, {})
-
-
 def test_layout_maps_choose_the_drawing():
     grid = {"kind": "grid", "xy": [[s % 3, s // 3] for s in range(6)], "edges": [], "barriers": [4]}
     figure, (one, two) = style.new_figure(1, 2)

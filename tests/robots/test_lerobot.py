@@ -9,7 +9,7 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, open_episodes
 from prism_irl.robots.lerobot import LeRobotSource, write_lerobot
-from prism_irl.robots.video import encode_image
+from recordings_on_disk import encode_image
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 VERSIONS = ("v2.1", "v3.0")

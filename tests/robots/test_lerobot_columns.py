@@ -20,7 +20,7 @@ def checksum(folder: Path) -> dict[str, str]:
 
 
 def column(folder: Path) -> dict[int, list[int]]:
-    tables = [pq.read_table(path, partitioning=None) for path in LeRobotSource(folder).data_files()]
+    tables = [pq.read_table(path, partitioning=None) for path in sorted((Path(folder) / "data").glob("**/*.parquet"))]
     rows = pa.concat_tables(tables).select(["episode_index", "frame_index", "intention"]).to_pylist()
     found: dict[int, list[int]] = {}
     for row in rows:

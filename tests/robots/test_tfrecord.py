@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from prism_irl.errors import InputError
 from prism_irl.robots import tfrecord
-from prism_irl.robots.tfrecord import build_example, crc32c, masked_crc, parse_example, read_records, write_records
+from prism_irl.robots.tfrecord import crc32c, masked_crc, parse_example, read_records
+from recordings_on_disk import build_example, write_records
 
 
 def bitwise(data: bytes) -> int:

@@ -79,10 +79,6 @@ class LeRobotSource(EpisodeSource):
         """Names of the cameras."""
         return [key for key, feature in self.features.items() if feature.get("dtype") in ("video", "image")]
 
-    def data_files(self) -> list[Path]:
-        """Return every parquet file with steps that is there."""
-        return sorted((self.folder / "data").glob("**/*.parquet"))
-
     def _open(self) -> Iterator[Callable[[], Episode]]:
         read = self._read_v3 if self.version == "v3.0" else self._read_v2
         groups = _OpenFile()

@@ -72,14 +72,6 @@ def decode_image(data: bytes, episode: str, what: str) -> Frame:
         raise damaged(episode, f"{what} cannot be decoded ({brief(error)})") from None
 
 
-def encode_image(frame: Frame, kind: str = "PNG") -> bytes:
-    """One picture as PNG (exact) or JPEG bytes."""
-    buffer = io.BytesIO()
-    options = {"quality": 95} if kind == "JPEG" else {}
-    need("PIL.Image", "robots").fromarray(frame).save(buffer, format=kind, **options)
-    return buffer.getvalue()
-
-
 class VideoWriter:
     """A video that grows frame by frame (H.264, 4:2:0, a key frame every second frame as LeRobot has it)."""
 
