@@ -36,23 +36,20 @@ def write_records(file: IO[bytes], records: Iterable[bytes]) -> None:
 def build_example(features: Mapping[str, Values]) -> bytes:
     """Serialise features as a `tf.train.Example`; undoes `parse_example`."""
     entries = b"".join(
-        message_field(1, message_field(1, name.encode()) + message_field(2, _build_feature(values)))
-        for name, values in features.items()
+        field(1, field(1, name.encode()) + field(2, _build_feature(values))) for name, values in features.items()
     )
-    return message_field(1, entries)
+    return field(1, entries)
 
 
 def _build_feature(values: Values) -> bytes:
     if isinstance(values, list):
-        return message_field(1, b"".join(message_field(1, item) for item in values))
+        return field(1, b"".join(field(1, item) for item in values))
     if values.dtype.kind == "f":
-        return message_field(2, message_field(1, values.astype("<f4").tobytes()))
-    return message_field(
-        3, message_field(1, b"".join(_build_varint(int(value) & 0xFFFFFFFFFFFFFFFF) for value in values))
-    )
+        return field(2, field(1, values.astype("<f4").tobytes()))
+    return field(3, field(1, b"".join(_build_varint(int(value) & 0xFFFFFFFFFFFFFFFF) for value in values)))
 
 
-def message_field(number: int, body: bytes) -> bytes:
+def field(number: int, body: bytes) -> bytes:
     return _build_varint(number << 3 | 2) + _build_varint(len(body)) + body
 
 

@@ -14,9 +14,9 @@ from prism_irl.errors import InputError
 from prism_irl.report import explorer, story
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer, script_json, write_explorer
-from prism_irl.report.layouts import find_layout, grid
 from prism_irl.report.names import read_names
 from prism_irl.report.render import write_report
+from prism_irl.report.state_places import find_layout, grid
 from prism_irl.worlds.frustration import FrustrationWorld
 
 NAMES = ["goal", "abandon"]

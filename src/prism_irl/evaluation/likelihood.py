@@ -6,14 +6,16 @@ likelihood when the model's gate has seen a_t. Label metrics appear where the da
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation import metrics
 from prism_irl.labels import mean_dwell
-from prism_irl.models.base import IntentionModel
+
+if TYPE_CHECKING:
+    from prism_irl.models.base import IntentionModel
 
 
 def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,9 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.labels import match
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.base import FloatArray, IntentionModel
+
+if TYPE_CHECKING:
+    from prism_irl.models.base import FloatArray, IntentionModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import segments
 from prism_irl.report import story
-from prism_irl.report.layouts import MAX_STATES, find_layout
+from prism_irl.report.state_places import MAX_STATES, find_layout
 
 FILE = "explorer.json"
 FRAMES = "frames.json"  # belongs to it, see `prism_irl.report.frames`
@@ -54,7 +54,7 @@ def write_explorer(
     probabilities : (n, K)
         Posterior of every step.
     layout : dict, optional
-        As `layouts.find_layout` returns it; by default found from the data.
+        As `state_places.find_layout` returns it; by default found from the data.
     rewards : (K, S), optional
         Reward of each state under each intention, NaN where it is not known, coloured on the map.
     names : K strings, optional

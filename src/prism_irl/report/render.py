@@ -23,7 +23,7 @@ from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures import curves, style
 from prism_irl.figures.data import to_csv
-from prism_irl.report import tables
+from prism_irl.report import table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
@@ -105,10 +105,10 @@ def render(folder: Path) -> str:
         findings=[] if asked else found,
         summary=_summary(metrics, [f for question in asked for f in question.findings] or found),
         notes=[str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")],
-        table=tables.method_table(metrics) if comparison else None,
+        table=table_rows.method_table(metrics) if comparison else None,
         table_title="Numbers of intentions" if is_selection(metrics) else "Methods",
-        tiles=[] if comparison else tables.fit_tiles(metrics),
-        intentions=[] if comparison else tables.intention_rows(metrics, names),
+        tiles=[] if comparison else table_rows.fit_tiles(metrics),
+        intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
         figures=figures if em_chart is None else [em_chart, *figures],
@@ -244,7 +244,7 @@ def _citations(config: Mapping[str, Any]) -> str:
 
 
 def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
-    rows = tables.method_bar_rows(metrics)
+    rows = table_rows.method_bar_rows(metrics)
     if len(rows) < 2:
         return None
     figure, (ax,) = style.new_figure(width=3.7, height=0.75 + 0.25 * len(rows))

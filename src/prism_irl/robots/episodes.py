@@ -212,7 +212,7 @@ def _parts(message: str) -> tuple[str, str]:
 
 def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:
     """Open a LeRobot dataset, a folder of TFRecord shards or raw BridgeData, whichever lies in ``folder``."""
-    from prism_irl.robots.bridge import BridgeSource
+    from prism_irl.robots.bridge_data import BridgeSource
     from prism_irl.robots.lerobot import LeRobotSource
     from prism_irl.robots.rlds import RLDSSource
 

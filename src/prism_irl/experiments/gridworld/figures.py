@@ -21,8 +21,8 @@ from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
-from prism_irl.report.layouts import grid
 from prism_irl.report.pictures import write_pictures
+from prism_irl.report.state_places import grid
 from prism_irl.studies.comparison import likelihood_figure
 from prism_irl.studies.cross_validation import Method
 from prism_irl.studies.shown import best_shown

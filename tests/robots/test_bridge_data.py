@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.bridge import BridgeSource
+from prism_irl.robots.bridge_data import BridgeSource
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
 from recordings_on_disk import encode_image
 
