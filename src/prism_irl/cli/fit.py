@@ -129,7 +129,8 @@ def write_run(
     storage.write_json(folder / "metrics.json", result)
     runs.write_history(folder, model.history_)
     tables.write_table(tables.with_posterior(table, labels, probabilities), folder / "segments.parquet")
-    from prism_irl.report.explorer import state_rewards, write_explorer
+    from prism_irl.evaluation.facts import state_rewards
+    from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.report.render import write_report
 

@@ -22,7 +22,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.optional import need
-from prism_irl.report.explorer import FRAMES, evenly, shown_trajectories
+from prism_irl.report.explorer import FRAMES, evenly, selected_trajectories
 from prism_irl.robots.episodes import DamagedEpisodeError
 
 WIDTH = 96  # pixels
@@ -54,12 +54,12 @@ def write_frames(
     demos, explorer : Demonstrations, dict
         What explorer.json was made from, and what it holds.
     pictures : function
-        See `Pictures`; a damaged trajectory is left out, any other `InputError` is told in the page, which then has
+        See `Pictures`; a damaged trajectory is left out, any other `InputError` is named in the page, which then has
         no pictures.
     trajectories : positions, optional
         Which trajectories to show, as far as the raster has them; by default some of the raster's, evenly.
     """
-    rows = {int(i): row for row, i in enumerate(shown_trajectories(demos))}
+    rows = {int(i): row for row, i in enumerate(selected_trajectories(demos))}
     wanted = list(rows) if trajectories is None else [int(i) for i in trajectories if int(i) in rows]
     chosen = [wanted[j] for j in evenly(len(wanted), MAX_TRAJECTORIES)] if wanted else []
     lengths = {i: len(explorer["trajectories"][rows[i]]["states"]) for i in chosen}

@@ -177,9 +177,9 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
 
 def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the template shows of the interactive part, and the data for its script."""
-    shown = explorer["trajectories"]
-    n, total = len(shown), int(explorer["total"]["trajectories"])
-    cut = any(one["length"] > len(one["states"]) for one in shown)
+    rows = explorer["trajectories"]
+    n, total = len(rows), int(explorer["total"]["trajectories"])
+    cut = any(one["length"] > len(one["states"]) for one in rows)
     words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
     keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "occupancy")
     colors = [style.intention_color(k) for k in range(2 * len(names) + 8)]
@@ -188,14 +188,14 @@ def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str
     return {
         "json": script_json(data),
         "names": list(zip(names, colors, strict=False)),
-        "shown": words + (", of long ones the beginning." if cut else "."),
+        "coverage": words + (", of long ones the beginning." if cut else "."),
         "what": str(facts.get("name") or ""),
         "how": str(facts.get("how") or ""),
         "events": [str(name) for name in explorer.get("events") or []],
         "layout": explorer.get("layout"),
         "frames": bool(frames and frames["trajectories"]),
         "frames_note": "" if frames is None else _frames_note(frames),
-        "has_truth": any("truth" in one for one in shown),
+        "has_truth": any("truth" in one for one in rows),
     }
 
 

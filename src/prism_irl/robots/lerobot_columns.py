@@ -85,13 +85,13 @@ def _extend(path: Path, target: Path, values: Mapping[int, Any], name: str, writ
                 for episode in np.unique(episodes).tolist():
                     if episode in values:
                         here = np.flatnonzero(episodes == episode)
-                        found = _looked_up(frames[here], *values[episode])
+                        found = _values_at(frames[here], *values[episode])
                         column[here] = found
                         written[episode] = written.get(episode, 0) + int((found != UNKNOWN).sum())
                 writer.write_table(table.append_column(name, pa.array(column)).cast(schema))
 
 
-def _looked_up(frames: npt.NDArray[Any], known: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _values_at(frames: npt.NDArray[Any], known: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     order = np.argsort(known)
     at = np.minimum(np.searchsorted(known, frames, sorter=order), len(known) - 1)
     matches = known[order][at] == frames

@@ -147,9 +147,9 @@ def _shards(folder: Path, split: str | None) -> list[Path]:
         if "part" in parts:
             groups.setdefault((parts["name"], parts["split"], parts["parts"]), set()).add(int(parts["part"]))
     for (name, part, n), present in groups.items():
-        lacking = next((i for i in range(min(int(n), len(present) + 1)) if i not in present), None)
-        if lacking is not None:
-            raise InputError(f"Shard {lacking} of {int(n)} of {name}-{part} is missing in {folder}; download it again.")
+        missing = next((i for i in range(min(int(n), len(present) + 1)) if i not in present), None)
+        if missing is not None:
+            raise InputError(f"Shard {missing} of {int(n)} of {name}-{part} is missing in {folder}; download it again.")
     return shards
 
 
