@@ -24,7 +24,7 @@ ORDER: list[set[str]] = [
     {"__init__", "__main__"},
 ]
 
-# What is still being moved: (file, room that it imports), files that are too long, tests without a place. To be emptied.
+# What is still being moved: (file, room that it imports), files too long, tests without a place. To be emptied.
 PENDING_IMPORTS = {
     ("models/goals.py", "scale"),
     ("models/pair.py", "scale"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from prism_irl.data import archive, tables
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.vocabulary import Vocabulary
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 
@@ -160,13 +161,13 @@ def test_a_fit_on_a_folder_is_the_fit_on_its_data(make_demos, tmp_path: Path) ->
 
 def test_a_model_reads_a_folder_in_its_own_ids(full: Demonstrations, tmp_path: Path) -> None:
     full.save(tmp_path / "demos")
-    states = tables.Vocabulary(("z", "y", "x", "w", "v", "u"), 6)
+    states = Vocabulary(("z", "y", "x", "w", "v", "u"), 6)
     table = tables.read(tmp_path / "demos", states=states)
     assert table.demonstrations.n_states == 6
     np.testing.assert_array_equal(table.demonstrations.states, 4 - full.states.astype(int))
     with pytest.raises(InputError, match=r"state [xyz] at trajectory bout"):
-        tables.read(tmp_path / "demos", states=tables.Vocabulary(("v", "w"), 2))
-    unknown = tables.read(tmp_path / "demos", states=tables.Vocabulary(("v", "w"), 2), unknown_state=True)
+        tables.read(tmp_path / "demos", states=Vocabulary(("v", "w"), 2))
+    unknown = tables.read(tmp_path / "demos", states=Vocabulary(("v", "w"), 2), unknown_state=True)
     np.testing.assert_array_equal(unknown.demonstrations.states, np.minimum(full.states, 2))
 
 

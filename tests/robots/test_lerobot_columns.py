@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.lerobot import LeRobotSource, write_lerobot
+from prism_irl.robots.lerobot import LeRobotSource
 from prism_irl.robots.lerobot_columns import add_column
+from prism_irl.robots.lerobot_writing import write_lerobot
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 

@@ -217,10 +217,10 @@ class Demonstrations:
 
     def save(self, path: str | Path) -> None:
         """Write an npz file, or a folder of npy files for `open` if the name has no ending; no pickle in either."""
-        from prism_irl.data import archive, tables
+        from prism_irl.data import archive, npz
 
         if Path(path).suffix:
-            tables.write_npz(self, Path(path))
+            npz.write_npz(self, path)
         else:
             archive.write(path, [self])
 

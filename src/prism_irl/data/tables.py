@@ -19,21 +19,9 @@ import pyarrow as pa
 from prism_irl import storage
 from prism_irl.data import archive
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import load_npz, own_vocabulary, storable, write_npz
+from prism_irl.data.npz import load_npz, own_vocabulary, storable
 from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, missing
 from prism_irl.errors import InputError, brief
-
-__all__ = [
-    "Columns",
-    "Table",
-    "Vocabulary",
-    "check_writable",
-    "read",
-    "to_pandas",
-    "with_posterior",
-    "write_npz",
-    "write_table",
-]
 
 READABLE = (".csv", ".tsv", ".parquet", ".npz")
 UNKNOWN_NAME = "<unknown>"

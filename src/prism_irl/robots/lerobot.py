@@ -1,8 +1,8 @@
 """LeRobot datasets, v2.0/v2.1 (one file per episode) and v3.0 (many episodes per file): parquet tables and mp4 videos.
 
 Metadata are data, not trusted: path templates may hold plain numbers and names only and must stay inside the dataset.
-Use `LeRobotSource` to stream episodes, `write_lerobot` to make a dataset, and
-`prism_irl.robots.lerobot_columns.add_column` to put a result back beside the data it came from.
+Use `LeRobotSource` to stream episodes, `lerobot_writing.write_lerobot` to make a dataset, and
+`lerobot_columns.add_column` to put a result back beside the data it came from.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ import pyarrow.parquet as pq
 from prism_irl import storage
 from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import DamagedEpisodeError, Episode, EpisodeSource, Frame, Frames, damaged, inside
-from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.video import decode_image, read_video
-
-__all__ = ["LeRobotSource", "write_lerobot"]
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 ROWS_AT_ONCE = 4096
