@@ -19,6 +19,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.report import story
+from prism_irl.report.run_files import read_part
 from prism_irl.report.state_places import find_layout
 
 FILE = "explorer.json"
@@ -100,26 +101,17 @@ def write_explorer(
 
 def read_explorer(folder: Path) -> dict[str, Any] | None:
     """Return what ``explorer.json`` holds, None where there is none; a file that is no explorer is an error."""
-    path = folder / FILE
-    if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
-        return None
-    if path.stat().st_size > MAX_BYTES:
-        raise InputError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB; fit again, or delete it to do without.")
-    value = storage.read_json(path)
-    try:
-        K = value["n_intentions"]
-        complete = (
-            value["version"] == 1
-            and len(value["story"]["wants"]) == K
-            and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in value["trajectories"])
-            and all(_within(one.get("events", {}), len(one["states"])) for one in value["trajectories"])
-        )
-    except (KeyError, TypeError):
-        complete = False
-    if not complete:
-        raise InputError(f"{path} is damaged; fit again, or delete it to do without the interactive part.")
-    found: dict[str, Any] = value
-    return found
+    return read_part(folder, FILE, MAX_BYTES, _is_whole, "the interactive part")
+
+
+def _is_whole(value: dict[str, Any]) -> bool:
+    K = value["n_intentions"]
+    return (
+        value["version"] == 1
+        and len(value["story"]["wants"]) == K
+        and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in value["trajectories"])
+        and all(_within(one.get("events", {}), len(one["states"])) for one in value["trajectories"])
+    )
 
 
 def script_json(value: Any) -> str:

@@ -23,6 +23,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.optional import need
 from prism_irl.report.explorer import FRAMES, evenly, selected_trajectories
+from prism_irl.report.run_files import read_part
 from prism_irl.robots.episodes import DamagedEpisodeError
 
 WIDTH = 96  # pixels
@@ -111,26 +112,16 @@ def thumbnail(frame: Frame) -> str:
 
 def read_frames(folder: Path, rows: int) -> dict[str, Any] | None:
     """Return what ``frames.json`` holds, None where there is none; anything but small pictures is an error."""
-    path = folder / FRAMES
-    if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
-        return None
-    damaged = InputError(f"{path} is damaged or too large; run again, or delete it to do without frames.")
-    if path.stat().st_size > 1.2 * MAX_BYTES + 100_000:
-        raise damaged
-    value = storage.read_json(path)
-    try:
-        complete = (
+
+    def is_whole(value: dict[str, Any]) -> bool:
+        return (
             value["version"] == 1
             and isinstance(value["every"], int)
             and isinstance(value["note"], str)
             and all(int(row) in range(rows) and _pictures(one) for row, one in value["trajectories"].items())
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        complete = False
-    if not complete:
-        raise damaged
-    found: dict[str, Any] = value
-    return found
+
+    return read_part(folder, FRAMES, 1.2 * MAX_BYTES + 100_000, is_whole, "frames")
 
 
 def _pictures(one: dict[str, Any]) -> bool:

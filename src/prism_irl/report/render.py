@@ -30,6 +30,7 @@ from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
+from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import Finding, is_comparison, is_selection, mapping, number, verdict
 
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
@@ -168,7 +169,7 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
     if n is None:
         return None
     if (folder / NAMES).is_file():
-        if not _inside(folder / NAMES, folder):
+        if not inside(folder / NAMES, folder):
             raise InputError(f"{folder / NAMES} points out of the run folder; put the file itself there.")
         return read_names(folder / NAMES, int(n))
     given = (explorer or {}).get("names")
@@ -259,7 +260,7 @@ def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
 
 def _em_chart(folder: Path) -> EmbeddedFigure | None:
     path = folder / "history.csv"
-    if not path.is_file() or not _inside(path, folder):
+    if not path.is_file() or not inside(path, folder):
         return None
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -280,7 +281,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
 
     ``used`` bytes of the page are taken already.
     """
-    found = {path.stem: path for path in sorted((folder / "figures").glob("*.svg")) if _inside(path, folder)}
+    found = {path.stem: path for path in sorted((folder / "figures").glob("*.svg")) if inside(path, folder)}
     captions: Mapping[str, Any] = {}
     if (folder / "figures" / "captions.json").is_file():
         captions = _read_object(folder / "figures", "captions.json")
@@ -291,7 +292,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
         data, kind = found[stem].read_bytes(), "svg+xml"
         wide = _width(data) > WIDE
         picture = found[stem].with_name(stem + ".png")
-        if len(data) > MAX_FIGURE and picture.is_file() and _inside(picture, folder):
+        if len(data) > MAX_FIGURE and picture.is_file() and inside(picture, folder):
             smaller = picture.read_bytes()
             data, kind = (smaller, "png") if len(smaller) < len(data) else (data, kind)
         if used + len(data) > MAX_FIGURES:
@@ -303,7 +304,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
     # Data takes the room that the figures leave: no figure is left out for the sake of a table.
     for i, figure in enumerate(figures):
         numbers = found[figure.stem].with_name(figure.stem + ".csv")
-        if not numbers.is_file() or not _inside(numbers, folder):
+        if not numbers.is_file() or not inside(numbers, folder):
             continue
         size = numbers.stat().st_size
         if size <= min(MAX_DATA, MAX_FIGURES - used):
@@ -336,14 +337,9 @@ def _width(svg: bytes) -> float:
 
 def _read_object(folder: Path, name: str) -> Mapping[str, Any]:
     path = folder / name
-    if not _inside(path, folder):
+    if not inside(path, folder):
         raise InputError(f"{path} points out of the run folder; put the file itself there.")
     value = storage.read_json(path)
     if not isinstance(value, Mapping):
         raise InputError(f"{path} does not hold a JSON object; restore it or run the command again.")
     return value
-
-
-def _inside(path: Path, folder: Path) -> bool:
-    """Whether a file lies in the folder once links are followed."""
-    return path.resolve().is_relative_to(folder.resolve())

@@ -98,7 +98,8 @@ class ProprioEncoder(Encoder):
 
     def encode(self, episode: Episode) -> Vectors:
         """Standardised states."""
-        return ((self._states(episode) - self.learned("mean")) / self.learned("scale")).astype(np.float32)
+        vectors = (self._states(episode) - self.learned("mean")) / self.learned("scale")
+        return np.asarray(vectors, dtype=np.float32)
 
     @staticmethod
     def _states(episode: Episode) -> Vectors:
