@@ -42,7 +42,7 @@ def make_data(path: Path, rows: int, columns: int, clusters: int, seed: int = 0)
 
 def torch_kmeans() -> ModuleType:
     """Load the torch path by its file, so that nothing else of the package is needed."""
-    path = HERE.parents[1] / "src" / "prism_irl" / "vision" / "torch_kmeans.py"
+    path = HERE.parents[1] / "src" / "prism_irl" / "robots" / "vision" / "torch_kmeans.py"
     spec = importlib.util.spec_from_file_location("torch_kmeans", path)
     assert spec is not None
     assert spec.loader is not None

@@ -60,12 +60,13 @@ def test_writing_leaves_no_temporary_file(model_file, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "history.csv", "model.safetensors"]
 
 
-@pytest.mark.parametrize("kind", ["tensors", "json", "text"])
+@pytest.mark.parametrize("kind", ["tensors", "json", "text", "file"])
 def test_a_write_that_fails_leaves_the_old_file(kind, tmp_path, monkeypatch):
     write = {
         "tensors": lambda path, x: storage.save_tensors(path, {"x": np.array([x])}, {}),
         "json": lambda path, x: storage.write_json(path, {"x": x}),
         "text": lambda path, x: storage.write_text(path, str(x)),
+        "file": lambda path, x: storage.write_file(path, lambda file: file.write(str(x).encode())),
     }[kind]
     path = tmp_path / "file"
     write(path, 1.0)
@@ -78,6 +79,24 @@ def test_a_write_that_fails_leaves_the_old_file(kind, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         write(path, 2.0)
     assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "folder"
+
+    def write(work):
+        with storage.replacing(target) as unfinished:
+            unfinished.mkdir()
+            (unfinished / "file").touch()
+            assert not target.exists()
+            work()
+
+    with pytest.raises(ZeroDivisionError):
+        write(lambda: 1 / 0)
+    assert list(tmp_path.iterdir()) == []
+    write(lambda: None)
+    assert list(tmp_path.rglob("*")) == [target, target / "file"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, -1], ids=lambda n: f"{n} bytes")

@@ -238,7 +238,6 @@ def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
     return seen
 
 
-<<<<<<< HEAD
 def short_run(
     switching: Switching,
     rewards: RewardModel | None,
@@ -278,10 +277,7 @@ def short_run(
     return likelihood
 
 
-def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | Seen) -> None:
-=======
 def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | PassResult) -> None:
->>>>>>> scale
     """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
     likelihood = train.mean(seen.log_likelihood)
     objective = likelihood + start.rewards.log_prior() / train.n_steps

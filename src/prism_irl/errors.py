@@ -7,3 +7,8 @@ everything else that goes wrong is our fault and exits with code 1.
 
 class InputError(ValueError):
     """The data, the options or the files given are wrong; the message says where and what to do."""
+
+
+def brief(error: BaseException) -> str:
+    """First line of somebody else's error, or its kind, to be put in brackets inside one of ours."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

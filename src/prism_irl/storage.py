@@ -8,24 +8,49 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 
 FORMAT = "prism-irl"
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a name beside ``path`` for a file or folder that takes its place when the block ends without an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file of somebody's data atomically; where that fails, say why in one sentence."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            write(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"Cannot write {path} ({brief(error)}).") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -57,9 +82,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]
         for name, value in tensors.items()
     }
     flat = {name: value.cpu().contiguous().clone() for name, value in copies.items()}
-    temporary = path.with_name(path.name + ".tmp")
-    save_file(flat, temporary, {"format": FORMAT, "header": json.dumps(_plain(dict(header)))})
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        save_file(flat, temporary, {"format": FORMAT, "header": json.dumps(_plain(dict(header)))})
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from prism_irl.data import archive, tables
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.vocabulary import Vocabulary
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 
@@ -44,19 +45,20 @@ def full(make_demos) -> Demonstrations:
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(0, 2**31), st.integers(1, 400), st.integers(1, 300), st.booleans())
-def test_what_is_saved_comes_back(tmp_path_factory, make_demos, seed, n_states, n_actions, vectors) -> None:
+@given(st.integers(0, 2**31), st.integers(1, 400), st.integers(1, 300), st.booleans(), st.sampled_from(["", ".npz"]))
+def test_what_is_saved_comes_back(tmp_path_factory, make_demos, seed, n_states, n_actions, vectors, ending) -> None:
     demos = make_demos(seed, n_states=n_states, n_actions=n_actions, n_observations=3 * vectors)
-    folder = tmp_path_factory.mktemp("archive") / "demos"
-    demos.save(folder)
-    back = Demonstrations.open(folder)
+    path = tmp_path_factory.mktemp("archive") / f"demos{ending}"
+    demos.save(path)
+    back = Demonstrations.open(path)
     equal(demos, back)
     assert back.checksum() == demos.checksum()
 
 
-def test_everything_optional_comes_back_too(full: Demonstrations, tmp_path: Path) -> None:
-    full.save(tmp_path / "demos")
-    equal(full, Demonstrations.open(tmp_path / "demos"))
+@pytest.mark.parametrize("name", ["demos", "demos.npz"])
+def test_everything_optional_comes_back_too(full: Demonstrations, tmp_path: Path, name: str) -> None:
+    full.save(tmp_path / name)
+    equal(full, Demonstrations.open(tmp_path / name))
     assert not list(tmp_path.glob(".*")), "nothing half-written is left"
 
 
@@ -159,13 +161,13 @@ def test_a_fit_on_a_folder_is_the_fit_on_its_data(make_demos, tmp_path: Path) ->
 
 def test_a_model_reads_a_folder_in_its_own_ids(full: Demonstrations, tmp_path: Path) -> None:
     full.save(tmp_path / "demos")
-    states = tables.Vocabulary(("z", "y", "x", "w", "v", "u"), 6)
+    states = Vocabulary(("z", "y", "x", "w", "v", "u"), 6)
     table = tables.read(tmp_path / "demos", states=states)
     assert table.demonstrations.n_states == 6
     np.testing.assert_array_equal(table.demonstrations.states, 4 - full.states.astype(int))
     with pytest.raises(InputError, match=r"state [xyz] at trajectory bout"):
-        tables.read(tmp_path / "demos", states=tables.Vocabulary(("v", "w"), 2))
-    unknown = tables.read(tmp_path / "demos", states=tables.Vocabulary(("v", "w"), 2), unknown_state=True)
+        tables.read(tmp_path / "demos", states=Vocabulary(("v", "w"), 2))
+    unknown = tables.read(tmp_path / "demos", states=Vocabulary(("v", "w"), 2), unknown_state=True)
     np.testing.assert_array_equal(unknown.demonstrations.states, np.minimum(full.states, 2))
 
 

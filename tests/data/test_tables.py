@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.tables import Columns, read, to_pandas, with_posterior, write_npz, write_table
+from prism_irl.data.npz import write_npz
+from prism_irl.data.tables import Columns, read, to_pandas, with_posterior, write_table
 from prism_irl.errors import InputError
 from support import assert_same, frame, refused
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from prism_irl import datasets
+from prism_irl import datasets, maze
 from prism_irl.cli.main import main
 from prism_irl.datasets import labyrinth, store
 from prism_irl.errors import InputError
@@ -143,7 +143,7 @@ def recordings(monkeypatch):
 def test_annotations_belong_to_the_windows():
     demos, notes = labyrinth.load_labyrinth(), labyrinth.load_annotations()
     assert len(demos) == len(notes.mouse) == 238
-    at_port = demos.states == labyrinth.WATER
+    at_port = demos.states == maze.WATER
     assert not notes.flat("water_delivered")[~at_port].any()
     np.testing.assert_array_equal(notes.flat("water_conf") > 0, at_port)
     assert np.flatnonzero(notes.mixed).tolist() == [14, 37, 71, 98, 176]

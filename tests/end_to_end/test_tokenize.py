@@ -15,7 +15,8 @@ from prism_irl.cli.tokenize import load_mdp
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.robots.episodes import DamagedEpisodeWarning, Episode
-from prism_irl.robots.lerobot import LeRobotSource, write_lerobot
+from prism_irl.robots.lerobot import LeRobotSource
+from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.vision.tokenizer import Tokenizer
 from support import prism
 

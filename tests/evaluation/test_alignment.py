@@ -20,7 +20,7 @@ from prism_irl.evaluation.alignment import (
     shifted,
     steps_to_next,
 )
-from prism_irl.evaluation.metrics import mean_dwell
+from prism_irl.labels import mean_dwell
 from prism_irl.maze import HOME, WATER, distances, maze_mdp, successors
 
 LABELS = np.repeat([0, 1, 0, 2, 2, 1], 10)

@@ -1,125 +1,17 @@
 """Metrics against hand-made cases, reference implementations and their invariances."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score
 
+from labellings import cases, pieces, quick, runs
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
+from prism_irl.labels import ari, match, n_switches, nmi
 from prism_irl.mdp import MDP
 
 WHOLE = [0, 8]
-quick = settings(max_examples=50, deadline=None)  # no deadline: the machine may be busy
-
-
-@st.composite
-def cases(draw, n_labels=4):
-    """True labels, predicted labels and offsets of a few ragged trajectories."""
-    lengths = draw(st.lists(st.integers(1, 12), min_size=1, max_size=6))
-    n = sum(lengths)
-    labels = st.lists(st.integers(0, n_labels - 1), min_size=n, max_size=n).map(np.array)
-    return draw(labels), draw(labels), np.concatenate([[0], np.cumsum(lengths)])
-
-
-def pieces(values, offsets):
-    return [np.asarray(values)[a:b] for a, b in pairwise(offsets)]
-
-
-def runs(labels):
-    """Runs of one trajectory as (label, begin, end), the slow and obvious way."""
-    found = []
-    for t, label in enumerate(labels):
-        if found and found[-1][0] == label:
-            found[-1][2] = t + 1
-        else:
-            found.append([int(label), t, t + 1])
-    return found
-
-
-def test_match_renames_to_the_true_labels():
-    labels, mapping = metrics.match([0, 0, 1, 1, 2], [2, 2, 0, 0, 1])
-    np.testing.assert_array_equal(mapping, [1, 2, 0])
-    np.testing.assert_array_equal(labels, [0, 0, 1, 1, 2])
-
-
-def test_match_gives_surplus_intentions_distinct_labels_that_match_nothing():
-    labels, mapping = metrics.match([0, 0, 0, 0, 1, 1], [3, 3, 0, 2, 1, 1])
-    assert mapping[3] == 0
-    assert mapping[1] == 1
-    assert sorted(mapping[[0, 2]]) == [2, 3]
-    np.testing.assert_array_equal(labels == [0, 0, 0, 0, 1, 1], [True, True, False, False, True, True])
-
-
-def test_match_knows_intentions_that_do_not_occur():
-    _, mapping = metrics.match([0, 0, 1], [1, 1, 1], n_true=2, n_predicted=3)
-    assert mapping[1] == 0
-    assert sorted(mapping) == [0, 1, 2]
-
-
-def test_match_is_optimal_where_greedy_is_not():
-    true = [0] * 5 + [1] * 4 + [0] * 4
-    predicted = [0] * 5 + [0] * 4 + [1] * 4
-    assert metrics.label_accuracy(true, predicted) == pytest.approx(8 / 13)  # the largest overlap alone gives 5 / 13
-
-
-@quick
-@given(cases())
-def test_accuracy_equals_the_best_assignment(case):
-    true, predicted, _ = case
-    counts = np.zeros((4, 4))
-    np.add.at(counts, (predicted, true), 1)
-    best = counts[linear_sum_assignment(-counts)].sum() / len(true)
-    assert metrics.label_accuracy(true, predicted) == pytest.approx(best)
-
-
-@quick
-@given(cases())
-def test_ari_is_sklearns_and_symmetric(case):
-    true, predicted, _ = case
-    assert metrics.ari(true, predicted) == pytest.approx(adjusted_rand_score(true, predicted))
-    assert metrics.nmi(true, predicted) == pytest.approx(metrics.nmi(predicted, true))
-
-
-def test_nmi_by_hand():
-    assert metrics.nmi([0, 0, 1, 1], [0, 1, 0, 1]) == pytest.approx(0)
-    # I = H(predicted) = log 2 and H(true) = log 4, with the arithmetic mean below.
-    assert metrics.nmi([0, 1, 2, 3], [0, 0, 1, 1]) == pytest.approx(2 / 3)
-
-
-def test_agreement_is_the_mean_ari_with_the_first():
-    first, same, other = [0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 0, 1]
-    assert metrics.agreement([first, same, other]) == pytest.approx((1 + adjusted_rand_score(first, other)) / 2)
-    assert metrics.agreement([first]) is None
-    with pytest.raises(InputError):
-        metrics.agreement([])
-
-
-@quick
-@given(cases())
-def test_segments_are_the_runs_of_each_trajectory(case):
-    labels, _, offsets = case
-    expected = [(k, a, e) for a, piece in zip(offsets, pieces(labels, offsets), strict=False) for k, *e in runs(piece)]
-    cut = metrics.segments(labels, offsets)
-    np.testing.assert_array_equal(cut.labels, [k for k, _, _ in expected])
-    np.testing.assert_array_equal(cut.starts, [a + e[0] for _, a, e in expected])
-    np.testing.assert_array_equal(metrics.dwell_lengths(labels, offsets), [e[1] - e[0] for _, _, e in expected])
-    np.testing.assert_array_equal(offsets[cut.trajectories], [a for _, a, _ in expected])
-    assert metrics.n_switches(labels, offsets) == len(expected) - (len(offsets) - 1)
-    assert metrics.mean_dwell(labels, offsets) == pytest.approx(len(labels) / len(expected))
-
-
-def test_dwell_by_hand():
-    labels = [0, 0, 0, 1, 1, 1, 0, 0]
-    np.testing.assert_array_equal(metrics.dwell_lengths(labels, WHOLE), [3, 3, 2])
-    np.testing.assert_array_equal(metrics.dwell_lengths(labels, [0, 4, 8]), [3, 1, 2, 2])
-    assert metrics.mean_dwell(labels, [0, 4, 8]) == 2
-    assert metrics.n_switches(labels, WHOLE) == metrics.n_switches(labels, [0, 4, 8]) == 2
-    assert metrics.n_switches(labels, [0, 3, 8]) == 1
 
 
 def test_boundary_f1_by_hand():
@@ -142,7 +34,7 @@ def test_boundary_f1_without_boundaries():
 def test_boundaries_never_lie_or_pair_across_trajectories():
     true, predicted = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 0, 1, 1, 1]
     assert metrics.boundary_f1(true, true, [0, 4, 8]) == 1  # none: the change at 4 is the start of a trajectory
-    assert metrics.n_switches(true, [0, 4, 8]) == 0
+    assert n_switches(true, [0, 4, 8]) == 0
     assert metrics.boundary_f1(true, predicted, [0, 4, 8]) == 0
     last, first = [0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 1, 1]  # at 3 in one trajectory, at 5 in the next
     assert metrics.boundary_f1(last, first, [0, 4, 8], tolerance=2) == 0
@@ -200,7 +92,7 @@ def reference_f1(true, predicted, offsets, overlap):
 @given(cases())
 def test_edit_and_f1_equal_reference_loops(case):
     true, predicted, offsets = case
-    matched = metrics.match(true, predicted).labels
+    matched = match(true, predicted).labels
     assert metrics.edit_score(true, predicted, offsets) == pytest.approx(reference_edit(true, matched, offsets))
     for overlap in (0.1, 0.25, 0.5, 1.0):
         expected = reference_f1(true, matched, offsets, overlap)
@@ -219,7 +111,7 @@ def test_edit_score_chunks_keep_trajectories_apart():
     lengths = rng.integers(1, 30, 600)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     true, predicted = rng.integers(0, 3, (2, offsets[-1]))
-    matched = metrics.match(true, predicted).labels
+    matched = match(true, predicted).labels
     assert metrics.edit_score(true, predicted, offsets) == pytest.approx(reference_edit(true, matched, offsets))
 
 
@@ -271,8 +163,8 @@ def test_segmentation_metrics_holds_each_metric():
     assert metrics.segmentation_metrics(true, predicted, offsets) == pytest.approx(
         {
             "label_accuracy": 5 / 8,
-            "ari": metrics.ari(true, predicted),
-            "nmi": metrics.nmi(true, predicted),
+            "ari": ari(true, predicted),
+            "nmi": nmi(true, predicted),
             "boundary_f1": 2 / 3,
             "edit_score": 100 * (1 + 1 / 2) / 2,
             "f1_at_10": 100 * 6 / 7,
@@ -317,28 +209,14 @@ def test_evd_refuses_other_starts(two_states, start):
         metrics.expected_value_difference(mdp, reward, good, bad, start)
 
 
-@pytest.mark.parametrize(
-    ("true", "predicted"),
-    [([0, 1], [0]), ([], []), ([0, -1], [0, 0]), ([0.0, 1.0], [0, 1]), ([[0, 1]], [[0, 1]])],
-)
-def test_wrong_labels_are_refused(true, predicted):
-    for function in (metrics.match, metrics.ari, metrics.nmi, metrics.label_accuracy):
-        with pytest.raises(InputError):
-            function(true, predicted)
-
-
 @pytest.mark.parametrize("offsets", [[0, 3], [1, 4], [0, 2, 2, 4], [0], [0.0, 4.0]])
 def test_wrong_offsets_are_refused(offsets):
     for function in (metrics.boundary_f1, metrics.edit_score, metrics.f1_at):
         with pytest.raises(InputError):
             function([0, 0, 1, 1], [0, 0, 1, 1], offsets)
-    with pytest.raises(InputError):
-        metrics.mean_dwell([0, 0, 1, 1], offsets)
 
 
 def test_wrong_options_are_refused():
-    with pytest.raises(InputError, match="n_true"):
-        metrics.match([0, 2], [0, 1], n_true=2)
     with pytest.raises(InputError, match="tolerance"):
         metrics.boundary_f1([0], [0], [0, 1], tolerance=-1)
     with pytest.raises(InputError, match="overlap"):

@@ -7,7 +7,7 @@ from prism_irl import load
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
+from prism_irl.labels import label_accuracy
 from prism_irl.models.features import FeaturePRISM
 from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, smoothed
 
@@ -58,7 +58,7 @@ def test_every_pair_fits_filters_and_comes_back(tmp_path, policies, switching):
 def test_attraction_is_recovered(ordered):
     demos = reaching()
     model = FeaturePRISM(2, ordered=ordered, n_starts=3, max_iterations=40).fit(demos)
-    assert metrics.label_accuracy(demos.labels, model.predict(demos)) > 0.95
+    assert label_accuracy(demos.labels, model.predict(demos)) > 0.95
     order = [0, 1] if ordered else np.argsort(-model.weights_[:, 0])
     np.testing.assert_allclose(model.weights_[order], np.eye(2), atol=0.15)
     if ordered:
@@ -112,7 +112,7 @@ def test_kmeans_phases_find_far_clusters():
     truth = rng.integers(3, size=200)
     vectors = np.array([[0, 0], [9, 0], [0, 9]])[truth] + rng.normal(size=(200, 2))
     found = KMeansPhases(3).fit(vectors).predict(vectors)
-    assert metrics.label_accuracy(truth, found) == 1.0
+    assert label_accuracy(truth, found) == 1.0
 
 
 def test_smoothing_stays_within_trajectories():

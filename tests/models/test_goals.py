@@ -9,7 +9,7 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
+from prism_irl.labels import label_accuracy
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.goals import GoalPRISM
 from prism_irl.models.persistence import load
@@ -31,7 +31,7 @@ def test_the_true_goals_are_found(fitted: GoalPRISM) -> None:
     assert fitted.goals_[-1] == []
     test = simulated(60, 4)
     assert test.labels is not None
-    assert metrics.label_accuracy(test.labels, fitted.predict(test)) > 0.7
+    assert label_accuracy(test.labels, fitted.predict(test)) > 0.7
 
 
 def test_likelihood_is_proper_and_sums_to_one(fitted: GoalPRISM) -> None:

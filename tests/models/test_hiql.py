@@ -7,7 +7,7 @@ from hmmlearn.base import BaseHMM
 import prism_irl
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.metrics import label_accuracy
+from prism_irl.labels import label_accuracy
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM

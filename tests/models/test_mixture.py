@@ -8,7 +8,7 @@ import prism_irl
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.metrics import label_accuracy
+from prism_irl.labels import label_accuracy
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.switching.per_trajectory import TrajectoryChoice

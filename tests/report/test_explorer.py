@@ -14,9 +14,9 @@ from prism_irl.errors import InputError
 from prism_irl.report import explorer, story
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer, script_json, write_explorer
-from prism_irl.report.layouts import find_layout, grid
 from prism_irl.report.names import read_names
 from prism_irl.report.render import write_report
+from prism_irl.report.state_places import find_layout, grid
 from prism_irl.worlds.frustration import FrustrationWorld
 
 NAMES = ["goal", "abandon"]
@@ -44,27 +44,27 @@ def there_and_back(n=30):
 
 
 def test_the_story_of_the_true_segmentation_names_the_true_goals(world, simulated):
-    told = story.tell(*simulated)
-    places = [want["leads_to"][0][0] for want in told["wants"]]
+    found = story.describe(*simulated)
+    places = [want["leads_to"][0][0] for want in found["wants"]]
     assert places == [world.state(world.goal), world.state(world.abandon)]
-    assert sum(want["share"] for want in told["wants"]) == pytest.approx(1)
+    assert sum(want["share"] for want in found["wants"]) == pytest.approx(1)
     # Frustration grows where moves are blocked, so that switches follow steps that lead nowhere.
-    assert told["switches"]["stuck"]["rate"] > 2 * told["switches"]["moved"]["rate"]
+    assert found["switches"]["stuck"]["rate"] > 2 * found["switches"]["moved"]["rate"]
 
 
 def test_switches_are_counted_within_trajectories():
     demos, labels = there_and_back(3)
-    told = story.tell(demos, np.eye(2)[labels])["switches"]
-    assert told["n"] == 5
-    assert told["pairs"] == [[0, 1, 3], [1, 0, 2]]
-    assert told["rate"] == pytest.approx(5 / 35)
+    found = story.describe(demos, np.eye(2)[labels])["switches"]
+    assert found["n"] == 5
+    assert found["pairs"] == [[0, 1, 3], [1, 0, 2]]
+    assert found["rate"] == pytest.approx(5 / 35)
     two = Demonstrations.from_arrays([[0, 1], [1, 0]], [[0, 0], [0, 0]], n_states=2, n_actions=1)
-    assert story.tell(two, np.eye(2)[[0, 0, 1, 1]])["switches"]["n"] == 0
+    assert story.describe(two, np.eye(2)[[0, 0, 1, 1]])["switches"]["n"] == 0
 
 
 def test_places_of_switches_stand_out_from_the_rest():
     demos, labels = there_and_back()
-    found = story.tell(demos, np.eye(2)[labels])["switches"]["places"]
+    found = story.describe(demos, np.eye(2)[labels])["switches"]["places"]
     assert [place["state"] for place in found] == [3]
     # A quarter of the visits to 3, 30 of 120, end in a switch; overall it is 59 of 359 steps.
     assert found[0]["n"] == 30
@@ -85,8 +85,8 @@ def test_the_long_run_is_a_distribution(seed, n):
 
 def test_an_intention_that_is_never_used_is_told_of():
     demos, labels = there_and_back(2)
-    told = story.tell(demos, np.eye(3)[labels])
-    assert told["wants"][2] == {"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []}
+    found = story.describe(demos, np.eye(3)[labels])
+    assert found["wants"][2] == {"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []}
 
 
 # -- maps --------------------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def test_switches_after_events_are_counted_within_trajectories():
     labels = np.r_[[0, 0, 1, 1, 1, 1, 0, 0], np.zeros(8, int)]
     happened = np.zeros(16, bool)
     happened[[1, 7]] = True  # the second at the end of its trajectory: nothing follows
-    (after,) = story.tell(two, np.eye(2)[labels], {"bell": happened})["switches"]["after"].values()
+    (after,) = story.describe(two, np.eye(2)[labels], {"bell": happened})["switches"]["after"].values()
     # Steps 2, 3 and 4 follow the first event, and the switch at 2 is one of them; that at 6 is elsewhere.
     assert after == {"events": 2, "steps": 3, "rate": pytest.approx(1 / 3), "otherwise": {"steps": 11, "rate": 1 / 11}}
 

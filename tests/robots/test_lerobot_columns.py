@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.lerobot import LeRobotSource, write_lerobot
+from prism_irl.robots.lerobot import LeRobotSource
 from prism_irl.robots.lerobot_columns import add_column
+from prism_irl.robots.lerobot_writing import write_lerobot
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 
@@ -20,7 +21,7 @@ def checksum(folder: Path) -> dict[str, str]:
 
 
 def column(folder: Path) -> dict[int, list[int]]:
-    tables = [pq.read_table(path, partitioning=None) for path in LeRobotSource(folder).data_files()]
+    tables = [pq.read_table(path, partitioning=None) for path in sorted((Path(folder) / "data").glob("**/*.parquet"))]
     rows = pa.concat_tables(tables).select(["episode_index", "frame_index", "intention"]).to_pylist()
     found: dict[int, list[int]] = {}
     for row in rows:

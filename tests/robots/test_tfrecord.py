@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_irl.errors import InputError
-from prism_irl.robots import tfrecord
-from prism_irl.robots.tfrecord import build_example, crc32c, masked_crc, parse_example, read_records, write_records
+from prism_irl.robots.tfrecord import crc32c, masked_crc, parse_example, read_records
+from recordings_on_disk import build_example, field, write_records
 
 
 def bitwise(data: bytes) -> int:
@@ -62,8 +62,8 @@ def test_examples_come_back(features):
 
 def test_floats_that_are_not_packed():
     feature = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, -2.0))
-    entry = tfrecord._block(1, b"x") + tfrecord._block(2, tfrecord._block(2, feature))
-    np.testing.assert_array_equal(parse_example(tfrecord._block(1, tfrecord._block(1, entry)))["x"], [1.5, -2.0])
+    entry = field(1, b"x") + field(2, field(2, feature))
+    np.testing.assert_array_equal(parse_example(field(1, field(1, entry)))["x"], [1.5, -2.0])
 
 
 @given(st.binary(max_size=60))

@@ -20,6 +20,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.evaluation.likelihood import LABEL_METRICS, evaluate
+from prism_irl.labels import dwell_lengths, mean_dwell, segments
 from prism_irl.models.pair import PairModel
 from prism_irl.models.persistence import save
 from prism_irl.models.prism import PRISM
@@ -128,7 +129,8 @@ def write_run(
     storage.write_json(folder / "metrics.json", result)
     runs.write_history(folder, model.history_)
     tables.write_table(tables.with_posterior(table, labels, probabilities), folder / "segments.parquet")
-    from prism_irl.report.explorer import state_rewards, write_explorer
+    from prism_irl.evaluation.facts import state_rewards
+    from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.report.render import write_report
 
@@ -167,8 +169,8 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
     """metrics.json of a fit."""
     train, validation = model._validation_split(demos)
     labels = model.predict(demos)
-    dwell = metrics.dwell_lengths(labels, demos.offsets)
-    starts = metrics.segments(labels, demos.offsets)
+    dwell = dwell_lengths(labels, demos.offsets)
+    starts = segments(labels, demos.offsets)
     parts = {"train": train.demos, "validation": None if validation is None else validation.demos}
     scores = {part: None if data is None else evaluate(model, data) for part, data in parts.items()}
     if model.recount and validation is not None:
@@ -185,7 +187,7 @@ def fit_metrics(model: PairModel, demos: Demonstrations) -> dict[str, Any]:
         "leaks": model.leaks,
         "history_length": model.history_length_,
         "backoff": model.backoff_,
-        "mean_dwell": metrics.mean_dwell(labels, demos.offsets),
+        "mean_dwell": mean_dwell(labels, demos.offsets),
         "agreement": model.agreement_,
         "n_equal_starts": model.n_equal_starts_,
         "em": {
@@ -214,7 +216,7 @@ def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels:
     from prism_irl.figures import curves, style, timelines
 
     folder.mkdir(exist_ok=True)
-    cut = metrics.segments(labels, demos.offsets)
+    cut = segments(labels, demos.offsets)
     lengths = [cut.lengths[cut.labels == k] for k in range(model.n_intentions)]
     captions = {}
     with style.paper_style():

@@ -9,6 +9,7 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data import tables
+from prism_irl.data.vocabulary import Vocabulary
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import load
 from prism_irl.report.names import read_names
@@ -22,8 +23,8 @@ def open_run(run: Path, source: Path, *, unknown_state: bool) -> tuple[Intention
     # Labels, groups and times are not needed here; where they have their default names they are found anyway.
     optional = ("intention", "group", "time")
     columns = {role: name for role, name in config.get("data", {}).get("columns", {}).items() if role not in optional}
-    states = None if words is None else tables.Vocabulary.from_json(words["states"])
-    actions = None if words is None else tables.Vocabulary.from_json(words["actions"])
+    states = None if words is None else Vocabulary.from_json(words["states"])
+    actions = None if words is None else Vocabulary.from_json(words["actions"])
     return model, tables.read(source, **columns, states=states, actions=actions, unknown_state=unknown_state)
 
 

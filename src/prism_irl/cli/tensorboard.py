@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prism_irl import em
-from prism_irl.errors import InputError
+from prism_irl.optional import need
 
 
 def check_available() -> None:
@@ -47,8 +47,4 @@ def tensorboard(folder: str | Path) -> Iterator[em.OnIteration]:
 
 
 def _writer_class() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise InputError('TensorBoard is not installed; get it with: pip install "prism-irl[logging]".') from None
-    return SummaryWriter
+    return need("torch.utils.tensorboard", "logging").SummaryWriter

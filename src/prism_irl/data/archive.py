@@ -9,7 +9,6 @@ to fit into memory, and checked chunk by chunk when it is opened: a damaged one 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,8 +19,8 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import brief, storable
-from prism_irl.errors import InputError
+from prism_irl.data.npz import storable
+from prism_irl.errors import InputError, brief
 
 FORMAT = "prism-demonstrations"
 VERSION = 1
@@ -44,23 +43,14 @@ def write(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target} exists already; choose another folder.")
-    temporary = target.with_name(f".{target.name}.writing")
     try:
-        if temporary.exists():  # what an interrupted writing left
-            shutil.rmtree(temporary)
-        temporary.mkdir(parents=True)
-        meta = _write_arrays(temporary, parts)
-        storage.write_json(temporary / "meta.json", meta)
-        checksum = _load(temporary, meta).checksum()
-        storage.write_json(temporary / "meta.json", {**meta, "sha256": checksum})
-        if target.exists():
-            target.rmdir()
-        temporary.rename(target)
+        with storage.replacing(target) as temporary:
+            temporary.mkdir(parents=True)
+            meta = _write_arrays(temporary, parts)
+            checksum = _load(temporary, meta).checksum()
+            storage.write_json(temporary / "meta.json", {**meta, "sha256": checksum})
     except OSError as error:
         raise InputError(f"Cannot write {target} ({brief(error)}).") from None
-    finally:
-        if temporary.exists():
-            shutil.rmtree(temporary)
     return target
 
 

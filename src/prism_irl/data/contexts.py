@@ -57,10 +57,6 @@ class Contexts:
         """The id of a step in a state that was never named: one past the last row."""
         return self.n_contexts
 
-    def n_of_length(self, length: int) -> int:
-        """Number of contexts of exactly this length."""
-        return self.starts[length] - self.starts[length - 1]
-
     @property
     def current_state(self) -> npt.NDArray[np.int64]:
         """The newest state of every context, (C,)."""

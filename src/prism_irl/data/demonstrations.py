@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.checks import checked_fields, chunks
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,84 +76,17 @@ class Demonstrations:
 
     def __post_init__(self) -> None:
         """Check everything once, so that no later stage has to."""
-        offsets = np.asarray(self.offsets, dtype=np.int64)
-        object.__setattr__(self, "offsets", offsets)
-        if len(offsets) < 2:
-            raise InputError("The demonstrations hold no trajectory; give at least one with at least one step.")
-        if offsets[0] != 0:
-            raise InputError(f"The offsets begin with {offsets[0]}; the first trajectory starts at step 0.")
-        for name in ("groups", "trajectory_names"):
-            values = getattr(self, name)
-            if values is not None and len(values) != self.n_trajectories:
-                raise InputError(f"There are {len(values)} {name} for {self.n_trajectories} trajectories.")
-        if (np.diff(offsets) < 1).any():
-            i = int(np.argmax(np.diff(offsets) < 1))
-            raise InputError(f"Trajectory {self._name(i)} is empty; remove it or give it at least one step.")
-        n = int(offsets[-1])
-        for name in ("states", "actions", "labels"):
-            ids = getattr(self, name)
-            if ids is None:
-                continue
-            limit = {"states": self.n_states, "actions": self.n_actions, "labels": np.iinfo(np.int32).max}[name]
-            object.__setattr__(self, name, self._checked(np.asarray(ids), name[:-1], limit, n))
-        for name in ("observations", "times"):
-            values = getattr(self, name)
-            if values is not None and len(values) != n:
-                raise InputError(f"There are {len(values)} {name} for {n} steps; give one per step.")
-        if self.observations is not None:
-            observations = np.asarray(self.observations, dtype=np.float32)
-            if observations.ndim != 2:
-                raise InputError(f"Observations have shape {observations.shape}; give one vector per step: (n, m).")
-            for chunk in _chunks(n):
-                finite = np.isfinite(observations[chunk]).all(axis=1)
-                if not finite.all():
-                    step = chunk.start + int(np.argmin(finite))
-                    raise InputError(f"The observation at {self.where(step)} is not finite; remove or repair the step.")
-            object.__setattr__(self, "observations", observations)
-        if self.valid_actions is not None:
-            self._check_valid_actions()
+        for name, values in checked_fields(self).items():
+            object.__setattr__(self, name, values)
 
-    def _checked(self, ids: IntArray, what: str, limit: int, n: int) -> IntArray:
-        if ids.shape != (n,):
-            raise InputError(f"The {what}s have shape {ids.shape} for {n} steps; give one per step.")
-        if ids.dtype.kind not in "iu":
-            raise InputError(f"The {what}s are of type {ids.dtype}; give integer ids, or labels through a table.")
-        for chunk in _chunks(n):
-            bad = (ids[chunk] < 0) | (ids[chunk] >= limit)
-            if bad.any():
-                step = chunk.start + int(np.argmax(bad))
-                at = f"The {what} {ids[step]} at {self.where(step)}"
-                raise InputError(f"{at} is out of range; {what} ids run from 0 to {limit - 1}.")
-        smallest = np.dtype(np.int32) if what == "label" else np.min_scalar_type(max(limit - 1, 0))
-        # Nobody can change a mapped file or another read-only array under our feet, so that it needs no copy.
-        return ids.astype(smallest, copy=ids.flags.writeable)
-
-    def _check_valid_actions(self) -> None:
-        valid = np.asarray(self.valid_actions, dtype=bool)
-        if valid.shape != (self.n_states, self.n_actions):
-            raise InputError(
-                f"The valid-action mask has shape {valid.shape}; it must be (states, actions) = "
-                f"({self.n_states}, {self.n_actions})."
-            )
-        if not valid.any(axis=1).all():
-            raise InputError(f"State {int(np.argmin(valid.any(axis=1)))} has no valid action; allow at least one.")
-        for chunk in _chunks(self.n_steps):
-            allowed = valid[self.states[chunk], self.actions[chunk]]
-            if not allowed.all():
-                step = chunk.start + int(np.argmin(allowed))
-                raise InputError(
-                    f"Action {self.actions[step]} in state {self.states[step]} at {self.where(step)} is marked as "
-                    "invalid; correct the data or the valid-action mask."
-                )
-        object.__setattr__(self, "valid_actions", valid)
-
-    def _name(self, trajectory: int) -> str:
+    def name_of(self, trajectory: int) -> str:
+        """Return the name of a trajectory, its number where it has none."""
         return str(trajectory if self.trajectory_names is None else self.trajectory_names[trajectory])
 
     def where(self, step: int) -> str:
         """Trajectory and position of a flat step, in words, for error messages."""
         i = int(np.searchsorted(self.offsets, step, side="right") - 1)
-        return f"trajectory {self._name(i)}, step {step - int(self.offsets[i])}"
+        return f"trajectory {self.name_of(i)}, step {step - int(self.offsets[i])}"
 
     # -- sizes -----------------------------------------------------------------------------------------------------
 
@@ -283,19 +217,21 @@ class Demonstrations:
 
     def save(self, path: str | Path) -> None:
         """Write an npz file, or a folder of npy files for `open` if the name has no ending; no pickle in either."""
-        from prism_irl.data import archive, tables
+        from prism_irl.data import archive, npz
 
         if Path(path).suffix:
-            tables.write_npz(self, Path(path))
+            npz.write_npz(self, path)
         else:
             archive.write(path, [self])
 
     @classmethod
-    def open(cls, folder: str | Path, *, verify: bool = True) -> Demonstrations:
-        """Map a folder that `save` or `prism_irl.data.archive.write` made, for data larger than memory."""
+    def open(cls, path: str | Path, *, verify: bool = True) -> Demonstrations:
+        """Read what `save` wrote; a folder (also of `prism_irl.data.archive.write`) is mapped and may exceed memory."""
         from prism_irl.data import archive
 
-        return archive.open_folder(folder, verify=verify)
+        if Path(path).suffix.lower() == ".npz" and not Path(path).is_dir():
+            return cls.from_table(path)
+        return archive.open_folder(path, verify=verify)
 
     def resized(self, n_states: int | None = None, n_actions: int | None = None) -> Demonstrations:
         """Return the same steps over larger sets of states or actions."""
@@ -401,15 +337,10 @@ class Demonstrations:
             if part is None:
                 digest.update(b"-")
                 continue
-            for chunk in _chunks(len(part)):
+            for chunk in chunks(len(part)):
                 piece = np.ascontiguousarray(part[chunk])
                 digest.update((piece.astype(np.int64) if piece.dtype.kind in "iu" else piece).tobytes())
         return digest.hexdigest()
-
-
-def _chunks(n: int, size: int = 2**20) -> Iterator[slice]:
-    """Slices of 0..n-1, so that a pass over a mapped file holds a piece of it at a time."""
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def _flatten(ragged: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.optional import need
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,15 +61,8 @@ def from_minari(
     if action is None:
         action, actions = _reader(dataset.action_space, "action", "action")
         n_actions = actions if n_actions is None else n_actions
-    episodes = [(episode.id, episode) for episode in dataset.iterate_episodes() if len(episode)]
-    return _build(
-        [name for name, _ in episodes],
-        [episode.observations for _, episode in episodes],
-        [episode.actions for _, episode in episodes],
-        [len(episode) for _, episode in episodes],
-        (state, action),
-        (n_states, n_actions),
-    )
+    episodes = [(e.id, len(e), e.observations, e.actions) for e in dataset.iterate_episodes() if len(e)]
+    return _build(episodes, (state, action), (n_states, n_actions))
 
 
 def from_imitation(
@@ -98,15 +92,8 @@ def from_imitation(
                     f"Trajectory {i} is a {type(trajectory).__name__} without {name}; give objects with obs and acts, "
                     "such as imitation's rollouts."
                 )
-    kept = [(i, trajectory) for i, trajectory in enumerate(found) if len(trajectory.acts)]
-    return _build(
-        [i for i, _ in kept],
-        [trajectory.obs for _, trajectory in kept],
-        [trajectory.acts for _, trajectory in kept],
-        [len(trajectory.acts) for _, trajectory in kept],
-        (state or np.asarray, action or np.asarray),
-        (n_states, n_actions),
-    )
+    kept = [(i, len(one.acts), one.obs, one.acts) for i, one in enumerate(found) if len(one.acts)]
+    return _build(kept, (state or np.asarray, action or np.asarray), (n_states, n_actions))
 
 
 def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
@@ -117,7 +104,7 @@ def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
     Coordinates of a step: trajectory, step_in_trajectory, state, action and, where there are some, time, group and
     true_intention. ``ds.groupby("trajectory")`` takes it apart; ``ds.to_netcdf(...)`` stores it.
     """
-    xarray = _optional("xarray", "interop")
+    xarray = need("xarray", "interop")
     frame = demos.to_pandas().rename(columns={"intention": "true_intention"})
     coordinates: dict[str, Any] = {"intention": np.arange(model.n_intentions)}
     for name in ("trajectory", "state", "action", "time", "group", "true_intention"):
@@ -144,18 +131,8 @@ def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _optional(module: str, extra: str) -> Any:
-    """Import an optional package, or say which extra brings it."""
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ImportError:
-        raise InputError(f'{module} is not installed; get it with: pip install "prism-irl[{extra}]".') from None
-
-
 def _local_minari(name: str) -> Any:
-    minari = _optional("minari", "interop")
+    minari = need("minari", "interop")
     try:
         return minari.load_dataset(name, download=False)
     except (FileNotFoundError, ValueError, KeyError):
@@ -186,36 +163,21 @@ def _reader(space: Any, what: str, role: str) -> tuple[ToIds, int]:
 
 
 def _build(
-    names: Sequence[Any],
-    observations: Sequence[Any],
-    actions: Sequence[Any],
-    lengths: Sequence[int],
+    trajectories: Sequence[tuple[Any, int, Any, Any]],
     readers: tuple[ToIds, ToIds],
     sizes: tuple[int | None, int | None],
 ) -> Demonstrations:
-    """Demonstrations from one entry per trajectory; ids are checked where they are made."""
-    if not names:
+    """Demonstrations from (name, steps, observations, actions) of each trajectory; ids are checked as they are made."""
+    if not trajectories:
         raise InputError("There is no trajectory with a step; give at least one.")
-    states = [
-        _ids(readers[0](seen), "state", name, length)
-        for name, seen, length in zip(names, observations, lengths, strict=True)
-    ]
-    taken = [
-        _ids(readers[1](done), "action", name, length)
-        for name, done, length in zip(names, actions, lengths, strict=True)
-    ]
+    states = np.concatenate([_ids(readers[0](seen), "state", name, n) for name, n, seen, _ in trajectories])
+    actions = np.concatenate([_ids(readers[1](done), "action", name, n) for name, n, _, done in trajectories])
     n_states, n_actions = (
-        max(int(ids.max()) for ids in every) + 1 if size is None else size
-        for every, size in zip((states, taken), sizes, strict=True)
+        int(ids.max()) + 1 if size is None else size for ids, size in zip((states, actions), sizes, strict=True)
     )
-    return Demonstrations(
-        np.concatenate(states),
-        np.concatenate(taken),
-        np.concatenate([[0], np.cumsum(lengths)]),
-        n_states,
-        n_actions,
-        trajectory_names=np.asarray(names),
-    )
+    names, lengths, *_ = zip(*trajectories, strict=True)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return Demonstrations(states, actions, offsets, n_states, n_actions, trajectory_names=np.asarray(names))
 
 
 def _ids(values: npt.ArrayLike, what: str, name: Any, length: int) -> Ids:

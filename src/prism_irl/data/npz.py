@@ -6,20 +6,18 @@ and the valid-action mask are optional. `prism_irl.data.tables.read` turns what 
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.vocabulary import Array, Vocabulary
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 
 _BROKEN_NPZ = (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error)
 
@@ -82,30 +80,10 @@ def write_npz(demos: Demonstrations, path: str | Path) -> None:
     arrays: dict[str, Any] = {
         name: storable(value) for name, value in vars(demos).items() if value is not None and name != "offsets"
     }
-    write_atomically(Path(path), lambda file: np.savez_compressed(file, lengths=demos.lengths, **arrays))
+    storage.write_file(Path(path), lambda file: np.savez_compressed(file, lengths=demos.lengths, **arrays))
 
 
 def storable(values: Any) -> Array:
     """Numbers and dates as they are, anything else as text: what an npz file holds without pickle."""
     array = np.asarray(values)
     return array if array.dtype.kind in "biufmM" else array.astype(str)
-
-
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write beside the target, then rename: the file appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            write(file)
-        os.replace(temporary, path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"Cannot write {path} ({brief(error)}).") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def brief(error: BaseException) -> str:
-    """First line of an error, or its kind."""
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

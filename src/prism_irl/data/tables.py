@@ -9,30 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from prism_irl import storage
 from prism_irl.data import archive
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import brief, load_npz, own_vocabulary, storable, write_atomically, write_npz
+from prism_irl.data.npz import load_npz, own_vocabulary, storable
 from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, missing
-from prism_irl.errors import InputError
-
-__all__ = [
-    "Columns",
-    "Table",
-    "Vocabulary",
-    "check_writable",
-    "read",
-    "to_pandas",
-    "with_posterior",
-    "write_npz",
-    "write_table",
-]
+from prism_irl.errors import InputError, brief
 
 READABLE = (".csv", ".tsv", ".parquet", ".npz")
 UNKNOWN_NAME = "<unknown>"
@@ -367,9 +356,14 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
     check_writable(path)
     suffix = Path(path).suffix.lower()
-    if suffix == ".parquet":
-        write_atomically(Path(path), lambda file: frame.to_parquet(file, index=False))
-    else:
-        write_atomically(
-            Path(path), lambda file: frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
-        )
+
+    def write(file: IO[bytes]) -> None:
+        if suffix != ".parquet":
+            frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
+            return
+        try:
+            frame.to_parquet(file, index=False)
+        except pa.ArrowException as error:
+            raise ValueError(brief(error)) from None
+
+    storage.write_file(Path(path), write)

@@ -16,27 +16,8 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import DataSet, verified
 from prism_irl.errors import InputError
-from prism_irl.maze import ACTION_NAMES as ACTION_NAMES
-from prism_irl.maze import EXIT, HOME, N_ACTIONS, N_NODES, WATER
+from prism_irl.maze import EXIT, N_ACTIONS, N_NODES
 from prism_irl.mdp import MDP
-
-__all__ = [
-    "ACTION_NAMES",
-    "DATA",
-    "EXIT",
-    "FILES",
-    "HOME",
-    "MODES",
-    "N_ACTIONS",
-    "N_NODES",
-    "WATER",
-    "Annotations",
-    "every_fifth",
-    "labyrinth_mdp",
-    "load_annotations",
-    "load_labyrinth",
-    "valid_actions",
-]
 
 FILES = {
     "emissions500new.npy": "99cccb73f444fd1bec47590610157014f0662c52a3d391e06abfe6416dcc2321",
@@ -94,12 +75,6 @@ def labyrinth_mdp(discount: float = 0.97) -> MDP:
     """Return the deterministic dynamics of the maze."""
     transitions = _array("trans_probs.npy").astype(np.float64)
     return MDP.from_dense(transitions, discount=discount, valid_actions=valid_actions(transitions))
-
-
-def every_fifth(n: int = 238) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Train and test indices of SWIRL's split: every 5th window is test data."""
-    index = np.arange(n)
-    return index[index % 5 != 0], index[index % 5 == 0]
 
 
 @dataclass(frozen=True, eq=False)

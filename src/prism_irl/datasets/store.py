@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from prism_irl.errors import InputError
+from prism_irl.optional import need
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,9 @@ def fetch(data: DataSet, address: str | None = None) -> dict[str, Literal["downl
 
 
 def _download(url: str, path: Path, sha256: str) -> None:
-    try:
-        import pooch
-        from requests import RequestException
-    except ImportError:
-        raise InputError('Downloading needs pooch; install it with pip install "prism-irl[data]".') from None
+    pooch = need("pooch", "data")
+    from requests import RequestException  # which pooch brings along
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

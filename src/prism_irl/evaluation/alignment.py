@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from prism_irl.errors import InputError
-from prism_irl.evaluation.metrics import segments
+from prism_irl.labels import segments
 from prism_irl.mdp import MDP
 
 FloatArray = npt.NDArray[np.float64]

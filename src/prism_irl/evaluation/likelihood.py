@@ -6,13 +6,16 @@ likelihood when the model's gate has seen a_t. Label metrics appear where the da
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation import metrics
-from prism_irl.models.base import IntentionModel
+from prism_irl.labels import mean_dwell
+
+if TYPE_CHECKING:
+    from prism_irl.models.base import IntentionModel
 
 
 def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
@@ -21,7 +24,7 @@ def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
     result: dict[str, Any] = {
         "predictive_ll": model.score(demos),
         "paper_score": model.paper_score(demos),
-        "mean_dwell": metrics.mean_dwell(labels, demos.offsets),
+        "mean_dwell": mean_dwell(labels, demos.offsets),
         "n_steps": demos.n_steps,
     }
     if demos.labels is not None:

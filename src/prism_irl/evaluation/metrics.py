@@ -1,39 +1,32 @@
-"""How well recovered intentions, segments and values agree with the truth.
+"""How well recovered segments and values agree with the truth.
 
-Labels are flat arrays of n steps that `offsets` (N + 1,) cut into trajectories; intentions have no natural order, so
-labels are compared after the one-to-one matching m that maximises Σ_t 1[m(ẑ_t) = z_t]. Use `segmentation_metrics`
-for everything at once, `agreement` between fits without truth, `expected_value_difference` for recovered rewards.
+Labels are flat arrays of n steps that `offsets` (N + 1,) cut into trajectories, compared after the best one-to-one
+matching (`prism_irl.labels`). Use `segmentation_metrics` for everything at once, `expected_value_difference` for
+recovered rewards.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from prism_irl.errors import InputError
+from prism_irl.labels import (
+    Labels,
+    Segments,
+    ari,
+    boundaries,
+    checked_pair,
+    label_accuracy,
+    match,
+    mean_dwell,
+    n_switches,
+    nmi,
+    segments,
+)
 from prism_irl.mdp import MDP
-
-Labels = NDArray[np.int64]
-
-
-class Matching(NamedTuple):
-    """The best one-to-one matching of predicted to true intentions.
-
-    Attributes
-    ----------
-    labels : (n,) int
-        The predicted labels under the names of the true ones.
-    mapping : (n_predicted,) int
-        True name of each predicted intention; those without a partner get n_true, n_true + 1, …, which match nothing.
-    """
-
-    labels: Labels
-    mapping: Labels
 
 
 class EVD(NamedTuple):
@@ -51,100 +44,7 @@ class EVD(NamedTuple):
     start: float
 
 
-class Segments(NamedTuple):
-    """Maximal runs of one label within one trajectory.
-
-    Attributes
-    ----------
-    starts, lengths, labels, trajectories : (M,) int
-        First step (flat), number of steps, label and trajectory of each segment, in order.
-    """
-
-    starts: Labels
-    lengths: Labels
-    labels: Labels
-    trajectories: Labels
-
-
-# -- labels ------------------------------------------------------------------------------------------------------------
-
-
-def match(true: ArrayLike, predicted: ArrayLike, n_true: int | None = None, n_predicted: int | None = None) -> Matching:
-    """Rename predicted intentions so that as many steps as possible carry the true label.
-
-    Parameters
-    ----------
-    true, predicted : (n,) int
-        Labels of the same steps.
-    n_true, n_predicted : int, optional
-        Numbers of intentions, where some may not occur in the labels; by default the largest label plus one.
-    """
-    z, z_hat = _pair(true, predicted)
-    n_true, n_predicted = _count(z, n_true, "true"), _count(z_hat, n_predicted, "predicted")
-    # Only labels that occur, in order of appearance: ties then break alike whatever the intentions are called.
-    rows, columns = _by_appearance(z_hat, n_predicted), _by_appearance(z, n_true)
-    counts = np.bincount(z_hat * n_true + z, minlength=n_predicted * n_true).reshape(n_predicted, n_true)
-    occurring = counts[np.ix_(rows, columns)][: len(np.unique(z_hat)), : len(np.unique(z))]
-    matched, partners = linear_sum_assignment(occurring, maximize=True)
-    # The rest is paired in order, with names that match nothing once the true ones are used up.
-    names = np.append(np.delete(columns, partners), n_true + np.arange(n_predicted))
-    mapping = np.empty(n_predicted, np.int64)
-    mapping[rows[matched]] = columns[partners]
-    alone = np.delete(rows, matched)
-    mapping[alone] = names[: len(alone)]
-    return Matching(mapping[z_hat], mapping)
-
-
-def label_accuracy(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the share of steps with the true label after matching, 0 to 1."""
-    return float((match(true, predicted).labels == np.asarray(true)).mean())
-
-
-def ari(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the adjusted Rand index: 1 for the same partition, about 0 for independent ones."""
-    return float(adjusted_rand_score(*_pair(true, predicted)))
-
-
-def nmi(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the normalised mutual information (arithmetic mean of the entropies), 0 to 1."""
-    return float(normalized_mutual_info_score(*_pair(true, predicted)))
-
-
-def agreement(labelings: Sequence[ArrayLike]) -> float | None:
-    """Return the mean adjusted Rand index of the first labelling with the others; None if there are no others."""
-    if not labelings:
-        raise InputError("agreement needs at least one labelling; none was given.")
-    first, *others = labelings
-    return float(np.mean([ari(first, other) for other in others])) if others else None
-
-
 # -- segments ----------------------------------------------------------------------------------------------------------
-
-
-def segments(labels: ArrayLike, offsets: ArrayLike) -> Segments:
-    """Cut labels into maximal runs; a trajectory's end always ends a segment."""
-    z, first_steps = _labels(labels, "labels"), _offsets(offsets, labels)[:-1]
-    begins = np.ones(len(z), bool)
-    begins[1:] = z[1:] != z[:-1]
-    begins[first_steps] = True
-    starts = np.flatnonzero(begins)
-    trajectories = np.searchsorted(first_steps, starts, side="right") - 1
-    return Segments(starts, np.diff(starts, append=len(z)), z[starts], trajectories)
-
-
-def dwell_lengths(labels: ArrayLike, offsets: ArrayLike) -> Labels:
-    """Return the length in steps of every segment, in order."""
-    return segments(labels, offsets).lengths
-
-
-def mean_dwell(labels: ArrayLike, offsets: ArrayLike) -> float:
-    """Return the mean length of a segment in steps."""
-    return float(dwell_lengths(labels, offsets).mean())
-
-
-def n_switches(labels: ArrayLike, offsets: ArrayLike) -> int:
-    """Return the number of changes of label within trajectories."""
-    return len(_boundaries(segments(labels, offsets)))
 
 
 def boundary_f1(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike, tolerance: int = 1) -> float:
@@ -156,8 +56,8 @@ def boundary_f1(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike, toler
     """
     if tolerance < 0:
         raise InputError(f"tolerance is {tolerance}; give a number of steps, 0 or more.")
-    z, z_hat = _pair(true, predicted)
-    t, p = (_boundaries(segments(labels, offsets), gap=tolerance + 1) for labels in (z, z_hat))
+    z, z_hat = checked_pair(true, predicted)
+    t, p = (boundaries(segments(labels, offsets), gap=tolerance + 1) for labels in (z, z_hat))
     if not len(t) or not len(p):
         return float(len(t) == len(p))
     pairs = [np.intersect1d(t + d, p, return_indices=True)[1:] for d in range(-tolerance, tolerance + 1)]
@@ -205,7 +105,7 @@ def f1_at(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike, overlap: fl
 
 
 def segmentation_metrics(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike) -> dict[str, float]:
-    """Return every metric of this module that compares labels: accuracies 0 to 1, edit score and F1@k 0 to 100."""
+    """Return every metric that compares labels: accuracies 0 to 1, edit score and F1@k 0 to 100."""
     return {
         "label_accuracy": label_accuracy(true, predicted),
         "ari": ari(true, predicted),
@@ -251,59 +151,6 @@ def expected_value_difference(
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
-
-
-def _labels(values: ArrayLike, name: str) -> Labels:
-    """(n,) labels as int64, or one sentence about what is wrong with them."""
-    labels: NDArray[Any] = np.asarray(values)
-    if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu":
-        raise InputError(f"{name} must be a flat array of integers, but has shape {labels.shape} and {labels.dtype}.")
-    if labels.min() < 0:
-        raise InputError(f"{name} has the label {labels.min()} at step {labels.argmin()}; labels start at 0.")
-    return labels.astype(np.int64)
-
-
-def _pair(true: ArrayLike, predicted: ArrayLike) -> tuple[Labels, Labels]:
-    """Both label arrays, of the same length."""
-    z, z_hat = _labels(true, "true"), _labels(predicted, "predicted")
-    if len(z) != len(z_hat):
-        raise InputError(f"true has {len(z)} steps but predicted has {len(z_hat)}; give labels of the same steps.")
-    return z, z_hat
-
-
-def _offsets(offsets: ArrayLike, labels: ArrayLike) -> Labels:
-    """(N + 1,) offsets that cover the labels exactly."""
-    edges: NDArray[Any] = np.asarray(offsets)
-    n = len(np.asarray(labels))
-    if edges.ndim != 1 or edges.dtype.kind not in "iu" or len(edges) < 2 or edges[0] != 0 or edges[-1] != n:
-        raise InputError(f"offsets must be integers from 0 to the number of steps, {n}, one more than trajectories.")
-    edges = edges.astype(np.int64)
-    if (np.diff(edges) < 1).any():
-        raise InputError(f"trajectory {int((np.diff(edges) < 1).argmax())} is empty; offsets must increase.")
-    return edges
-
-
-def _count(labels: Labels, given: int | None, name: str) -> int:
-    """Return the number of intentions, at least as large as the labels need."""
-    needed = int(labels.max()) + 1
-    if given is not None and given < needed:
-        raise InputError(f"n_{name} is {given}, but {name} has the label {needed - 1}; give at least {needed}.")
-    return needed if given is None else given
-
-
-def _by_appearance(labels: Labels, n: int) -> Labels:
-    """(n,) label numbers in the order in which they first occur; those that do not occur come last."""
-    first = np.full(n, len(labels))
-    values, index = np.unique(labels, return_index=True)
-    first[values] = index
-    return np.argsort(first, kind="stable")
-
-
-def _boundaries(cut: Segments, gap: int = 0) -> Labels:
-    """First steps of the segments that do not open a trajectory, with `gap` steps put between trajectories."""
-    inner = np.diff(cut.trajectories, prepend=-1) == 0
-    boundaries: Labels = cut.starts[inner] + gap * cut.trajectories[inner]
-    return boundaries
 
 
 def _matched_segments(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike) -> tuple[Segments, Segments]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,11 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
+from prism_irl.labels import match
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.base import FloatArray, IntentionModel
+
+if TYPE_CHECKING:
+    from prism_irl.models.base import FloatArray, IntentionModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +64,7 @@ def recovered_order(model: IntentionModel, demos: Demonstrations, n_true: int) -
     if model.n_intentions == 1:
         return [0] * n_true
     mapping = np.asarray(
-        metrics.match(demos.labels, model.predict(demos), n_true=n_true, n_predicted=model.n_intentions).mapping
+        match(demos.labels, model.predict(demos), n_true=n_true, n_predicted=model.n_intentions).mapping
     )
     # A true intention without a partner is represented by the first recovered one: its EVD is honestly large.
     return [int(found[0]) if len(found := np.flatnonzero(mapping == k)) else 0 for k in range(n_true)]

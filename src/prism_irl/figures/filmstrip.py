@@ -40,7 +40,7 @@ def filmstrip(
     names : sequence of str, optional
         Names of the intentions, written where each first appears.
     n_frames : int
-        Frames shown, evenly spaced.
+        Frames drawn, evenly spaced.
     title : str, optional
     """
     found = np.asarray(labels, dtype=np.int64)
@@ -53,10 +53,10 @@ def filmstrip(
     T = len(found)
     top = 0.0
     if frames is not None:
-        shown = np.unique(np.linspace(0, T - 1, min(n_frames, T)).round().astype(np.int64))
-        width = T / len(shown)
+        steps = np.unique(np.linspace(0, T - 1, min(n_frames, T)).round().astype(np.int64))
+        width = T / len(steps)
         height = 0.9 * width * frames.shape[1] / frames.shape[2]
-        for slot, step in enumerate(shown):
+        for slot, step in enumerate(steps):
             left, right = (slot + 0.06) * width, (slot + 0.94) * width
             colour = intention_color(int(found[step]))
             ax.imshow(frames[step], extent=(left, right, 0.0, height), aspect="auto", interpolation="nearest", zorder=1)

@@ -58,7 +58,7 @@ def grid_heatmap(
         Cells to grey out.
     title : str, optional
     limits : (low, high), optional
-        Ends of the colour scale, to share it between maps; by default the range of the cells that are shown.
+        Ends of the colour scale, to share it between maps; by default the range of the cells that are visible.
     """
     v = _per_state(values, width, height, "values").astype(float)
     hidden = ~np.isfinite(v)
@@ -67,8 +67,8 @@ def grid_heatmap(
     blocked = np.zeros(len(v), bool)
     blocked[[_state(cell, width, height, "barrier") for cell in barriers]] = True
 
-    shown = v[~hidden & ~blocked]
-    low, high = limits if limits is not None else ((shown.min(), shown.max()) if len(shown) else (0.0, 1.0))
+    visible = v[~hidden & ~blocked]
+    low, high = limits if limits is not None else ((visible.min(), visible.max()) if len(visible) else (0.0, 1.0))
     masked = np.ma.array(v, mask=hidden | blocked).reshape(height, width)
     edges_x, edges_y = np.arange(width + 1) - 0.5, np.arange(height + 1) - 0.5
     ax.pcolormesh(

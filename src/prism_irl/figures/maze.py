@@ -53,7 +53,7 @@ def maze_map(
         Nodes to grey out.
     title : str, optional
     limits : (low, high), optional
-        Ends of the colour scale; by default the range of the nodes that are shown.
+        Ends of the colour scale; by default the range of the nodes that are visible.
     norm : Normalize, optional
         Another scale, such as a logarithmic one, in place of ``limits``.
     """
@@ -65,11 +65,11 @@ def maze_map(
     # Where one end is grey, the half corridor on the other side keeps the colour of its own node.
     lonely = hidden[cells.ends].any(axis=1)
     between[lonely] = v[nearest[lonely]]
-    shown = np.ma.array(between, mask=hidden[nearest])
+    visible = np.ma.array(between, mask=hidden[nearest])
     squares = cells.xy[:, None] + _UNIT_CELL
     colours = colormaps[VALUE_MAP].with_extremes(bad=UNVISITED)
     # Edges in the colour of the faces: without them hairlines of the background show between the cells.
-    ax.add_collection(PolyCollection(list(squares), array=shown, cmap=colours, norm=scale, edgecolors="face", lw=0.3))
+    ax.add_collection(PolyCollection(list(squares), array=visible, cmap=colours, norm=scale, edgecolors="face", lw=0.3))
     ax.add_collection(LineCollection(list(maze.walls()), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
     if policy is not None:
         _draw_flow(ax, _checked_policy(policy), v, hidden, scale)
@@ -102,8 +102,8 @@ def occupancy_map(ax: Axes, states: ArrayLike, *, weights: ArrayLike | None = No
         raise InputError(f"The weights of shape {w.shape} do not fit {len(nodes)} steps; give one of at least 0 each.")
     visits = np.bincount(nodes.astype(np.int64), weights=w, minlength=maze.N_NODES).astype(np.float64)
     share = visits / visits.sum()
-    shown = share[share > 0]
-    scale = LogNorm(shown.min(), max(shown.max(), shown.min() * 1.001))
+    visible = share[share > 0]
+    scale = LogNorm(visible.min(), max(visible.max(), visible.min() * 1.001))
     return maze_map(ax, np.where(share > 0, share, np.nan), title=title, norm=scale)
 
 
@@ -235,8 +235,8 @@ def _checked_policy(policy: ArrayLike) -> Floats:
     return np.where(maze.valid_actions(), p, 0.0)
 
 
-def _scale(shown: Floats, limits: tuple[float, float] | None) -> Normalize:
-    low, high = limits if limits is not None else (shown.min(), shown.max()) if len(shown) else (0.0, 1.0)
+def _scale(visible: Floats, limits: tuple[float, float] | None) -> Normalize:
+    low, high = limits if limits is not None else (visible.min(), visible.max()) if len(visible) else (0.0, 1.0)
     return Normalize(float(low), float(high))
 
 

@@ -154,11 +154,11 @@ def segmentation_raster(ax: Axes, labels: ArrayLike, offsets: ArrayLike, *, max_
     if max_trajectories < 1:
         raise InputError(f"max_trajectories is {max_trajectories}; draw at least 1.")
     total = len(edges) - 1
-    shown = min(total, max_trajectories)
-    lengths = np.diff(edges)[:shown]
+    n_rows = min(total, max_trajectories)
+    lengths = np.diff(edges)[:n_rows]
     inside = np.arange(lengths.max()) < lengths[:, None]
     rows = np.zeros(inside.shape, np.int64)
-    rows[inside] = z[: edges[shown]]
+    rows[inside] = z[: edges[n_rows]]
     picture = np.ma.array(rows, mask=~inside)
 
     n_intentions = int(z.max()) + 1
@@ -172,7 +172,7 @@ def segmentation_raster(ax: Axes, labels: ArrayLike, offsets: ArrayLike, *, max_
         vmin=-0.5,
         vmax=n_intentions - 0.5,
     )
-    ax.set(xlabel="step", ylabel="trajectory" if shown == total else f"trajectory (first {shown} of {total})")
+    ax.set(xlabel="step", ylabel="trajectory" if n_rows == total else f"trajectory (first {n_rows} of {total})")
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     handles = [Patch(facecolor=colour, label=f"intention {k}") for k, colour in enumerate(colours)]

@@ -21,7 +21,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
+from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
 from prism_irl.models import starts
 from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
@@ -315,7 +315,7 @@ class PairModel(PairRewards):
         equals = [s for s in starts if s is not best and s.score > best.score - AGREEMENT_MARGIN]
         found = (_posterior_of(s, train).responsibilities for s in (best, *equals))
         labels = [train.collect(responsibilities.argmax(1)) for responsibilities in found] if equals else []
-        self.agreement_ = metrics.agreement(labels) if equals else None
+        self.agreement_ = agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
 
     # -- checks ----------------------------------------------------------------------------------------------------

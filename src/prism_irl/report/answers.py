@@ -1,7 +1,7 @@
 """The five questions that everybody asks of a fit, each with its answer in plain words.
 
 Did it converge, how many intentions are there, what does each want, when does the agent switch, and can I trust it?
-Findings of the verdict are sorted under their question; the story of the segmentation (`story.tell`) answers the rest.
+Findings of the verdict are sorted under their question; `story.describe` answers the rest.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     metrics : dict
         metrics.json, of a fit or of a table of methods.
     explorer : dict
-        explorer.json, whose ``fit`` is judged in place of a table of methods.
+        explorer.json, whose ``fit`` is evaluated in place of a table of methods.
     names : K strings
         Names of the intentions.
     """
     comparison = is_comparison(metrics)
     facts = mapping(explorer.get("fit")) if comparison else metrics
-    judged = verdict({"n_intentions": explorer["n_intentions"], **facts, "names": list(names)}) if facts else []
+    findings = verdict({"n_intentions": explorer["n_intentions"], **facts, "names": list(names)}) if facts else []
     by_topic = {
-        topic: [f for f in judged if f.topic == topic] for topic in ("converged", "number", "switches", "trust")
+        topic: [f for f in findings if f.topic == topic] for topic in ("converged", "number", "switches", "trust")
     }
-    told = explorer["story"]
     if comparison and facts and "em" not in facts:
         by_topic["converged"] = [Finding("info", "It is not fitted by EM and does not say whether it converged.")]
     if is_selection(metrics):
@@ -68,8 +67,8 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     return [
         Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
-        Question("What does each intention want?", [], _wants(told["wants"], explorer, names)),
-        Question("When does the agent switch?", by_topic["switches"] + _switches(told["switches"], explorer), []),
+        Question("What does each intention want?", [], _wants(explorer, names)),
+        Question("When does the agent switch?", by_topic["switches"] + _switches(explorer), []),
         Question("Can I trust it?", by_topic["trust"], []),
     ]
 
@@ -92,8 +91,9 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     return [Finding("info", text)]
 
 
-def _wants(told: Sequence[Mapping[str, Any]], explorer: Mapping[str, Any], names: Sequence[str]) -> list[Want]:
-    return [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in enumerate(told)]
+def _wants(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Want]:
+    wants = explorer["story"]["wants"]
+    return [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in enumerate(wants)]
 
 
 def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
@@ -115,22 +115,24 @@ def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
     return f"{text}. Mostly does {acts}. {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
 
 
-def _switches(told: Mapping[str, Any], explorer: Mapping[str, Any]) -> list[Finding]:
-    if not told["n"]:
+def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
+    switches = explorer["story"]["switches"]
+    if not switches["n"]:
         return [Finding("info", "It never switches within a trajectory.")]
-    found = [f"{told['n']:,} switches, one in {1 / told['rate']:.1f} steps."]
-    stuck, moved = told["stuck"], told["moved"]
+    found = [f"{switches['n']:,} switches, one in {1 / switches['rate']:.1f} steps."]
+    stuck, moved = switches["stuck"], switches["moved"]
     if min(stuck["steps"], moved["steps"]) >= ENOUGH and stuck["rate"] and moved["rate"]:
         ratio = stuck["rate"] / moved["rate"]
         if ratio >= CLEAR:
             found.append(f"{ratio:.1f} times as often after a step that left the state as it was as after a move.")
         elif ratio <= 1 / CLEAR:
             found.append(f"{1 / ratio:.1f} times as often after a move as after a step that left the state as it was.")
-    for name, after in mapping(told.get("after")).items():
+    for name, after in mapping(switches.get("after")).items():
         found += _after(name, after)
-    if told["places"]:
-        listed = [f"{state_name(explorer, p['state'])} ({p['lift']:.1f}×, {p['n']:,} switches)" for p in told["places"]]
-        found.append(f"More often than usual after {', '.join(listed)}.")
+    if switches["places"]:
+        places = [(state_name(explorer, p["state"]), p["lift"], p["n"]) for p in switches["places"]]
+        listed = ", ".join(f"{name} ({lift:.1f}×, {n:,} switches)" for name, lift, n in places)
+        found.append(f"More often than usual after {listed}.")
     return [Finding("info", " ".join(found))]
 
 

@@ -18,9 +18,9 @@ from scipy.optimize import linear_sum_assignment
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.metrics import segments
 from prism_irl.report import story
-from prism_irl.report.layouts import MAX_STATES, find_layout
+from prism_irl.report.run_files import read_part
+from prism_irl.report.state_places import find_layout
 
 FILE = "explorer.json"
 FRAMES = "frames.json"  # belongs to it, see `prism_irl.report.frames`
@@ -54,7 +54,7 @@ def write_explorer(
     probabilities : (n, K)
         Posterior of every step.
     layout : dict, optional
-        As `layouts.find_layout` returns it; by default found from the data.
+        As `state_places.find_layout` returns it; by default found from the data.
     rewards : (K, S), optional
         Reward of each state under each intention, NaN where it is not known, coloured on the map.
     names : K strings, optional
@@ -90,7 +90,7 @@ def write_explorer(
         "flow": None if place is None else _flow(demos, p),
         "rewards": None if place is None or rewards is None else _numbers(rewards),
         "occupancy": None if place is None else _numbers(_occupancy(demos, p)),
-        "story": story.tell(demos, p, marks),
+        "story": story.describe(demos, p, marks),
         "fit": None if fit is None else dict(fit),
     }
     plain: dict[str, Any] = storage.read_plain(value)
@@ -101,71 +101,17 @@ def write_explorer(
 
 def read_explorer(folder: Path) -> dict[str, Any] | None:
     """Return what ``explorer.json`` holds, None where there is none; a file that is no explorer is an error."""
-    path = folder / FILE
-    if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
-        return None
-    if path.stat().st_size > MAX_BYTES:
-        raise InputError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB; fit again, or delete it to do without.")
-    value = storage.read_json(path)
-    try:
-        K = value["n_intentions"]
-        complete = (
-            value["version"] == 1
-            and len(value["story"]["wants"]) == K
-            and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in value["trajectories"])
-            and all(_within(one.get("events", {}), len(one["states"])) for one in value["trajectories"])
-        )
-    except (KeyError, TypeError):
-        complete = False
-    if not complete:
-        raise InputError(f"{path} is damaged; fit again, or delete it to do without the interactive part.")
-    found: dict[str, Any] = value
-    return found
+    return read_part(folder, FILE, MAX_BYTES, _is_whole, "the interactive part")
 
 
-def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict[str, Any]:
-    """What the verdict reads of a fitted model, from its public attributes; missing ones stay out."""
-    z = np.asarray(labels)
-    cut = segments(z, offsets)
-    facts: dict[str, Any] = {
-        "n_intentions": model.n_intentions,
-        "usage": np.bincount(z, minlength=model.n_intentions) / len(z),
-        "mean_dwell": float(cut.lengths.mean()),
-    }
-    if hasattr(model, "converged_"):
-        starts = getattr(model, "starts_", [])
-        # How many were run; the one that was kept may be earlier.
-        run = [start["iterations"] for start in starts if start.get("best") and "iterations" in start]
-        facts["em"] = {
-            "converged": model.converged_,
-            "fixed": getattr(model, "patience", 0) is None,
-            "iterations": run[0] if run else getattr(model, "n_iterations_", None),
-            "starts": len(starts) or None,
-        }
-    if hasattr(model, "agreement_"):
-        facts["agreement"] = model.agreement_
-    return facts
-
-
-def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
-    """(K, S) reward of each state, expected under the intention's own policy; NaN where the intention never is.
-
-    None where a model has no rewards over states, no policy of each intention to expect them under, or so many states
-    that nobody would see them on a map.
-    """
-    if getattr(model, "n_states_", MAX_STATES + 1) > MAX_STATES:
-        return None
-    if not (hasattr(model, "rewards_") and hasattr(model, "policies_")):
-        return None
-    rewards, policies = np.asarray(model.rewards_, np.float64), np.asarray(model.policies_)
-    if not len(rewards) == len(policies) == model.n_intentions:  # policies that change with time, say
-        return None
-    if rewards.ndim == 3:
-        # Rows of single states come first in a table of histories; what is never done has no reward to count.
-        policies = policies[:, : model.n_states_]
-        rewards = (policies * np.where(policies > 0, rewards, 0.0)).sum(-1)
-    unvisited = getattr(model, "unvisited_", None)
-    return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)
+def _is_whole(value: dict[str, Any]) -> bool:
+    K = value["n_intentions"]
+    return (
+        value["version"] == 1
+        and len(value["story"]["wants"]) == K
+        and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in value["trajectories"])
+        and all(_within(one.get("events", {}), len(one["states"])) for one in value["trajectories"])
+    )
 
 
 def script_json(value: Any) -> str:
@@ -179,7 +125,7 @@ def evenly(n: int, most: int) -> npt.NDArray[np.int64]:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
-def shown_trajectories(demos: Demonstrations) -> npt.NDArray[np.int64]:
+def selected_trajectories(demos: Demonstrations) -> npt.NDArray[np.int64]:
     """(rows,) positions of the trajectories that are the rows of the raster."""
     return evenly(demos.n_trajectories, MAX_TRAJECTORIES)
 
@@ -203,10 +149,10 @@ def _trajectories(
 ) -> list[dict[str, Any]]:
     K = p.shape[1]
     truth = None if demos.labels is None else _matched(demos.labels, p)
-    chosen = shown_trajectories(demos)
+    chosen = selected_trajectories(demos)
     # Every trajectory gets its share of the page; what short ones leave over is not worth the bookkeeping.
     longest = max(50, MAX_NUMBERS // ((K + 2 + len(counters) + len(marks)) * len(chosen)))
-    told = []
+    rows = []
     for i in chosen:
         begin, end = int(demos.offsets[i]), int(demos.offsets[i + 1])
         steps = slice(begin, min(end, begin + longest))
@@ -225,8 +171,8 @@ def _trajectories(
             one.setdefault("counters", {})[name] = np.asarray(values)[steps].tolist()
         for name, happened in marks.items():
             one.setdefault("events", {})[name] = np.flatnonzero(happened[steps]).tolist()
-        told.append(one)
-    return told
+        rows.append(one)
+    return rows
 
 
 def _matched(true: npt.NDArray[Any], p: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -21,8 +21,10 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.report.explorer import FRAMES, evenly, shown_trajectories
-from prism_irl.robots.episodes import DamagedEpisodeError, need
+from prism_irl.optional import need
+from prism_irl.report.explorer import FRAMES, evenly, selected_trajectories
+from prism_irl.report.run_files import read_part
+from prism_irl.robots.episodes import DamagedEpisodeError
 
 WIDTH = 96  # pixels
 QUALITY = 70
@@ -53,12 +55,12 @@ def write_frames(
     demos, explorer : Demonstrations, dict
         What explorer.json was made from, and what it holds.
     pictures : function
-        See `Pictures`; a damaged trajectory is left out, any other `InputError` is told in the page, which then has
+        See `Pictures`; a damaged trajectory is left out, any other `InputError` is named in the page, which then has
         no pictures.
     trajectories : positions, optional
         Which trajectories to show, as far as the raster has them; by default some of the raster's, evenly.
     """
-    rows = {int(i): row for row, i in enumerate(shown_trajectories(demos))}
+    rows = {int(i): row for row, i in enumerate(selected_trajectories(demos))}
     wanted = list(rows) if trajectories is None else [int(i) for i in trajectories if int(i) in rows]
     chosen = [wanted[j] for j in evenly(len(wanted), MAX_TRAJECTORIES)] if wanted else []
     lengths = {i: len(explorer["trajectories"][rows[i]]["states"]) for i in chosen}
@@ -100,7 +102,7 @@ def write(folder: Path, value: dict[str, Any]) -> dict[str, Any]:
 
 def thumbnail(frame: Frame) -> str:
     """One picture, (height, width, 3), as base64 of a JPEG of at most `WIDTH` pixels' width."""
-    image = need("PIL.Image").fromarray(np.ascontiguousarray(frame))
+    image = need("PIL.Image", "robots").fromarray(np.ascontiguousarray(frame))
     if image.width > WIDTH:
         image = image.resize((WIDTH, max(1, round(image.height * WIDTH / image.width))))
     buffer = io.BytesIO()
@@ -110,26 +112,16 @@ def thumbnail(frame: Frame) -> str:
 
 def read_frames(folder: Path, rows: int) -> dict[str, Any] | None:
     """Return what ``frames.json`` holds, None where there is none; anything but small pictures is an error."""
-    path = folder / FRAMES
-    if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
-        return None
-    damaged = InputError(f"{path} is damaged or too large; run again, or delete it to do without frames.")
-    if path.stat().st_size > 1.2 * MAX_BYTES + 100_000:
-        raise damaged
-    value = storage.read_json(path)
-    try:
-        complete = (
+
+    def is_whole(value: dict[str, Any]) -> bool:
+        return (
             value["version"] == 1
             and isinstance(value["every"], int)
             and isinstance(value["note"], str)
             and all(int(row) in range(rows) and _pictures(one) for row, one in value["trajectories"].items())
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        complete = False
-    if not complete:
-        raise damaged
-    found: dict[str, Any] = value
-    return found
+
+    return read_part(folder, FRAMES, 1.2 * MAX_BYTES + 100_000, is_whole, "frames")
 
 
 def _pictures(one: dict[str, Any]) -> bool:

@@ -42,13 +42,13 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
             ax.set_axis_off()
             continue
         time = np.array([np.nan if x is None else x for x in explorer["occupancy"][k]], float)
-        shown = time if rewards is None else np.array([np.nan if x is None else x for x in rewards[k]], float)
-        shown = np.where(time > 0, shown, np.nan)  # what an inverse solve says about a place nobody saw is an echo
-        if np.isfinite(shown).sum() > MANY:  # a place left once in many visits can drown all others
-            shown = np.clip(shown, *np.nanquantile(shown, (0.02, 0.98)))
+        values = time if rewards is None else np.array([np.nan if x is None else x for x in rewards[k]], float)
+        values = np.where(time > 0, values, np.nan)  # what an inverse solve says about a place nobody saw is an echo
+        if np.isfinite(values).sum() > MANY:  # a place left once in many visits can drown all others
+            values = np.clip(values, *np.nanquantile(values, (0.02, 0.98)))
         towards, confidence = flow["towards"][k], flow["confidence"][k]
-        layouts.layout_map(ax, explorer["layout"], shown, towards=towards, confidence=confidence, title=names[k])
-        if np.isfinite(shown).any():
+        layouts.layout_map(ax, explorer["layout"], values, towards=towards, confidence=confidence, title=names[k])
+        if np.isfinite(values).any():
             add_colorbar(ax, [ax], label="share of time" if rewards is None else "reward")
     style.save(figure, path)
     what = "Share of its time" if rewards is None else "Recovered reward, expected under the intention's own policy,"

@@ -23,13 +23,14 @@ from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures import curves, style
 from prism_irl.figures.data import to_csv
-from prism_irl.report import tables
+from prism_irl.report import table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
+from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import Finding, is_comparison, is_selection, mapping, number, verdict
 
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
@@ -105,10 +106,10 @@ def render(folder: Path) -> str:
         findings=[] if asked else found,
         summary=_summary(metrics, [f for question in asked for f in question.findings] or found),
         notes=[str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")],
-        table=tables.method_table(metrics) if comparison else None,
+        table=table_rows.method_table(metrics) if comparison else None,
         table_title="Numbers of intentions" if is_selection(metrics) else "Methods",
-        tiles=[] if comparison else tables.fit_tiles(metrics),
-        intentions=[] if comparison else tables.intention_rows(metrics, names),
+        tiles=[] if comparison else table_rows.fit_tiles(metrics),
+        intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
         figures=figures if em_chart is None else [em_chart, *figures],
@@ -168,7 +169,7 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
     if n is None:
         return None
     if (folder / NAMES).is_file():
-        if not _inside(folder / NAMES, folder):
+        if not inside(folder / NAMES, folder):
             raise InputError(f"{folder / NAMES} points out of the run folder; put the file itself there.")
         return read_names(folder / NAMES, int(n))
     given = (explorer or {}).get("names")
@@ -177,9 +178,9 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
 
 def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the template shows of the interactive part, and the data for its script."""
-    shown = explorer["trajectories"]
-    n, total = len(shown), int(explorer["total"]["trajectories"])
-    cut = any(one["length"] > len(one["states"]) for one in shown)
+    rows = explorer["trajectories"]
+    n, total = len(rows), int(explorer["total"]["trajectories"])
+    cut = any(one["length"] > len(one["states"]) for one in rows)
     words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
     keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "occupancy")
     colors = [style.intention_color(k) for k in range(2 * len(names) + 8)]
@@ -188,14 +189,14 @@ def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str
     return {
         "json": script_json(data),
         "names": list(zip(names, colors, strict=False)),
-        "shown": words + (", of long ones the beginning." if cut else "."),
+        "coverage": words + (", of long ones the beginning." if cut else "."),
         "what": str(facts.get("name") or ""),
         "how": str(facts.get("how") or ""),
         "events": [str(name) for name in explorer.get("events") or []],
         "layout": explorer.get("layout"),
         "frames": bool(frames and frames["trajectories"]),
         "frames_note": "" if frames is None else _frames_note(frames),
-        "has_truth": any("truth" in one for one in shown),
+        "has_truth": any("truth" in one for one in rows),
     }
 
 
@@ -244,7 +245,7 @@ def _citations(config: Mapping[str, Any]) -> str:
 
 
 def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
-    rows = tables.method_bar_rows(metrics)
+    rows = table_rows.method_bar_rows(metrics)
     if len(rows) < 2:
         return None
     figure, (ax,) = style.new_figure(width=3.7, height=0.75 + 0.25 * len(rows))
@@ -259,7 +260,7 @@ def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
 
 def _em_chart(folder: Path) -> EmbeddedFigure | None:
     path = folder / "history.csv"
-    if not path.is_file() or not _inside(path, folder):
+    if not path.is_file() or not inside(path, folder):
         return None
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -280,7 +281,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
 
     ``used`` bytes of the page are taken already.
     """
-    found = {path.stem: path for path in sorted((folder / "figures").glob("*.svg")) if _inside(path, folder)}
+    found = {path.stem: path for path in sorted((folder / "figures").glob("*.svg")) if inside(path, folder)}
     captions: Mapping[str, Any] = {}
     if (folder / "figures" / "captions.json").is_file():
         captions = _read_object(folder / "figures", "captions.json")
@@ -291,7 +292,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
         data, kind = found[stem].read_bytes(), "svg+xml"
         wide = _width(data) > WIDE
         picture = found[stem].with_name(stem + ".png")
-        if len(data) > MAX_FIGURE and picture.is_file() and _inside(picture, folder):
+        if len(data) > MAX_FIGURE and picture.is_file() and inside(picture, folder):
             smaller = picture.read_bytes()
             data, kind = (smaller, "png") if len(smaller) < len(data) else (data, kind)
         if used + len(data) > MAX_FIGURES:
@@ -303,7 +304,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
     # Data takes the room that the figures leave: no figure is left out for the sake of a table.
     for i, figure in enumerate(figures):
         numbers = found[figure.stem].with_name(figure.stem + ".csv")
-        if not numbers.is_file() or not _inside(numbers, folder):
+        if not numbers.is_file() or not inside(numbers, folder):
             continue
         size = numbers.stat().st_size
         if size <= min(MAX_DATA, MAX_FIGURES - used):
@@ -336,14 +337,9 @@ def _width(svg: bytes) -> float:
 
 def _read_object(folder: Path, name: str) -> Mapping[str, Any]:
     path = folder / name
-    if not _inside(path, folder):
+    if not inside(path, folder):
         raise InputError(f"{path} points out of the run folder; put the file itself there.")
     value = storage.read_json(path)
     if not isinstance(value, Mapping):
         raise InputError(f"{path} does not hold a JSON object; restore it or run the command again.")
     return value
-
-
-def _inside(path: Path, folder: Path) -> bool:
-    """Whether a file lies in the folder once links are followed."""
-    return path.resolve().is_relative_to(folder.resolve())

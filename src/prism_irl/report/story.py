@@ -1,6 +1,6 @@
 """What each intention is after and when the agent switches, as numbers that the report turns into sentences.
 
-Everything follows from states, actions and the posterior, so that any model can be told about. Where an intention
+Everything follows from states, actions and the posterior, so that any model can be described. Where an intention
 leads is the long run of the steps that belong to it: with responsibilities γ_t(k), the chain
 
     T_k(s, s') ∝ Σ_t γ_t(k) [s_t = s] [s_{t+1} = s']
@@ -19,19 +19,19 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.metrics import segments
+from prism_irl.labels import segments
 
 Floats = npt.NDArray[np.float64]
 
 RESTART = 0.03  # one in about thirty steps begins again: the discount of the package's default, 0.97
 LONG_RUN = 400  # steps of power iteration; what is left after them is 0.97^400 < 10⁻⁵
-AROUND = 6  # steps shown on either side of a switch
+AROUND = 6  # steps on either side of a switch
 MIN_SWITCHES = 5  # at a place, before the place is named
 MIN_LIFT = 1.5
 AFTER = 3  # steps from an event on in which a switch counts as following it
 
 
-def tell(
+def describe(
     demos: Demonstrations, probabilities: npt.ArrayLike, events: Mapping[str, npt.NDArray[np.bool_]] | None = None
 ) -> dict[str, Any]:
     """Return the story of a segmentation.
@@ -83,17 +83,17 @@ def long_run(counts: csr_array, begin: Floats) -> Floats:
 def _wants(demos: Demonstrations, p: Floats) -> list[dict[str, Any]]:
     labels = p.argmax(axis=1)
     cut = segments(labels, demos.offsets)
-    told: list[dict[str, Any]] = []
+    wants: list[dict[str, Any]] = []
     for k in range(p.shape[1]):
         mine = cut.labels == k
         if not mine.any():
-            told.append({"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []})
+            wants.append({"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []})
             continue
         begin = np.bincount(demos.states[cut.starts[mine]], minlength=demos.n_states).astype(np.float64)
         time = long_run(successor_counts(demos, p[:, k]), begin / begin.sum())
         seen = time[time > 0]
         acts = np.bincount(demos.actions, weights=p[:, k], minlength=demos.n_actions)
-        told.append(
+        wants.append(
             {
                 "share": float((labels == k).mean()),
                 "dwell": float(cut.lengths[mine].mean()),
@@ -102,7 +102,7 @@ def _wants(demos: Demonstrations, p: Floats) -> list[dict[str, Any]]:
                 "acts": _top(acts / acts.sum()),
             }
         )
-    return told
+    return wants
 
 
 def _top(shares: Floats, n: int = 3) -> list[list[float]]:

@@ -212,7 +212,7 @@ def _parts(message: str) -> tuple[str, str]:
 
 def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:
     """Open a LeRobot dataset, a folder of TFRecord shards or raw BridgeData, whichever lies in ``folder``."""
-    from prism_irl.robots.bridge import BridgeSource
+    from prism_irl.robots.bridge_data import BridgeSource
     from prism_irl.robots.lerobot import LeRobotSource
     from prism_irl.robots.rlds import RLDSSource
 
@@ -240,13 +240,3 @@ def inside(folder: Path, relative: str, what: str) -> Path:
     if not parts or Path(relative).is_absolute() or ".." in parts or "\\" in relative or "\0" in relative:
         raise InputError(f"The {what} {relative!r} in {folder} points outside the dataset; it is not read.")
     return folder / relative
-
-
-def need(module: str) -> Any:
-    """Import a package of the extra ``robots``, or say how to get it."""
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ImportError:
-        raise InputError(f'This needs the package {module}; run: pip install "prism-irl[robots]".') from None

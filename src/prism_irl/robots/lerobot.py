@@ -1,8 +1,8 @@
 """LeRobot datasets, v2.0/v2.1 (one file per episode) and v3.0 (many episodes per file): parquet tables and mp4 videos.
 
 Metadata are data, not trusted: path templates may hold plain numbers and names only and must stay inside the dataset.
-Use `LeRobotSource` to stream episodes, `write_lerobot` to make a dataset, and
-`prism_irl.robots.lerobot_columns.add_column` to put a result back beside the data it came from.
+Use `LeRobotSource` to stream episodes, `lerobot_writing.write_lerobot` to make a dataset, and
+`lerobot_columns.add_column` to put a result back beside the data it came from.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prism_irl import storage
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import DamagedEpisodeError, Episode, EpisodeSource, Frame, Frames, damaged, inside
-from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.video import decode_image, read_video
-
-__all__ = ["LeRobotSource", "write_lerobot"]
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 ROWS_AT_ONCE = 4096
@@ -79,10 +76,6 @@ class LeRobotSource(EpisodeSource):
         """Names of the cameras."""
         return [key for key, feature in self.features.items() if feature.get("dtype") in ("video", "image")]
 
-    def data_files(self) -> list[Path]:
-        """Return every parquet file with steps that is there."""
-        return sorted((self.folder / "data").glob("**/*.parquet"))
-
     def _open(self) -> Iterator[Callable[[], Episode]]:
         read = self._read_v3 if self.version == "v3.0" else self._read_v2
         groups = _OpenFile()
@@ -109,7 +102,7 @@ class LeRobotSource(EpisodeSource):
         except DamagedEpisodeError:
             raise
         except _BROKEN as error:
-            raise damaged(str(index), f"its table {path.name} cannot be read ({_brief(error)})") from None
+            raise damaged(str(index), f"its table {path.name} cannot be read ({brief(error)})") from None
         frames: dict[str, Frames] = {}
         for camera in self.cameras:
             if self.features[camera]["dtype"] == "image":
@@ -199,7 +192,7 @@ class _OpenFile:
         except FileNotFoundError:
             raise damaged(str(index), f"its table {path.name} is missing") from None
         except _BROKEN as error:
-            raise damaged(str(index), f"its table {path.name} cannot be read ({_brief(error)})") from None
+            raise damaged(str(index), f"its table {path.name} cannot be read ({brief(error)})") from None
         if self._next[0] != index:
             raise damaged(str(index), f"{path.name} has no rows of it")
         return self._next[1]
@@ -253,7 +246,7 @@ def _images(path: Path, camera: str, index: int) -> Iterator[Frame]:
                         raise damaged(str(index), f"a picture of camera {camera} is missing")
                     yield decode_image(data, str(index), f"a picture of camera {camera}")
     except pa.ArrowException as error:
-        raise damaged(str(index), f"camera {camera} cannot be read from {path.name} ({_brief(error)})") from None
+        raise damaged(str(index), f"camera {camera} cannot be read from {path.name} ({brief(error)})") from None
 
 
 def _read_info(folder: Path) -> dict[str, Any]:
@@ -280,7 +273,7 @@ def _episode_rows(folder: Path, version: str) -> Iterator[dict[str, Any]]:
                     for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
                         yield from batch.to_pylist()
             except pa.ArrowException as error:
-                raise InputError(f"{path} cannot be read ({_brief(error)}); restore it from its source.") from None
+                raise InputError(f"{path} cannot be read ({brief(error)}); restore it from its source.") from None
     else:
         yield from _lines(folder / "meta" / "episodes.jsonl")
 
@@ -295,7 +288,7 @@ def _task_names(folder: Path) -> dict[int, str]:
             return dict(zip(columns["task_index"], map(str, text), strict=True))
         return {int(row["task_index"]): str(row["task"]) for row in _lines(lines)} if lines.is_file() else {}
     except (*_BROKEN, StopIteration, TypeError) as error:
-        raise InputError(f"The tasks in {folder}/meta cannot be read ({_brief(error)}); restore them.") from None
+        raise InputError(f"The tasks in {folder}/meta cannot be read ({brief(error)}); restore them.") from None
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -327,9 +320,7 @@ def _filled(folder: Path, key: str, template: Any, values: dict[str, Any]) -> st
             raise ValueError(f"unusual format among {', '.join(widths)}")
         return template.format(**values)
     except (ValueError, IndexError, KeyError) as error:
-        raise InputError(
-            f"The {key} {template!r} in {folder}/meta/info.json is not usable ({_brief(error)})."
-        ) from None
+        raise InputError(f"The {key} {template!r} in {folder}/meta/info.json is not usable ({brief(error)}).") from None
 
 
 def _integer(index: int, row: dict[str, Any], key: str) -> int:
@@ -357,7 +348,3 @@ def _numbers(column: pa.ChunkedArray, name: str, key: str) -> npt.NDArray[Any]:
 
 def _rows(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return values.reshape(len(values), -1).astype(np.float32)
-
-
-def _brief(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

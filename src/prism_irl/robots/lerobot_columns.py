@@ -7,7 +7,6 @@ column behind the others; the copy is made beside its target and renamed when it
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,25 +53,22 @@ def add_column(
         raise InputError(f"{copy} lies inside the dataset it copies; choose a folder outside {dataset.folder}.")
     if name in dataset.features:
         raise InputError(f"{dataset.folder} has a column {name!r} already; give the original dataset.")
-    unfinished = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
+    written: dict[int, int] = {}
     try:
-        written: dict[int, int] = {}
-        for path in sorted(dataset.folder.rglob("*")):
-            relative = path.relative_to(dataset.folder)
-            if relative.parts[0] in (".cache", ".git") or not path.is_file():
-                continue
-            (unfinished / relative).parent.mkdir(parents=True, exist_ok=True)
-            if relative.parts[0] == "data" and path.suffix == ".parquet":
-                _extend(path, unfinished / relative, values, name, written)
-            else:
-                shutil.copyfile(path, unfinished / relative)
-        _check_all_found(dataset, values, written)
-        _describe(unfinished, values, name)
-        os.rename(unfinished, copy)
+        with storage.replacing(copy) as unfinished:
+            for path in sorted(dataset.folder.rglob("*")):
+                relative = path.relative_to(dataset.folder)
+                if relative.parts[0] in (".cache", ".git") or not path.is_file():
+                    continue
+                (unfinished / relative).parent.mkdir(parents=True, exist_ok=True)
+                if relative.parts[0] == "data" and path.suffix == ".parquet":
+                    _extend(path, unfinished / relative, values, name, written)
+                else:
+                    shutil.copyfile(path, unfinished / relative)
+            _check_all_found(dataset, values, written)
+            _describe(unfinished, values, name)
     except (OSError, KeyError, pa.ArrowException) as error:
         raise InputError(f"Cannot copy {dataset.folder} to {copy} ({error}).") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return sum(written.values())
 
 
@@ -89,13 +85,13 @@ def _extend(path: Path, target: Path, values: Mapping[int, Any], name: str, writ
                 for episode in np.unique(episodes).tolist():
                     if episode in values:
                         here = np.flatnonzero(episodes == episode)
-                        found = _looked_up(frames[here], *values[episode])
+                        found = _values_at(frames[here], *values[episode])
                         column[here] = found
                         written[episode] = written.get(episode, 0) + int((found != UNKNOWN).sum())
                 writer.write_table(table.append_column(name, pa.array(column)).cast(schema))
 
 
-def _looked_up(frames: npt.NDArray[Any], known: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _values_at(frames: npt.NDArray[Any], known: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     order = np.argsort(known)
     at = np.minimum(np.searchsorted(known, frames, sorter=order), len(known) - 1)
     matches = known[order][at] == frames

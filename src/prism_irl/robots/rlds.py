@@ -6,9 +6,8 @@ pictures) or ``steps/action`` (T·d floats). Checksums are verified, and no Tens
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.data.npz import write_atomically
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
-from prism_irl.robots.tfrecord import Record, Values, build_example, parse_example, read_records, write_records
-from prism_irl.robots.video import decode_image, encode_image
+from prism_irl.robots.tfrecord import Record, Values, parse_example, read_records
+from prism_irl.robots.video import decode_image
 
 SHARD = re.compile(r"(?P<name>.+)-(?P<split>[^-]+)\.tfrecord-(?P<part>\d+)-of-(?P<parts>\d+)$")
 
@@ -149,9 +147,9 @@ def _shards(folder: Path, split: str | None) -> list[Path]:
         if "part" in parts:
             groups.setdefault((parts["name"], parts["split"], parts["parts"]), set()).add(int(parts["part"]))
     for (name, part, n), present in groups.items():
-        lacking = next((i for i in range(min(int(n), len(present) + 1)) if i not in present), None)
-        if lacking is not None:
-            raise InputError(f"Shard {lacking} of {int(n)} of {name}-{part} is missing in {folder}; download it again.")
+        missing = next((i for i in range(min(int(n), len(present) + 1)) if i not in present), None)
+        if missing is not None:
+            raise InputError(f"Shard {missing} of {int(n)} of {name}-{part} is missing in {folder}; download it again.")
     return shards
 
 
@@ -178,47 +176,3 @@ def _step_features(folder: Path) -> dict[str, dict[str, Any]]:
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise InputError(f"{path} is not a TFDS description of features; restore it from its source.") from None
     return found
-
-
-def write_rlds(
-    folder: str | Path, episodes: Sequence[Episode], *, name: str = "demonstrations", split: str = "train"
-) -> Path:
-    """Write a small RLDS dataset of one shard, with JPEG pictures; meant for tests and examples."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    first = episodes[0]
-
-    def tensor(shape: Sequence[int]) -> dict[str, Any]:
-        return {"tensor": {"shape": {"dimensions": [str(side) for side in shape]}, "dtype": "float32"}}
-
-    def branch(children: dict[str, Any]) -> dict[str, Any]:
-        return {"featuresDict": {"features": children}}
-
-    def example(episode: Episode) -> bytes:
-        marks = np.arange(len(episode))
-        values: dict[str, Values] = {
-            "steps/action": episode.actions.ravel(),
-            "steps/is_first": (marks == 0).astype(np.int64),
-            "steps/is_last": (marks == len(episode) - 1).astype(np.int64),
-            "steps/language_instruction": [episode.language.encode()] * len(episode),
-        }
-        if episode.states is not None:
-            values["steps/observation/state"] = episode.states.ravel()
-        for camera in episode.cameras:
-            pictures = [encode_image(frame, "JPEG") for frame in episode.frames(camera)]
-            values[f"steps/observation/{camera}"] = pictures
-        return build_example(values)
-
-    observation: dict[str, Any] = {
-        camera: {"image": {"shape": {"dimensions": [str(side) for side in next(first.frames(camera)).shape]}}}
-        for camera in first.cameras
-    }
-    if first.states is not None:
-        observation["state"] = tensor(first.states.shape[1:])
-    steps = branch({"action": tensor(first.actions.shape[1:]), "observation": branch(observation)})
-    storage.write_json(target / "features.json", branch({"steps": {"sequence": {"feature": steps}}}))
-    info = {"name": name, "splits": [{"name": split, "shardLengths": [str(len(episodes))]}]}
-    storage.write_text(target / "dataset_info.json", json.dumps(info, indent=2))
-    shard = target / f"{name}-{split}.tfrecord-00000-of-00001"
-    write_atomically(shard, lambda file: write_records(file, map(example, episodes)))
-    return target

@@ -1,4 +1,4 @@
-"""TFRecord files and the `tf.train.Example` messages in them, read and written without TensorFlow.
+"""TFRecord files and the `tf.train.Example` messages in them, read without TensorFlow.
 
 A record is: length (uint64), masked CRC-32C of the length, payload, masked CRC-32C of the payload, all little-endian.
 Every checksum is verified; a length is believed only after its checksum and only as far as the file reaches.
@@ -7,10 +7,10 @@ Every checksum is verified; a length is believed only after its checksum and onl
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,14 +63,6 @@ def _header_problem(header: bytes, left: int) -> str | None:
     if length + 4 > left:
         return f"it claims {length} bytes and the file has {max(left - 4, 0)} left"
     return None
-
-
-def write_records(file: IO[bytes], records: Iterable[bytes]) -> None:
-    """Write records with their checksums."""
-    for data in records:
-        length = struct.pack("<Q", len(data))
-        for part in (length, struct.pack("<I", masked_crc(length)), data, struct.pack("<I", masked_crc(data))):
-            file.write(part)
 
 
 # -- CRC-32C -----------------------------------------------------------------------------------------------------------
@@ -237,32 +229,3 @@ def _varints(view: memoryview) -> Iterator[int]:
     while position < len(view):
         value, position = _varint(view, position)
         yield value
-
-
-def build_example(features: Mapping[str, Values]) -> bytes:
-    """Serialise features as a `tf.train.Example`; undoes `parse_example`."""
-    entries = b"".join(
-        _block(1, _block(1, name.encode()) + _block(2, _build_feature(values))) for name, values in features.items()
-    )
-    return _block(1, entries)
-
-
-def _build_feature(values: Values) -> bytes:
-    if isinstance(values, list):
-        return _block(1, b"".join(_block(1, item) for item in values))
-    if values.dtype.kind == "f":
-        return _block(2, _block(1, values.astype("<f4").tobytes()))
-    return _block(3, _block(1, b"".join(_build_varint(int(value) & 0xFFFFFFFFFFFFFFFF) for value in values)))
-
-
-def _block(number: int, body: bytes) -> bytes:
-    return _build_varint(number << 3 | 2) + _build_varint(len(body)) + body
-
-
-def _build_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl.errors import InputError
-from prism_irl.robots.episodes import DamagedEpisodeError, Frame, damaged, need
+from prism_irl.errors import InputError, brief
+from prism_irl.optional import need
+from prism_irl.robots.episodes import DamagedEpisodeError, Frame, damaged
 
 MAX_PIXELS = 64_000_000
 """A larger picture is refused before it is decoded: a few bytes can claim to be gigabytes of pixels."""
@@ -29,7 +30,7 @@ def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | 
     episode : str
         Named in the error when the video is missing or broken.
     """
-    av = need("av")
+    av = need("av", "robots")
     if not path.is_file():
         raise damaged(episode, f"its video {path.name} is missing")
     count = 0
@@ -53,12 +54,12 @@ def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | 
     except (av.error.FFmpegError, OSError, ValueError) as error:
         if isinstance(error, DamagedEpisodeError):
             raise
-        raise damaged(episode, f"its video {path.name} breaks off after {count} frames ({_brief(error)})") from None
+        raise damaged(episode, f"its video {path.name} breaks off after {count} frames ({brief(error)})") from None
 
 
 def decode_image(data: bytes, episode: str, what: str) -> Frame:
     """One JPEG or PNG picture, (height, width, 3)."""
-    image_module = need("PIL.Image")
+    image_module = need("PIL.Image", "robots")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's warning about large pictures: ours are refused below
@@ -68,14 +69,7 @@ def decode_image(data: bytes, episode: str, what: str) -> Frame:
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
         if isinstance(error, DamagedEpisodeError):
             raise
-        raise damaged(episode, f"{what} cannot be decoded ({_brief(error)})") from None
-
-
-def encode_image(frame: Frame, kind: str = "PNG") -> bytes:
-    """One picture as PNG (exact) or JPEG bytes."""
-    buffer = io.BytesIO()
-    need("PIL.Image").fromarray(frame).save(buffer, format=kind, **({"quality": 95} if kind == "JPEG" else {}))
-    return buffer.getvalue()
+        raise damaged(episode, f"{what} cannot be decoded ({brief(error)})") from None
 
 
 class VideoWriter:
@@ -93,7 +87,7 @@ class VideoWriter:
 
         self._rate = Fraction(self._fps).limit_denominator(1001)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._container = need("av").open(str(self._path), mode="w")
+        self._container = need("av", "robots").open(str(self._path), mode="w")
         return self
 
     def add(self, frame: Frame) -> None:
@@ -114,7 +108,7 @@ class VideoWriter:
             raise InputError(
                 f"Frame {self.count} has shape {frame.shape}, the first one {self.shape}; make them equal."
             )
-        picture = need("av").VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+        picture = need("av", "robots").VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
         self._container.mux(self._stream.encode(picture))
         self.count += 1
 
@@ -127,7 +121,3 @@ class VideoWriter:
 def _check_size(width: int, height: int, episode: str, what: str) -> None:
     if width * height > MAX_PIXELS:
         raise damaged(episode, f"{what} claims {width} × {height} pixels, more than any camera here has")
-
-
-def _brief(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from joblib import Parallel, delayed, parallel_config, register_parallel_backend
 
 from prism_irl.errors import InputError
+from prism_irl.optional import need
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -118,15 +119,13 @@ def _wait_for_workers(client: Any, scheduler: str) -> None:
 
 def _backend() -> tuple[type[BaseException], ...]:
     """Register joblib's Dask backend with lost workers made visible; return the errors that mean one was lost."""
-    try:
-        from asyncio import CancelledError as AsyncCancelledError
-        from concurrent.futures import CancelledError
+    need("distributed", "cluster")
+    from asyncio import CancelledError as AsyncCancelledError
+    from concurrent.futures import CancelledError
 
-        from distributed import KilledWorker
-        from distributed.comm import CommClosedError
-        from joblib._dask import DaskDistributedBackend
-    except ImportError:
-        raise InputError('A cluster needs Dask; run pip install "prism-irl[cluster]".') from None
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+    from joblib._dask import DaskDistributedBackend
 
     class LosingBackend(DaskDistributedBackend):  # type: ignore[misc]
         """Joblib waits forever for a result whose worker was killed too often; here it gets the error instead."""

@@ -22,7 +22,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
+from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.pair import PairModel
@@ -242,9 +242,9 @@ def candidate(
         raise InputError(f"K = {n_intentions} has no fold or no fit on all data; give at least one of each.")
     scores = np.asarray(likelihoods, dtype=np.float64)
     error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
-    pairs = [metrics.ari(a.labels, b.labels) for a, b in combinations(winners, 2)]
+    pairs = [ari(a.labels, b.labels) for a, b in combinations(winners, 2)]
     best = max(winners, key=lambda winner: winner.score)
-    cut = metrics.segments(best.labels, offsets)
+    cut = segments(best.labels, offsets)
     use = np.bincount(best.labels, minlength=n_intentions) / len(best.labels)
     lengths = (cut.lengths[cut.labels == k] for k in range(n_intentions))
     dwell = np.array([own.mean() if len(own) else 0.0 for own in lengths])

@@ -17,11 +17,12 @@ from sklearn.base import clone
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import fit_facts, state_rewards
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.persistence import load, save
-from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
+from prism_irl.report.explorer import write_explorer
 from prism_irl.report.pictures import write_pictures
 from prism_irl.studies.cross_validation import Method, data_key, fit_key
 

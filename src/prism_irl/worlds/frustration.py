@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.worlds.drawing import check_settings, cumulative, draw, frozen
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
 Cell = tuple[int, int]
-Array = TypeVar("Array", bound=NDArray[Any])
 
 ACTIONS = ("up", "down", "left", "right", "stay")
 INTENTIONS = ("goal", "abandon")
@@ -107,17 +107,8 @@ class FrustrationWorld:
     abandon: Cell = (0, 0)
 
     def __post_init__(self) -> None:
-        for name in ("horizon", "size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least 1.")
-        for name in ("success", "switch_max"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name)}; give a probability between 0 and 1.")
-        if not 0 <= self.discount < 1:
-            raise InputError(f"discount is {self.discount}; give a number from 0 to below 1.")
-        for name in ("beta", "switch_rate"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise InputError(f"{name} is {getattr(self, name)}; give a finite number that is not negative.")
+        rates = ("beta", "switch_rate")
+        check_settings(self, counts=("horizon", "size"), probabilities=("success", "switch_max"), not_negative=rates)
         for cell in (self.goal, self.abandon, *self.barriers):
             if not all(0 <= coordinate < self.size for coordinate in cell):
                 raise InputError(f"cell {cell} lies outside the {self.size}×{self.size} grid; move it inside.")
@@ -144,22 +135,22 @@ class FrustrationWorld:
         """(S,) cells that can be entered: all but the barriers."""
         free = np.ones(self.n_states, bool)
         free[[self.state(cell) for cell in self.barriers]] = False
-        return _frozen(free)
+        return frozen(free)
 
     @cached_property
     def start(self) -> Floats:
         """(S,) distribution of the first state: uniform over the free cells."""
-        return _frozen(self.free / self.free.sum())
+        return frozen(self.free / self.free.sum())
 
     @cached_property
     def transitions(self) -> Floats:
         """(S, A, S) dynamics with barriers, wall and slip; a barrier cell can be left, although it is never entered."""
-        return _frozen(self._slip(self._moves(self.barriers)[0]))
+        return frozen(self._slip(self._moves(self.barriers)[0]))
 
     @cached_property
     def blocked(self) -> NDArray[np.bool_]:
         """(S, A) barrier encounters, judged on the chosen action: it runs into a barrier cell or the outer wall."""
-        return _frozen(self._moves(self.barriers)[1])
+        return frozen(self._moves(self.barriers)[1])
 
     @cached_property
     def rewards(self) -> Floats:
@@ -167,7 +158,7 @@ class FrustrationWorld:
         rewards = np.zeros((2, self.n_states, self.n_actions))
         rewards[0, self.state(self.goal)] = 1
         rewards[1, self.state(self.abandon)] = 1
-        return _frozen(rewards)
+        return frozen(rewards)
 
     @cached_property
     def q(self) -> Floats:
@@ -178,13 +169,13 @@ class FrustrationWorld:
             q = self.rewards + self.discount * np.einsum("sat,kt->ksa", believed, values)
             change = np.abs(q.max(axis=2) - values).max()
             values = q.max(axis=2)
-        return _frozen(q)
+        return frozen(q)
 
     @cached_property
     def policies(self) -> Floats:
         """(2, S, A) the experts: π_k(a | s) ∝ exp(β Q_k(s, a)), 0 = goal, 1 = abandon."""
         weights = np.exp(self.beta * (self.q - self.q.max(axis=2, keepdims=True)))
-        return _frozen(weights / weights.sum(axis=2, keepdims=True))
+        return frozen(weights / weights.sum(axis=2, keepdims=True))
 
     def switch_probability(self, counter: Integers) -> Floats:
         """Return min(switch_rate · c, switch_max): how likely a switch is after a step that left the counter at c."""
@@ -204,20 +195,20 @@ class FrustrationWorld:
         if n_trajectories < 1:
             raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
         rng = np.random.default_rng(seed)
-        policy_cdf, transition_cdf = _cdf(self.policies), _cdf(self.transitions)
+        policy_cdf, transition_cdf = cumulative(self.policies), cumulative(self.transitions)
         states, actions, intentions, counters = np.zeros((4, n_trajectories, self.horizon), np.int64)
 
         state = rng.choice(self.n_states, n_trajectories, p=self.start)
         intention = np.zeros(n_trajectories, np.int64)
         counter = np.zeros(n_trajectories, np.int64)
         for t in range(self.horizon):
-            action = _draw(policy_cdf[intention, state], rng)
+            action = draw(policy_cdf[intention, state], rng)
             states[:, t], actions[:, t], intentions[:, t], counters[:, t] = state, action, intention, counter
             counter = counter + self.blocked[state, action]
             switch = rng.random(n_trajectories) < self.switch_probability(counter)
             intention = np.where(switch, 1 - intention, intention)
             counter = np.where(switch, 0, counter)
-            state = _draw(transition_cdf[state, action], rng)
+            state = draw(transition_cdf[state, action], rng)
 
         demonstrations = Demonstrations.from_arrays(
             states, actions, labels=intentions, n_states=self.n_states, n_actions=self.n_actions
@@ -310,25 +301,6 @@ class FrustrationWorld:
         executed = np.eye(self.n_states)[successor]
         mixed: Floats = self.success * executed + (1 - self.success) * executed.mean(axis=1, keepdims=True)
         return mixed
-
-
-def _frozen(array: Array) -> Array:
-    """Make a cached array read-only: the world is shared."""
-    array.setflags(write=False)
-    return array
-
-
-def _cdf(probabilities: Floats) -> Floats:
-    """Cumulative sums that end at exactly one, so that rounding never draws an outcome of probability zero."""
-    cdf: Floats = probabilities.cumsum(axis=-1)
-    cdf /= cdf[..., -1:].copy()
-    return cdf
-
-
-def _draw(cdf: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw one outcome per row of (N, M) cumulative probabilities."""
-    drawn: NDArray[np.int64] = (rng.random((len(cdf), 1)) < cdf).argmax(axis=1)
-    return drawn
 
 
 def _check_range(values: NDArray[np.int64], n: int, name: str) -> None:

@@ -27,6 +27,7 @@ from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
+from prism_irl.worlds.drawing import check_settings, cumulative, draw, frozen
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -138,20 +139,14 @@ class LabyrinthWorld:
     discount: float = 0.95
 
     def __post_init__(self) -> None:
-        if self.horizon < 1:
-            raise InputError(f"horizon is {self.horizon}; give at least 1.")
-        if self.refractory < 0:
-            raise InputError(f"refractory is {self.refractory}; give a number of steps that is not negative.")
-        for name in ("thirst", "homesickness_max", "satiety", "home_after_water", "rested"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name)}; give a probability between 0 and 1.")
+        check_settings(
+            self,
+            counts=("horizon",),
+            probabilities=("thirst", "homesickness_max", "satiety", "home_after_water", "rested"),
+            not_negative=("refractory", "homesickness", "beta", "explore_beta", "momentum"),
+        )
         if self.thirst + self.homesickness_max > 1:
             raise InputError("thirst and homesickness_max add up to more than 1; lower one of them.")
-        for name in ("homesickness", "beta", "explore_beta", "momentum"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise InputError(f"{name} is {getattr(self, name)}; give a finite number that is not negative.")
-        if not 0 <= self.discount < 1:
-            raise InputError(f"discount is {self.discount}; give a number from 0 to below 1.")
 
     @property
     def n_states(self) -> int:
@@ -175,18 +170,18 @@ class LabyrinthWorld:
         rewards[DRINK, maze.WATER] = 1
         rewards[LEAVE][maze.EXIT] = 1
         rewards[EXPLORE, maze.FIRST_END :] = 1
-        return _frozen(rewards)
+        return frozen(rewards)
 
     @cached_property
     def q(self) -> Floats:
         """(3, S, A) optimal Q of each drive, −inf for actions that do not exist."""
-        return _frozen(self.mdp.value_iteration(self.rewards)[0])
+        return frozen(self.mdp.value_iteration(self.rewards)[0])
 
     @cached_property
     def policies(self) -> Floats:
         """(3, S, A) the policies of somebody who comes from nowhere, without momentum."""
         betas = (self.beta, self.beta, self.explore_beta)
-        return _frozen(np.stack([boltzmann(q, beta) for q, beta in zip(self.q, betas, strict=True)]))
+        return frozen(np.stack([boltzmann(q, beta) for q, beta in zip(self.q, betas, strict=True)]))
 
     def policies_from(self, previous: Integers, states: Integers) -> Floats:
         """Return π_k(a | s, s_prev), (n, 3, A); ``previous`` is −1 where there is none.
@@ -240,12 +235,12 @@ class LabyrinthWorld:
         counter, since = np.zeros((2, n_trajectories), np.int64)
         everyone = np.arange(n_trajectories)
         for t in range(length):
-            action = _draw(self.policies_from(previous, state)[everyone, drive], rng)
+            action = draw(cumulative(self.policies_from(previous, state)[everyone, drive]), rng)
             states[:, t], actions[:, t], drives[:, t] = state, action, drive
             counters[:, t], elapsed[:, t] = counter, since
             counter, since, delivered, left = self._tick(counter, since, state, action)
             drops[:, t] = delivered
-            drive = _draw(self.kernels(counter, since, left)[everyone, drive], rng)
+            drive = draw(cumulative(self.kernels(counter, since, left)[everyone, drive]), rng)
             previous, state = state, maze.successors()[state, action]
         demonstrations = Demonstrations.from_arrays(
             states,
@@ -311,17 +306,3 @@ class LabyrinthWorld:
             np.einsum("nk,nka->na", predicted, policies),
             np.log(evidence),
         )
-
-
-def _frozen(array: Floats) -> Floats:
-    """Make a cached array read-only: the world is shared."""
-    array.setflags(write=False)
-    return array
-
-
-def _draw(probabilities: Floats, rng: np.random.Generator) -> Integers:
-    """Draw one outcome per row of (N, M) probabilities."""
-    cdf = probabilities.cumsum(axis=1)
-    cdf /= cdf[:, -1:].copy()  # ends at exactly one, so that rounding never draws an outcome of probability zero
-    drawn: Integers = (rng.random((len(cdf), 1)) < cdf).argmax(axis=1)
-    return drawn

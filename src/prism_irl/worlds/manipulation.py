@@ -23,8 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import storage
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
+from prism_irl.optional import missing
 from prism_irl.robots.episodes import Episode, Frame
 
 FloatArray = npt.NDArray[np.float64]
@@ -135,19 +137,15 @@ class PickAndPlace:
         target = data_folder() / "simulated" / self._name(n_episodes, seed, frames) if folder is None else folder
         if (target / "meta" / "info.json").is_file():  # the writer's last file
             return target
-        unfinished = target.with_name(target.name + ".unfinished")
-        _remove_unfinished(unfinished)
-        write_lerobot(
-            unfinished,
-            self.episodes(n_episodes, seed=seed, frames=frames),
-            fps=20,
-            robot_type="ur5e",
-            state_names=STATE_NAMES,
-            action_names=ACTION_NAMES,
-        )
-        if target.is_dir():
-            target.rmdir()  # refuses a folder that holds anything
-        os.replace(unfinished, target)
+        with storage.replacing(target) as unfinished:  # which refuses a folder that holds anything
+            write_lerobot(
+                unfinished,
+                self.episodes(n_episodes, seed=seed, frames=frames),
+                fps=20,
+                robot_type="ur5e",
+                state_names=STATE_NAMES,
+                action_names=ACTION_NAMES,
+            )
         return target
 
     def _name(self, n_episodes: int, seed: int, frames: bool) -> str:
@@ -284,7 +282,7 @@ def _observation(info: dict[str, Any]) -> FloatArray:
 def _make_environment(frames: bool) -> Any:
     for package in ("ogbench", "mujoco", "dm_control"):
         if find_spec(package) is None:
-            raise InputError(f'The simulation needs the package {package}; run: pip install "prism-irl[sim]".')
+            raise missing(package, "sim")
     if "mujoco" not in sys.modules:  # its choice of OpenGL is made once, when it is imported
         os.environ["MUJOCO_GL"] = render_backend() or "disabled"
     if frames and os.environ.get("MUJOCO_GL", "") in ("", "disabled"):
@@ -329,11 +327,3 @@ def render_backend() -> str | None:
         if tried.returncode == 0:
             return backend
     return None
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """What an interrupted simulation left."""
-    import shutil
-
-    if folder.is_dir():
-        shutil.rmtree(folder)

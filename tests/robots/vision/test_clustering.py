@@ -108,7 +108,7 @@ def test_chunks_do_not_matter():
 
 def test_the_torch_path_needs_nothing_else():
     code = "import sys; sys.path.insert(0, sys.argv[1]); import torch_kmeans; assert 'prism_irl' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code, str(ROOT / "src/prism_irl/vision")], check=True)
+    subprocess.run([sys.executable, "-c", code, str(ROOT / "src/prism_irl/robots/vision")], check=True)
 
 
 def test_wrong_requests(blobs):

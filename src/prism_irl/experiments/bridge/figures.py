@@ -15,13 +15,14 @@ from matplotlib.axes import Axes
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
+from prism_irl.evaluation.facts import fit_facts
 from prism_irl.experiments.bridge.methods import BASELINES
 from prism_irl.figures import style
 from prism_irl.figures.filmstrip import filmstrip
+from prism_irl.labels import match
 from prism_irl.models.features import FeaturePRISM
 from prism_irl.report import frames
-from prism_irl.report.explorer import fit_facts, shown_trajectories, write_explorer
+from prism_irl.report.explorer import selected_trajectories, write_explorer
 from prism_irl.report.pictures import write_pictures
 from prism_irl.robots.recordings import frames_of, kept_frames, reachable
 
@@ -88,7 +89,7 @@ def explore(
     names, named = None, ""
     if demos.labels is not None:
         named = " Intentions are called after the true phases with which they share most steps."
-        mapping = metrics.match(demos.labels, outcome.labels, n_predicted=K).mapping
+        mapping = match(demos.labels, outcome.labels, n_predicted=K).mapping
         probabilities = probabilities[:, np.argsort(mapping)]
         known = dict(enumerate(demos.label_names or ()))
         names = [known.get(int(phase), f"intention {k}") for k, phase in enumerate(np.sort(mapping))]
@@ -122,7 +123,7 @@ def _recorded(data: Data, demos: Demonstrations, i: int) -> Iterator[npt.NDArray
 
 def _watched(demos: Demonstrations) -> list[int]:
     """The first held-out episodes that the raster shows as well."""
-    shown = set(shown_trajectories(demos).tolist())
+    shown = set(selected_trajectories(demos).tolist())
     return [int(i) for i in demos.split_indices(0.8, seed=0)[1] if int(i) in shown][:SHOWN]
 
 
@@ -140,7 +141,7 @@ def filmstrips(
     """Draw a few held-out episodes; return the captions."""
     matched, names = labels, None
     if demos.labels is not None:
-        matched, names = metrics.match(demos.labels, labels).labels, demos.label_names
+        matched, names = match(demos.labels, labels).labels, demos.label_names
     captions = {}
     for episode, own in pictures.items():
         steps = slice(int(demos.offsets[episode]), int(demos.offsets[episode + 1]))

@@ -25,6 +25,7 @@ from prism_irl.evaluation import metrics
 from prism_irl.evaluation.likelihood import LABEL_METRICS, summary
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge.methods import Contestant, Outcome, contestants
+from prism_irl.labels import match, mean_dwell
 from prism_irl.models.prism import PRISM
 from prism_irl.robots.episodes import EpisodeSource, open_episodes
 from prism_irl.robots.vision import pipeline
@@ -226,7 +227,7 @@ def _entry(method: Contestant, outcome: Outcome, data: Data, seconds: float) -> 
     for key in ("predictive_ll", "paper_score", "log_density"):
         score = outcome.scores.get(key)
         entry[key] = None if score is None else summary([score])
-    entry["mean_dwell"] = metrics.mean_dwell(outcome.labels, demos.offsets)
+    entry["mean_dwell"] = mean_dwell(outcome.labels, demos.offsets)
     entry["label_accuracy"] = None
     if demos.labels is not None:
         found = metrics.segmentation_metrics(demos.labels, outcome.labels, demos.offsets)
@@ -239,7 +240,7 @@ def _entry(method: Contestant, outcome: Outcome, data: Data, seconds: float) -> 
 def confusion(demos: Demonstrations, labels: IntArray, method: str) -> dict[str, Any]:
     """Steps per true phase (rows) and matched intention (columns)."""
     assert demos.labels is not None
-    matched = metrics.match(demos.labels, labels).labels
+    matched = match(demos.labels, labels).labels
     names = list(demos.label_names or [str(phase) for phase in range(int(demos.labels.max()) + 1)])
     counts = np.zeros((len(names), max(len(names), int(matched.max()) + 1)), dtype=np.int64)
     np.add.at(counts, (demos.labels, matched), 1)
@@ -272,7 +273,7 @@ def likelihood_table(
                 "predictive_ll": model.score(held_out),
                 "paper_score": model.paper_score(held_out),
                 "log_k": float(np.log(K)),
-                "mean_dwell": metrics.mean_dwell(model.predict(held_out), held_out.offsets),
+                "mean_dwell": mean_dwell(model.predict(held_out), held_out.offsets),
             }
         )
     return rows

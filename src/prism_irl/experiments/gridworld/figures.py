@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import fit_facts, state_rewards
 from prism_irl.evaluation.value_difference import recovered_order, recovered_policies
 from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
-from prism_irl.report.layouts import grid
+from prism_irl.report.explorer import write_explorer
 from prism_irl.report.pictures import write_pictures
+from prism_irl.report.state_places import grid
 from prism_irl.studies.comparison import likelihood_figure
 from prism_irl.studies.cross_validation import Method
 from prism_irl.studies.shown import best_shown

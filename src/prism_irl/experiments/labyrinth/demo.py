@@ -19,6 +19,7 @@ import pandas as pd
 
 from prism_irl import maze, storage
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import fit_facts, state_rewards
 from prism_irl.evaluation.value_difference import Truth, recovered_order
 from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.figures import maps, style, timelines
@@ -27,7 +28,7 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
 from prism_irl.models.single import IAVI
-from prism_irl.report.explorer import fit_facts, state_rewards, write_explorer
+from prism_irl.report.explorer import write_explorer
 from prism_irl.report.pictures import write_pictures
 from prism_irl.studies.comparison import likelihood_figure
 from prism_irl.studies.cross_validation import Fit, Method, cross_validate, table

@@ -16,10 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from prism_irl import storage
-from prism_irl.evaluation.metrics import match, segments
 from prism_irl.experiments.labyrinth.run import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
 from prism_irl.figures import curves, maps, style
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
+from prism_irl.labels import match, segments
 from prism_irl.maze import ACTION_NAMES, N_NODES
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import load

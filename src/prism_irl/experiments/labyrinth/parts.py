@@ -21,7 +21,6 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation.consensus import consensus
-from prism_irl.evaluation.metrics import ari, mean_dwell
 from prism_irl.experiments.labyrinth.run import (
     PAPER_MODEL_TYPE,
     PAPER_NUM_LATENTS,
@@ -31,6 +30,7 @@ from prism_irl.experiments.labyrinth.run import (
     Labyrinth,
     OnFit,
 )
+from prism_irl.labels import ari, mean_dwell
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.goals import GoalPRISM

@@ -19,9 +19,10 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.datasets.labyrinth import HOME, MODES, WATER, labyrinth_mdp, load_annotations, load_labyrinth
+from prism_irl.datasets.labyrinth import MODES, labyrinth_mdp, load_annotations, load_labyrinth
 from prism_irl.errors import InputError
 from prism_irl.evaluation.alignment import Events, alignment, greedy_arrival, name_intentions
+from prism_irl.maze import HOME, WATER
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.rewards.augmented import augmented_mdp

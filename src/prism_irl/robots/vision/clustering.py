@@ -7,7 +7,7 @@ the widest one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import need
+from prism_irl.optional import need
 from prism_irl.robots.vision import torch_kmeans
 from prism_irl.robots.vision.rows import Rows, Vectors, as_rows
 
@@ -101,33 +101,26 @@ def kmeans(
     report = on_progress or (lambda what, done, total: None)
     centroids = _first_centroids(training, k, generator, where)
 
-    def passes(data: Rows, label: str, iterations: int) -> Callable[[], Iterator[Vectors]]:
+    def passes(data: Rows, label: str, iterations: int) -> Callable[[], Iterator[Tensor]]:
         done, total = [0], data.shape[0] * iterations
 
-        def one_pass() -> Iterator[Vectors]:
+        def one_pass() -> Iterator[Tensor]:
             for chunk in data.chunks(CHUNK):
-                yield chunk
+                yield _tensor(chunk)
                 done[0] += len(chunk)
                 report(label, done[0], total)
 
         return one_pass
 
-    step = _torch_step(where) if chosen == "torch" else _faiss_step
-    last, iterations = np.inf, 0
+    step = torch_kmeans.lloyd_step if chosen == "torch" else _faiss_step
     sweep = passes(training, "clustering", max_iterations)
-    while iterations < max_iterations:
-        iterations += 1
-        sums, counts, squares = step(sweep(), centroids)
-        inertia = float(squares.sum())
-        empty = bool((counts == 0).any()) and inertia > 0
-        centroids = _updated(sums, counts, squares, centroids)
-        if not empty and last - inertia <= tolerance * inertia:
-            break
-        last = inertia
+    centroids, iterations = torch_kmeans.lloyd(
+        lambda means: step(sweep(), means), centroids, max_iterations=max_iterations, tolerance=tolerance
+    )
     if training is not rows:
-        centroids = _updated(*step(passes(rows, "all rows", 1)(), centroids), centroids)
+        centroids = torch_kmeans.update(*step(passes(rows, "all rows", 1)(), centroids), centroids)
     squares = step(passes(rows, "inertia", 1)(), centroids)[2]
-    return Clusters(centroids, float(squares.sum()), iterations, chosen)
+    return Clusters(centroids.cpu().numpy(), float(squares.sum()), iterations, chosen)
 
 
 def nearest(source: Any, centroids: Vectors, *, device: str = "cpu") -> npt.NDArray[np.int64]:
@@ -172,36 +165,24 @@ def _sklearn(rows: Rows, k: int, seed: int, max_iterations: int, tolerance: floa
     return Clusters(model.cluster_centers_.astype(np.float32), float(model.inertia_), int(model.n_iter_), "sklearn")
 
 
-def _first_centroids(rows: Rows, k: int, generator: np.random.Generator, device: torch.device) -> Vectors:
+def _first_centroids(rows: Rows, k: int, generator: np.random.Generator, device: torch.device) -> Tensor:
     """Greedy k-means++ on 64 rows per cluster."""
     n = rows.shape[0]
     index = np.sort(generator.choice(n, size=min(n, max(64 * k, 10_000)), replace=False))
     draws = torch.Generator().manual_seed(int(generator.integers(1 << 62)))
-    return torch_kmeans.plus_plus(torch.from_numpy(rows.take(index)).to(device), k, draws).cpu().numpy()
+    return torch_kmeans.plus_plus(torch.from_numpy(rows.take(index)).to(device), k, draws)
 
 
-Step = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]
-
-
-def _torch_step(device: torch.device) -> Callable[[Iterator[Vectors], Vectors], Step]:
-    def step(chunks: Iterator[Vectors], centroids: Vectors) -> Step:
-        tensors = (_tensor(chunk) for chunk in chunks)
-        sums, counts, squares = torch_kmeans.lloyd_step(tensors, torch.from_numpy(np.array(centroids)).to(device))
-        return sums.cpu().numpy(), counts.cpu().numpy(), squares.cpu().numpy()
-
-    return step
-
-
-def _faiss_step(chunks: Iterator[Vectors], centroids: Vectors) -> Step:
+def _faiss_step(chunks: Iterable[Tensor], centroids: Tensor) -> torch_kmeans.Sums:
     """One pass with faiss's exact search; sums by a sparse product, which has no loop over rows."""
     from scipy import sparse
 
-    faiss = need("faiss")
+    faiss = need("faiss", "robots")
     k, m = centroids.shape
     index = faiss.IndexFlatL2(m)
-    index.add(np.ascontiguousarray(centroids))
+    index.add(centroids.contiguous().numpy())
     sums, counts, squares = np.zeros((k, m)), np.zeros(k), np.zeros(k)
-    for chunk in chunks:
+    for chunk in (part.numpy() for part in chunks):
         distances, found = index.search(chunk, 1)
         labels, distances = found[:, 0], np.maximum(distances[:, 0].astype(np.float64), 0)
         n = len(chunk)
@@ -209,14 +190,7 @@ def _faiss_step(chunks: Iterator[Vectors], centroids: Vectors) -> Step:
         sums += members.T @ chunk
         counts += np.bincount(labels, minlength=k)
         squares += np.bincount(labels, weights=distances, minlength=k)
-    return sums, counts, squares
-
-
-def _updated(
-    sums: npt.NDArray[np.float64], counts: npt.NDArray[np.float64], squares: npt.NDArray[np.float64], old: Vectors
-) -> Vectors:
-    totals, numbers, left = (torch.from_numpy(part) for part in (sums, counts, squares))
-    return torch_kmeans.update(totals, numbers, left, torch.from_numpy(np.array(old))).numpy()
+    return torch.from_numpy(sums), torch.from_numpy(counts), torch.from_numpy(squares)
 
 
 def _tensor(chunk: Vectors) -> Tensor:

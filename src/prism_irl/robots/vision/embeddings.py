@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.data.npz import write_atomically
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode, EpisodeSource, Skipped
 from prism_irl.robots.vision.encoders import Encoder
@@ -168,7 +167,7 @@ class _Shard:
             return
         path = self._folder / f"steps-{self._number:05d}.safetensors"
         vectors = np.concatenate(self._vectors).astype(np.float32)
-        write_atomically(_vectors_of(path), lambda file: np.save(file, vectors, allow_pickle=False))
+        storage.write_file(_vectors_of(path), lambda file: np.save(file, vectors, allow_pickle=False))
         tensors: dict[str, npt.NDArray[Any]] = {}
         for name in ("actions", "states", "phases", "timestamps"):
             values = [getattr(episode, name) for episode in self._episodes]

@@ -18,8 +18,9 @@ import numpy.typing as npt
 import torch
 
 from prism_irl.devices import resolve_device
-from prism_irl.errors import InputError
-from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, need
+from prism_irl.errors import InputError, brief
+from prism_irl.optional import need
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame
 
 Vectors = npt.NDArray[np.float32]
 HUB = {
@@ -33,6 +34,9 @@ HUB = {
 
 class Encoder(ABC):
     """One vector per step of an episode."""
+
+    def __init__(self) -> None:
+        self._learned: dict[str, npt.NDArray[Any]] = {}
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -48,11 +52,17 @@ class Encoder(ABC):
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """What `fit` learned."""
-        return {}
+        return self._learned
 
     def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
-        del state
+        self._learned = state
+
+    def learned(self, name: str) -> npt.NDArray[Any]:
+        """One of the arrays of `state`; before `fit` there is none."""
+        if name not in self._learned:
+            raise InputError(f"The {self.describe()['encoder']} encoder has seen no data; call fit first.")
+        return self._learned[name]
 
 
 class ProprioEncoder(Encoder):
@@ -65,9 +75,8 @@ class ProprioEncoder(Encoder):
     """
 
     def __init__(self, sample: int = 50_000) -> None:
+        super().__init__()
         self.sample = sample
-        self._mean: npt.NDArray[np.float64] | None = None
-        self._scale: npt.NDArray[np.float64] | None = None
 
     def describe(self) -> dict[str, Any]:
         """Name and sample."""
@@ -85,21 +94,12 @@ class ProprioEncoder(Encoder):
             raise InputError(f"{source.folder} has no readable episode.")
         states = np.concatenate(parts).astype(np.float64)
         spread = states.std(axis=0)
-        self._mean, self._scale = states.mean(axis=0), np.where(spread > 1e-8, spread, 1.0)
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Mean and spread."""
-        return {} if self._mean is None or self._scale is None else {"mean": self._mean, "scale": self._scale}
-
-    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over mean and spread."""
-        self._mean, self._scale = state["mean"], state["scale"]
+        self.restore({"mean": states.mean(axis=0), "scale": np.where(spread > 1e-8, spread, 1.0)})
 
     def encode(self, episode: Episode) -> Vectors:
         """Standardised states."""
-        if self._mean is None or self._scale is None:
-            raise InputError("The proprio encoder has seen no data; call fit first.")
-        return ((self._states(episode) - self._mean) / self._scale).astype(np.float32)
+        vectors = (self._states(episode) - self.learned("mean")) / self.learned("scale")
+        return np.asarray(vectors, dtype=np.float32)
 
     @staticmethod
     def _states(episode: Episode) -> Vectors:
@@ -114,6 +114,7 @@ class FrameEncoder(Encoder):
     """An encoder of frames, in batches."""
 
     def __init__(self, camera: str | None = None, batch_size: int = 64) -> None:
+        super().__init__()
         self.camera, self.batch_size = camera, batch_size
 
     @abstractmethod
@@ -152,8 +153,6 @@ class PixelEncoder(FrameEncoder):
     def __init__(self, camera: str | None = None, size: int = 16, components: int = 64, sample: int = 4000) -> None:
         super().__init__(camera)
         self.size, self.components, self.sample = size, components, sample
-        self._mean: npt.NDArray[Any] | None = None
-        self._basis: npt.NDArray[Any] | None = None
 
     def describe(self) -> dict[str, Any]:
         """Name, camera and sizes."""
@@ -180,21 +179,11 @@ class PixelEncoder(FrameEncoder):
             raise InputError(f"{source.folder} has no readable episode with frames.")
         pixels = np.concatenate(parts)
         found = PCA(min(self.components, *pixels.shape), svd_solver="covariance_eigh").fit(pixels)
-        self._mean, self._basis = found.mean_.astype(np.float32), found.components_.astype(np.float32)
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Mean and components."""
-        return {} if self._mean is None or self._basis is None else {"mean": self._mean, "basis": self._basis}
-
-    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over mean and components."""
-        self._mean, self._basis = state["mean"], state["basis"]
+        self.restore({"mean": found.mean_.astype(np.float32), "basis": found.components_.astype(np.float32)})
 
     def batch(self, frames: list[Frame]) -> Vectors:
         """Components of some frames, (n, components)."""
-        if self._mean is None or self._basis is None:
-            raise InputError("The pixel encoder has seen no data; call fit first.")
-        vectors: Vectors = (self._small(frames) - self._mean) @ self._basis.T
+        vectors: Vectors = (self._small(frames) - self.learned("mean")) @ self.learned("basis").T
         return vectors
 
     def _small(self, frames: list[Frame]) -> Vectors:
@@ -250,7 +239,7 @@ class PretrainedEncoder(FrameEncoder):
         super().__init__(camera, batch_size)
         self.model = HUB.get(model, model)
         self.device = resolve_device(device)
-        transformers = need("transformers")
+        transformers = need("transformers", "robots")
         if Path(self.model).is_absolute() and not Path(self.model).is_dir():
             raise InputError(f"There is no folder {self.model} with a model.")
         try:
@@ -258,9 +247,8 @@ class PretrainedEncoder(FrameEncoder):
             self._processor = transformers.AutoImageProcessor.from_pretrained(self.model, **safe)
             network = transformers.AutoModel.from_pretrained(self.model, use_safetensors=True, **safe)
         except (OSError, ValueError, KeyError, ImportError) as error:
-            reason = str(error).strip().partition("\n")[0].rstrip(".")
             raise InputError(
-                f"The model {self.model} could not be loaded ({reason}); give a folder with its config.json, "
+                f"The model {self.model} could not be loaded ({brief(error)}); give a folder with its config.json, "
                 "model.safetensors and preprocessor_config.json, or a hub id where there is a network."
             ) from None
         self._network = network.to(self.device).eval().requires_grad_(False)

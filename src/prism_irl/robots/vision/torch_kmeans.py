@@ -14,7 +14,8 @@ from torch import Tensor
 
 CHUNK = 32768
 OnIteration = Callable[[int, float], None]
-Chunks = Callable[[], Iterable[Tensor]]
+Sums = tuple[Tensor, Tensor, Tensor]
+"""Of one pass: sums of the members (k, m), their counts (k,) and their squared distances (k,)."""
 
 
 def plus_plus(sample: Tensor, k: int, generator: torch.Generator, trials: int | None = None) -> Tensor:
@@ -52,8 +53,8 @@ def assign(chunk: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
     return labels, (best + (chunk * chunk).sum(1)).clamp_(min=0)
 
 
-def lloyd_step(chunks: Iterable[Tensor], centroids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """One pass over the data: sums (k, m), counts (k,) and within-cluster squares (k,), in float64 where it matters."""
+def lloyd_step(chunks: Iterable[Tensor], centroids: Tensor) -> Sums:
+    """One pass over the data, summed in float64 where it matters."""
     k, m = centroids.shape
     sums = torch.zeros(k, m, dtype=torch.float64, device=centroids.device)
     counts = torch.zeros(k, dtype=torch.float64, device=centroids.device)
@@ -91,26 +92,29 @@ def update(sums: Tensor, counts: Tensor, squares: Tensor, old: Tensor) -> Tensor
 
 
 def lloyd(
-    chunks: Chunks,
+    step: Callable[[Tensor], Sums],
     centroids: Tensor,
     *,
     max_iterations: int,
     tolerance: float,
     on_iteration: OnIteration | None = None,
-) -> tuple[Tensor, float, int]:
-    """Iterate until the inertia falls by less than ``tolerance`` (relative); returns centroids, inertia, iterations."""
+) -> tuple[Tensor, int]:
+    """Iterate until the inertia falls by less than ``tolerance`` (relative); returns centroids and iterations.
+
+    ``step`` makes one pass over the data with the given centroids, as `lloyd_step` does.
+    """
     last, iteration = float("inf"), 0
     for iteration in range(1, max_iterations + 1):
-        sums, counts, squares = lloyd_step(chunks(), centroids)
+        sums, counts, squares = step(centroids)
         inertia = float(squares.sum())
         if on_iteration is not None:
             on_iteration(iteration, inertia)
-        empty = bool((counts == 0).any()) and bool((squares > 0).any())
+        empty = bool((counts == 0).any()) and inertia > 0
         centroids = update(sums, counts, squares, centroids)
         if not empty and last - inertia <= tolerance * inertia:
             break
         last = inertia
-    return centroids, inertia, iteration
+    return centroids, iteration
 
 
 def kmeans(
@@ -132,8 +136,8 @@ def kmeans(
     generator = torch.Generator().manual_seed(seed)
     sample = rows[torch.randperm(len(rows), generator=generator)[: max(64 * k, 10_000)].to(rows.device)]
     centroids = plus_plus(sample, k, generator)
-    centroids, _, iterations = lloyd(
-        lambda: rows.split(chunk),
+    centroids, iterations = lloyd(
+        lambda means: lloyd_step(rows.split(chunk), means),
         centroids,
         max_iterations=max_iterations,
         tolerance=tolerance,

@@ -14,7 +14,7 @@ import torch
 
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import need
+from prism_irl.optional import need
 from prism_irl.robots.vision.clustering import inertia
 from prism_irl.robots.vision.rows import Rows, Vectors
 
@@ -29,7 +29,7 @@ def learned_codebook(
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[Vectors, float]:
     """Train ``k`` codes on the rows, a few epochs of shuffled chunks; returns codes (k, m) and their inertia."""
-    module = need("vector_quantize_pytorch")
+    module = need("vector_quantize_pytorch", "robots")
     n, m = rows.shape
     if k > n:
         raise InputError(f"Cannot learn {k} codes from {n} rows; choose at most {n}.")

@@ -119,15 +119,15 @@ def fit_tiles(metrics: Mapping[str, Any]) -> list[Tile]:
     for key, title in (("predictive_ll", "predictive LL"), ("paper_score", "paper score")):
         scores = mapping(metrics.get(key))
         train, validation = number(scores.get("train")), number(scores.get("validation"))
-        shown, where = (train, "training") if validation is None else (validation, "held out")
-        if shown is None:
+        value, where = (train, "training") if validation is None else (validation, "held out")
+        if value is None:
             continue
         remark = f"{where}, nats per step"
         if validation is not None and train is not None:
             remark += f" (training {signed(train)})"
         # A fit that does not say whether its gate sees the action gets the mark: the safe side.
         mark = "not a likelihood" if key == "paper_score" and metrics.get("leaks", True) else ""
-        tiles.append(Tile(title, signed(shown), remark, mark))
+        tiles.append(Tile(title, signed(value), remark, mark))
     if (dwell := number(metrics.get("mean_dwell"))) is not None:
         tiles.append(Tile("mean dwell", signed(dwell, 1), "steps per segment"))
     if "agreement" in metrics:

@@ -154,9 +154,9 @@ def _pictures(path: Path, name: str) -> dict[str, list[Path]]:
     cameras = [entry for entry in path.iterdir() if entry.is_dir() and _CAMERA.fullmatch(entry.name)]
     for camera in sorted(cameras, key=lambda entry: int(entry.name.removeprefix("images"))):
         files = {int(match[1]): file for file in camera.iterdir() if (match := _PICTURE.fullmatch(file.name))}
-        lacking = next((i for i in range(max(files, default=-1) + 1) if i not in files), None)
-        if lacking is not None:
-            raise damaged(name, f"picture {lacking} of {camera.name} is missing")
+        missing = next((i for i in range(max(files, default=-1) + 1) if i not in files), None)
+        if missing is not None:
+            raise damaged(name, f"picture {missing} of {camera.name} is missing")
         found[camera.name] = [files[i] for i in range(len(files))]
     return found
 

@@ -17,9 +17,9 @@ from scipy.sparse.csgraph import shortest_path
 
 from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import MAX_STATES
 from prism_irl.report.story import successor_counts
 
-MAX_STATES = 400  # a map with more places is a fog
 MAX_DEGREE = 8.0  # neighbours of a state on average, beyond which nothing like a map is left
 MAZE_MOVES = 0.99  # of the moves must be moves of the labyrinth
 _PAIR = re.compile(r"\W*(-?\d+(?:\.\d+)?)\s*[,;:x_\s]\s*(-?\d+(?:\.\d+)?)\W*")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.bridge import BridgeSource
+from prism_irl.robots.bridge_data import BridgeSource
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
-from prism_irl.robots.video import encode_image
+from recordings_on_disk import encode_image
 
 pytest.importorskip("PIL", reason="needs prism-irl[robots]")
 OLD, NEW = "2021-07-22_23-59-59", "2021-07-23_00-00-00"

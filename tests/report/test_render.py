@@ -12,7 +12,7 @@ from prism_irl.errors import InputError
 from prism_irl.figures.style import intention_color
 from prism_irl.report import render
 from prism_irl.report.render import write_report
-from prism_irl.report.tables import method_bar_rows, method_table
+from prism_irl.report.table_rows import method_bar_rows, method_table
 from prism_irl.report.verdict import verdict
 
 FIT = json.loads(Path(__file__).with_name("fit.json").read_text())

@@ -1,0 +1,57 @@
+"""What a report says of a fitted model, read from its public attributes, so that the report never sees a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.labels import mean_dwell
+
+MAX_STATES = 400
+"""A map with more places is a fog."""
+
+
+def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict[str, Any]:
+    """Return what the report's verdict reads of a fitted model, from its public attributes; missing ones stay out."""
+    z = np.asarray(labels)
+    facts: dict[str, Any] = {
+        "n_intentions": model.n_intentions,
+        "usage": np.bincount(z, minlength=model.n_intentions) / len(z),
+        "mean_dwell": mean_dwell(z, offsets),
+    }
+    if hasattr(model, "converged_"):
+        starts = getattr(model, "starts_", [])
+        # How many were run; the one that was kept may be earlier.
+        run = [start["iterations"] for start in starts if start.get("best") and "iterations" in start]
+        facts["em"] = {
+            "converged": model.converged_,
+            "fixed": getattr(model, "patience", 0) is None,
+            "iterations": run[0] if run else getattr(model, "n_iterations_", None),
+            "starts": len(starts) or None,
+        }
+    if hasattr(model, "agreement_"):
+        facts["agreement"] = model.agreement_
+    return facts
+
+
+def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
+    """(K, S) reward of each state, expected under the intention's own policy; NaN where the intention never is.
+
+    None where a model has no rewards over states, no policy of each intention to expect them under, or so many states
+    that nobody would see them on a map.
+    """
+    if getattr(model, "n_states_", MAX_STATES + 1) > MAX_STATES:
+        return None
+    if not (hasattr(model, "rewards_") and hasattr(model, "policies_")):
+        return None
+    rewards, policies = np.asarray(model.rewards_, np.float64), np.asarray(model.policies_)
+    if not len(rewards) == len(policies) == model.n_intentions:  # policies that change with time, say
+        return None
+    if rewards.ndim == 3:
+        # Rows of single states come first in a table of histories; what is never done has no reward to count.
+        policies = policies[:, : model.n_states_]
+        rewards = (policies * np.where(policies > 0, rewards, 0.0)).sum(-1)
+    unvisited = getattr(model, "unvisited_", None)
+    return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)

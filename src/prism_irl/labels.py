@@ -1,0 +1,195 @@
+"""Labels of steps: the best matching between two labellings, how far they agree, and the segments they form.
+
+Labels are flat integer arrays of n steps that `offsets` (N + 1,) cut into trajectories. Intentions have no natural
+order, so labels are compared after the one-to-one matching m that maximises Σ_t 1[m(ẑ_t) = z_t], or by measures that
+do not depend on names (`ari`, `nmi`). Scores of whole segmentations are in `prism_irl.evaluation.metrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from prism_irl.errors import InputError
+
+Labels = NDArray[np.int64]
+
+
+class Matching(NamedTuple):
+    """The best one-to-one matching of predicted to true intentions.
+
+    Attributes
+    ----------
+    labels : (n,) int
+        The predicted labels under the names of the true ones.
+    mapping : (n_predicted,) int
+        True name of each predicted intention; those without a partner get n_true, n_true + 1, …, which match nothing.
+    """
+
+    labels: Labels
+    mapping: Labels
+
+
+class Segments(NamedTuple):
+    """Maximal runs of one label within one trajectory.
+
+    Attributes
+    ----------
+    starts, lengths, labels, trajectories : (M,) int
+        First step (flat), number of steps, label and trajectory of each segment, in order.
+    """
+
+    starts: Labels
+    lengths: Labels
+    labels: Labels
+    trajectories: Labels
+
+
+def match(true: ArrayLike, predicted: ArrayLike, n_true: int | None = None, n_predicted: int | None = None) -> Matching:
+    """Rename predicted intentions so that as many steps as possible carry the true label.
+
+    Parameters
+    ----------
+    true, predicted : (n,) int
+        Labels of the same steps.
+    n_true, n_predicted : int, optional
+        Numbers of intentions, where some may not occur in the labels; by default the largest label plus one.
+    """
+    from scipy.optimize import linear_sum_assignment  # here, so that importing labels costs nothing
+
+    z, z_hat = checked_pair(true, predicted)
+    n_true, n_predicted = _count(z, n_true, "true"), _count(z_hat, n_predicted, "predicted")
+    # Only labels that occur, in order of appearance: ties then break alike whatever the intentions are called.
+    rows, columns = _by_appearance(z_hat, n_predicted), _by_appearance(z, n_true)
+    counts = np.bincount(z_hat * n_true + z, minlength=n_predicted * n_true).reshape(n_predicted, n_true)
+    occurring = counts[np.ix_(rows, columns)][: len(np.unique(z_hat)), : len(np.unique(z))]
+    matched, partners = linear_sum_assignment(occurring, maximize=True)
+    # The rest is paired in order, with names that match nothing once the true ones are used up.
+    names = np.append(np.delete(columns, partners), n_true + np.arange(n_predicted))
+    mapping = np.empty(n_predicted, np.int64)
+    mapping[rows[matched]] = columns[partners]
+    alone = np.delete(rows, matched)
+    mapping[alone] = names[: len(alone)]
+    return Matching(mapping[z_hat], mapping)
+
+
+def label_accuracy(true: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the share of steps with the true label after matching, 0 to 1."""
+    return float((match(true, predicted).labels == np.asarray(true)).mean())
+
+
+def ari(true: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the adjusted Rand index: 1 for the same partition, about 0 for independent ones.
+
+    Over pairs of steps: 2 (TP·TN − FN·FP) / ((TP + FN)(FN + TN) + (TP + FP)(FP + TN)), in whole numbers of any size.
+    """
+    counts = _contingency(true, predicted)
+    n, (together, in_z, in_z_hat) = int(counts[0].sum()), (sum(int(c) ** 2 for c in part) for part in counts)
+    tp, fn, fp = together - n, in_z - together, in_z_hat - together
+    tn = n**2 - in_z - in_z_hat + together
+    return 1.0 if fn == fp == 0 else 2 * (tp * tn - fn * fp) / ((tp + fn) * (fn + tn) + (tp + fp) * (fp + tn))
+
+
+def nmi(true: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the normalised mutual information, 0 to 1: 2 (H(z) + H(ẑ) − H(z, ẑ)) / (H(z) + H(ẑ))."""
+    joint, z, z_hat = (float(-(p * np.log(p)).sum()) for p in (c / c.sum() for c in _contingency(true, predicted)))
+    return 1.0 if z + z_hat == 0 else max(0.0, 2 * (z + z_hat - joint) / (z + z_hat))
+
+
+def agreement(labelings: Sequence[ArrayLike]) -> float | None:
+    """Return the mean adjusted Rand index of the first labelling with the others; None if there are no others."""
+    if not labelings:
+        raise InputError("agreement needs at least one labelling; none was given.")
+    first, *others = labelings
+    return float(np.mean([ari(first, other) for other in others])) if others else None
+
+
+def segments(labels: ArrayLike, offsets: ArrayLike) -> Segments:
+    """Cut labels into maximal runs; a trajectory's end always ends a segment."""
+    z, first_steps = _labels(labels, "labels"), _offsets(offsets, labels)[:-1]
+    begins = np.ones(len(z), bool)
+    begins[1:] = z[1:] != z[:-1]
+    begins[first_steps] = True
+    starts = np.flatnonzero(begins)
+    trajectories = np.searchsorted(first_steps, starts, side="right") - 1
+    return Segments(starts, np.diff(starts, append=len(z)), z[starts], trajectories)
+
+
+def dwell_lengths(labels: ArrayLike, offsets: ArrayLike) -> Labels:
+    """Return the length in steps of every segment, in order."""
+    return segments(labels, offsets).lengths
+
+
+def mean_dwell(labels: ArrayLike, offsets: ArrayLike) -> float:
+    """Return the mean length of a segment in steps."""
+    return float(dwell_lengths(labels, offsets).mean())
+
+
+def n_switches(labels: ArrayLike, offsets: ArrayLike) -> int:
+    """Return the number of changes of label within trajectories."""
+    return len(boundaries(segments(labels, offsets)))
+
+
+def boundaries(cut: Segments, gap: int = 0) -> Labels:
+    """Return the first steps of segments that do not open a trajectory, with `gap` steps put between trajectories."""
+    inner = np.diff(cut.trajectories, prepend=-1) == 0
+    found: Labels = cut.starts[inner] + gap * cut.trajectories[inner]
+    return found
+
+
+def checked_pair(true: ArrayLike, predicted: ArrayLike) -> tuple[Labels, Labels]:
+    """Return both label arrays as int64, checked to be of the same length."""
+    z, z_hat = _labels(true, "true"), _labels(predicted, "predicted")
+    if len(z) != len(z_hat):
+        raise InputError(f"true has {len(z)} steps but predicted has {len(z_hat)}; give labels of the same steps.")
+    return z, z_hat
+
+
+def _labels(values: ArrayLike, name: str) -> Labels:
+    """(n,) labels as int64, or one sentence about what is wrong with them."""
+    labels: NDArray[Any] = np.asarray(values)
+    if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu":
+        raise InputError(f"{name} must be a flat array of integers, but has shape {labels.shape} and {labels.dtype}.")
+    if labels.min() < 0:
+        raise InputError(f"{name} has the label {labels.min()} at step {labels.argmin()}; labels start at 0.")
+    return labels.astype(np.int64)
+
+
+def _offsets(offsets: ArrayLike, labels: ArrayLike) -> Labels:
+    """(N + 1,) offsets that cover the labels exactly."""
+    edges: NDArray[Any] = np.asarray(offsets)
+    n = len(np.asarray(labels))
+    if edges.ndim != 1 or edges.dtype.kind not in "iu" or len(edges) < 2 or edges[0] != 0 or edges[-1] != n:
+        raise InputError(f"offsets must be integers from 0 to the number of steps, {n}, one more than trajectories.")
+    edges = edges.astype(np.int64)
+    if (np.diff(edges) < 1).any():
+        raise InputError(f"trajectory {int((np.diff(edges) < 1).argmax())} is empty; offsets must increase.")
+    return edges
+
+
+def _count(labels: Labels, given: int | None, name: str) -> int:
+    """Return the number of intentions, at least as large as the labels need."""
+    needed = int(labels.max()) + 1
+    if given is not None and given < needed:
+        raise InputError(f"n_{name} is {given}, but {name} has the label {needed - 1}; give at least {needed}.")
+    return needed if given is None else given
+
+
+def _by_appearance(labels: Labels, n: int) -> Labels:
+    """(n,) label numbers in the order in which they first occur; those that do not occur come last."""
+    first = np.full(n, len(labels))
+    values, index = np.unique(labels, return_index=True)
+    first[values] = index
+    return np.argsort(first, kind="stable")
+
+
+def _contingency(true: ArrayLike, predicted: ArrayLike) -> tuple[Labels, Labels, Labels]:
+    """How many steps carry each pair of labels that occurs, each true label, and each predicted label."""
+    z, z_hat = checked_pair(true, predicted)
+    shared, of_z, of_z_hat = (
+        np.unique(values, return_counts=True)[1] for values in (z * (z_hat.max() + 1) + z_hat, z, z_hat)
+    )
+    return shared, of_z, of_z_hat

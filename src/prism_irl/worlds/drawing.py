@@ -1,0 +1,47 @@
+"""What simulators share: seeded draws, arrays that nobody changes, and settings that make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_irl.errors import InputError
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def frozen(array: Array) -> Array:
+    """Make a cached array read-only: the world is shared."""
+    array.setflags(write=False)
+    return array
+
+
+def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative sums that end at exactly one, so that rounding never draws an outcome of probability zero."""
+    cdf: NDArray[np.float64] = probabilities.cumsum(axis=-1)
+    cdf /= cdf[..., -1:].copy()
+    return cdf
+
+
+def draw(cdf: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw one outcome per row of (N, M) cumulative probabilities."""
+    drawn: NDArray[np.int64] = (rng.random((len(cdf), 1)) < cdf).argmax(axis=1)
+    return drawn
+
+
+def check_settings(
+    world: Any, *, counts: Sequence[str], probabilities: Sequence[str], not_negative: Sequence[str]
+) -> None:
+    """Refuse settings of a world that are out of range; its ``discount`` lies from 0 to below 1."""
+    for names, fits, what in (
+        (counts, lambda value: value >= 1, "at least 1"),
+        (probabilities, lambda value: 0 <= value <= 1, "a probability between 0 and 1"),
+        (not_negative, lambda value: 0 <= value < np.inf, "a finite number that is not negative"),
+        (("discount",), lambda value: 0 <= value < 1, "a number from 0 to below 1"),
+    ):
+        for name in names:
+            if not fits(getattr(world, name)):
+                raise InputError(f"{name} is {getattr(world, name)}; give {what}.")
