@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden_cases import KEPT, METHODS, NETWORKS, processor, run, worlds
 
 import prism_irl as prism
+from golden_cases import KEPT, METHODS, NETWORKS, processor, run, worlds
 
 FOLDER = Path(__file__).parent
 GOLDEN = np.load(FOLDER / "v0_1_0.npz")

@@ -11,8 +11,9 @@ from prism_irl.evaluation.likelihood import evaluate
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.references import Empirical, Uniform
+from prism_irl.models.registry import Method
 from prism_irl.studies import cross_validation
-from prism_irl.studies.cross_validation import Method, compare_best_two, cross_validate, table
+from prism_irl.studies.cross_validation import compare_best_two, cross_validate, table
 
 HIQL_OPTIONS = {"n_starts": 1, "max_iterations": 3, "validation_fraction": 0.2}
 METHODS = [
@@ -105,6 +106,20 @@ def test_test_folds_are_never_seen_in_training(demos, monkeypatch):
 
 def demos_folds(demos, by):
     return demos.fold_indices(FOLDS, by=by)
+
+
+def test_all_fits_come_in_order_and_are_counted(demos, rows):
+    totals = []
+    fits = cross_validation.run_all(
+        demos, METHODS, folds=FOLDS, seeds=SEEDS, only_folds=(2, 0), on_fit=lambda fit, total: totals.append(total)
+    )
+    expected = [(m, s, f) for m in sorted(m.id for m in METHODS) for s in SEEDS for f in (0, 2)]
+    assert [(fit.method.id, fit.seed, fit.fold) for fit in fits] == expected
+    assert totals == [len(expected)] * len(expected)
+    found = {(fit.method.id, fit.seed, fit.fold): fit.row["predictive_ll"] for fit in fits}
+    for row in rows:
+        if row["fold"] != 1:
+            assert found[row["method"], row["seed"], row["fold"]] == row["predictive_ll"]
 
 
 def test_models_come_back_only_where_asked_for(demos):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from prism_irl.errors import InputError
@@ -21,9 +22,29 @@ from prism_irl.models.prism import PRISM
 from prism_irl.models.references import NGram, Uniform
 from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt
 from prism_irl.models.swirl import SWIRL
-from prism_irl.studies.cross_validation import Method
 
 Builder = Callable[..., IntentionModel]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named method: an unfitted model that is cloned for every fit.
+
+    Parameters
+    ----------
+    id : str
+        Identifier in metrics.json and on the command line.
+    name : str
+        What people read.
+    model : IntentionModel
+    leaks : bool
+        Its paper score is not a likelihood, because the gate sees the action.
+    """
+
+    id: str
+    name: str
+    model: IntentionModel
+    leaks: bool = False
 
 
 def _paper(n_intentions: int, **options: Any) -> PRISM:

@@ -26,31 +26,11 @@ from prism_irl.evaluation.likelihood import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.prism import PRISM
+from prism_irl.models.registry import Method
 from prism_irl.scale import fanout
 from prism_irl.scale.stacked import stack as stacked
 
 Extra = Callable[[IntentionModel, Demonstrations], dict[str, float]]
-
-
-@dataclass(frozen=True)
-class Method:
-    """A named method: an unfitted model that is cloned for every fit.
-
-    Parameters
-    ----------
-    id : str
-        Identifier in metrics.json and on the command line.
-    name : str
-        What people read.
-    model : IntentionModel
-    leaks : bool
-        Its paper score is not a likelihood, because the gate sees the action.
-    """
-
-    id: str
-    name: str
-    model: IntentionModel
-    leaks: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +42,9 @@ class Fit:
     seed: int
     row: dict[str, Any]
     model: IntentionModel | None = None
+
+
+OnFit = Callable[[Fit, int], None]
 
 
 def cross_validate(
@@ -115,6 +98,29 @@ def cross_validate(
         yield fit
 
 
+def run_all(
+    demos: Demonstrations,
+    methods: Sequence[Method],
+    *,
+    folds: int = 5,
+    seeds: Sequence[int] = (0,),
+    only_folds: Sequence[int] | None = None,
+    on_fit: OnFit | None = None,
+    **options: Any,
+) -> list[Fit]:
+    """Make every fit of `cross_validate`, and return them by method, seed and fold, whatever order they finished in.
+
+    ``on_fit`` is called with each one and with how many there will be.
+    """
+    total = len(methods) * (folds if only_folds is None else len(only_folds)) * len(seeds)
+    fits = []
+    for fit in cross_validate(demos, methods, folds=folds, seeds=seeds, only_folds=only_folds, **options):
+        fits.append(fit)
+        if on_fit is not None:
+            on_fit(fit, total)
+    return sorted(fits, key=lambda fit: (fit.method.id, fit.seed, fit.fold))
+
+
 @dataclass(frozen=True)
 class Job:
     """One fit that is to be made."""
@@ -129,14 +135,19 @@ class Job:
 
     def model(self) -> IntentionModel:
         """Return the unfitted model, with the seed of the job on top of its own."""
-        model: IntentionModel = clone(self.method.model)
-        if "seed" in model.get_params():
-            model.set_params(seed=model.get_params()["seed"] + self.seed)
-        return model
+        return with_seed(self.method.model, self.seed)
 
     def key(self, data: str) -> str:
         """Identify the fit by everything that its numbers depend on."""
         return fit_key(self.model(), data, *(array.tobytes().hex() for array in self.split))[:32]
+
+
+def with_seed(model: IntentionModel, seed: int) -> IntentionModel:
+    """Return an unfitted copy with ``seed`` on top of its own, where it has one."""
+    fresh: IntentionModel = clone(model)
+    if "seed" in fresh.get_params(deep=False):
+        fresh.set_params(seed=fresh.get_params(deep=False)["seed"] + seed)
+    return fresh
 
 
 def fit_key(model: IntentionModel, *data: str) -> str:

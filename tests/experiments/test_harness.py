@@ -1,0 +1,53 @@
+"""The harness: options reach the methods that they are meant for, and results those who read them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from prism_irl.experiments import harness
+from prism_irl.models.hiql import HIQL
+from prism_irl.models.prism import PAPER, PRISM
+from prism_irl.models.references import Uniform
+from prism_irl.models.registry import Method
+from prism_irl.models.single import IAVI
+
+
+def test_variants_get_the_options_of_the_longest_identifier():
+    options = {"": {"n_starts": 5}, "prism": {"hidden": 7}, "prism-recurrent": {"hidden": 9, "unheard_of": 1}}
+    assert harness.build_method("prism-recurrent-h2", 3, options).model.hidden == 9
+    past = harness.build_method("prism-k4", 3, options).model
+    assert (past.hidden, past.n_intentions, past.n_starts) == (7, 4, PRISM().n_starts)
+    assert harness.build_method("hiql", 3, options).model.n_starts == 5
+    assert (
+        harness.build_method("hiql", 3, {}).model.get_params()
+        == harness.build_method("hiql", 3, {"iavi": {}}).model.get_params()
+    )
+
+
+@pytest.mark.parametrize("experiment", PAPER)
+def test_the_registered_gate_becomes_that_of_the_paper(experiment):
+    for network in ("rnn", "transformer"):
+        method = harness.build_method(f"prism-paper-{network}", 4, {"prism-paper": harness.paper_options(experiment)})
+        assert method.model.get_params() == PRISM.paper(experiment, n_intentions=4, network=network).get_params()
+        assert method.leaks
+
+
+def test_an_evaluation_keeps_the_models_of_the_first_fold(make_demos, tmp_path):
+    demos = make_demos(seed=1)
+    methods = [Method("uniform", "Uniform", Uniform()), Method("iavi", "IAVI", IAVI())]
+    done = harness.run_methods(demos, methods, folds=4, only_folds=(2, 0), seeds=(0, 1), keep_models=True)
+    assert list(done.models()) == ["uniform", "iavi"]
+    assert (done.folds, done.seeds, len(done.fits)) == (2, 2, 8)
+    train, test = demos.fold_indices(4)[2]
+    np.testing.assert_array_equal(done.test, test)
+    expected = IAVI().fit(demos.subset(train)).score(demos.subset(test))
+    assert done.models()["iavi"].score(demos.subset(done.test)) == pytest.approx(expected)
+    result = done.write(tmp_path, "Tiny", "harness", quick=True, methods=done.table())
+    assert json.loads((tmp_path / "metrics.json").read_text()) == result
+    assert len((tmp_path / "folds.csv").read_text().splitlines()) == 9
+    assert harness.run_methods(demos, methods, folds=4, only_folds=()).table() == {}
+
+
+def test_steps_of_trajectories():
+    np.testing.assert_array_equal(harness.steps_of(np.array([0, 2, 5, 6]), [2, 1]), [5, 2, 3, 4])
