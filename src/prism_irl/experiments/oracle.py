@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Protocol, Self
 
 from prism_irl.data.demonstrations import Demonstrations
@@ -27,13 +27,12 @@ class WorldOracle(IntentionModel):
     def __init__(self, world: Any = None) -> None:
         self.world = world
 
-    @abstractmethod
-    def _default_world(self) -> KnownWorld:
-        """Return the world that is meant when none is given."""
+    default_world: Callable[[], KnownWorld]
+    """Makes the world that is meant when none is given."""
 
     @property
     def _world(self) -> KnownWorld:
-        world: KnownWorld = self._default_world() if self.world is None else self.world
+        world: KnownWorld = type(self).default_world() if self.world is None else self.world
         return world
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:

@@ -14,7 +14,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
 from prism_irl.report.explorer import FILE
 from prism_irl.studies import exemplar, results
-from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, run_all, table
+from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, run_methods
 from prism_irl.studies.full_fits import fit_to_all
 
 SPLIT_SEED = 0
@@ -52,7 +52,7 @@ def compare(
         remembered.unlink()
     if fresh:
         shutil.rmtree(folder / EXEMPLARS, ignore_errors=True)
-    fits = run_all(
+    done = run_methods(
         demos,
         methods,
         folds=folds,
@@ -65,19 +65,18 @@ def compare(
         cache=cache,
         on_fit=on_fit,
     )
-    rows = [fit.row for fit in fits]
     result: dict[str, Any] = {
         **results.heading(title, demos, folds=folds, seeds=seeds),
         "notes": [],
-        "methods": table(methods, rows),
-        "best_two": compare_best_two(methods, rows, folds),
+        "methods": done.table(),
+        "best_two": compare_best_two(methods, done.rows, folds),
     }
     result["notes"] = [
         f"{folds} folds by {by}, {seeds} seed(s); mean and standard deviation over fits. Choices inside a method were "
         "made on validation trajectories of its training fold.",
         *best_two_note(result),
     ]
-    results.write_results(folder, result, rows)
+    results.write_results(folder, result, done.rows)
     results.write_methods(folder / "table.csv", result["methods"])
     results.write_figures(folder / "figures", {"method_bars": partial(results.likelihood_figure, result=result)})
     _explore(folder, demos, methods, result, mdp, events)

@@ -22,7 +22,7 @@ from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import SwitchingName
 from prism_irl.models.registry import Method
 from prism_irl.studies import exemplar, results, selection
-from prism_irl.studies.cross_validation import OnFit, run_all, table
+from prism_irl.studies.cross_validation import Evaluation, OnFit, run_methods
 from prism_irl.studies.selection import Candidate, Choice, Winner
 
 METHODS = {"markov": "hiql", "independent": "prism", "recurrent": "prism-recurrent"}
@@ -104,24 +104,25 @@ def select(
         method.model._check_parameters(demos)
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    fits = run_all(demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit)
-    rows = [fit.row for fit in fits]
-    sets = {"sets": settings.sets, "starts": settings.starts_per_set, "jobs": jobs}
+    done = run_methods(
+        demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit
+    )
+    sets: dict[str, Any] = {"sets": settings.sets, "starts": settings.starts_per_set, "jobs": jobs}
     winners = selection.independent_winners(
         demos, settings.model, settings.intentions, mdp=mdp, folder=cache / "models", **sets
     )
     candidates = {
         k: selection.candidate(
             k,
-            [row["predictive_ll"] for row in rows if row["method"] == f"k{k}"],
+            [row["predictive_ll"] for row in done.rows if row["method"] == f"k{k}"],
             [winner for winner in winners if winner.n_intentions == k],
             demos.offsets,
         )
         for k in settings.intentions
     }
     choice = selection.choose(candidates)
-    result = _metrics(demos, settings, methods, rows, candidates, choice, title)
-    _write(folder, result, rows, candidates, choice)
+    result = _metrics(settings, done, candidates, choice, title)
+    _write(folder, result, done.rows, candidates, choice)
     _explore(folder, demos, winners, candidates[choice.recommended], events)
     return result
 
@@ -150,21 +151,15 @@ def _explore(
 
 
 def _metrics(
-    demos: Demonstrations,
-    settings: Select,
-    methods: Sequence[Method],
-    rows: Sequence[dict[str, Any]],
-    candidates: dict[int, Candidate],
-    choice: Choice,
-    title: str,
+    settings: Select, done: Evaluation, candidates: dict[int, Candidate], choice: Choice, title: str
 ) -> dict[str, Any]:
-    entries = table(methods, rows)
+    entries = done.table()
     for k, found in candidates.items():
         # Numbers of the fits on all data, in place of those of the folds.
         kept = ("n_intentions", "predictive_ll", "identified")
         entries[f"k{k}"] |= {name: value for name, value in found.row().items() if name not in kept}
     return {
-        **results.heading(title, demos, folds=settings.folds, experiment="selection"),
+        **results.heading(title, done.demos, folds=settings.folds, experiment="selection"),
         "switching": settings.switching,
         "history": settings.history,
         "sets": settings.sets,

@@ -35,6 +35,9 @@ class Outcome(NamedTuple):
     model: IntentionModel | None = None
 
 
+Run = Callable[[Data, IntArray, IntArray], Outcome]
+
+
 @dataclass(frozen=True)
 class Contestant:
     """A method of the table."""
@@ -42,7 +45,7 @@ class Contestant:
     id: str
     name: str
     family: str
-    run: Callable[[Data, IntArray, IntArray], Outcome]
+    run: Run
     leaks: bool = False
 
 
@@ -96,18 +99,17 @@ def baselines(settings: Bridge, data: Data) -> list[Contestant]:
     return found
 
 
-def _tokens(model: IntentionModel) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _tokens(model: IntentionModel) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
-        fitted = model.fit(data.tokens.subset(train))
+        model.fit(data.tokens.subset(train))
         held_out = data.tokens.subset(test)
-        scores = {"predictive_ll": fitted.score(held_out), "paper_score": fitted.paper_score(held_out)}
-        labels = fitted.predict(data.tokens)
-        return Outcome(labels, scores, getattr(fitted, "agreement_", None), fitted)
+        scores = {"predictive_ll": model.score(held_out), "paper_score": model.paper_score(held_out)}
+        return Outcome(model.predict(data.tokens), scores, getattr(model, "agreement_", None), model)
 
     return run
 
 
-def _motions(model: FeaturePRISM) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _motions(model: FeaturePRISM) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
         demos = data.motions
         train, test = (part[part < len(demos)] for part in (train, test))  # numbers within the sample, still disjoint
@@ -119,7 +121,7 @@ def _motions(model: FeaturePRISM) -> Callable[[Data, IntArray, IntArray], Outcom
     return run
 
 
-def _chain(model: FeaturePRISM, vectors: FloatArray) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _chain(model: FeaturePRISM, vectors: FloatArray) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
         demos = chain_data(data.tokens, vectors)
         model.fit(demos.subset(train))
@@ -128,7 +130,7 @@ def _chain(model: FeaturePRISM, vectors: FloatArray) -> Callable[[Data, IntArray
     return run
 
 
-def _kmeans(n_phases: int, vectors: FloatArray) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _kmeans(n_phases: int, vectors: FloatArray) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
         steps = np.isin(data.tokens.trajectory_index, train)
         return Outcome(KMeansPhases(n_phases).fit(vectors[steps]).predict(vectors), {}, None)

@@ -8,6 +8,7 @@ of tokens have columns of their own.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -53,16 +54,21 @@ def run(
     if not methods:
         raise InputError("None of the chosen methods exists for this dataset; see the table of a full run.")
     total = len(methods) + len(settings.sweep) + len(settings.networks) + len(settings.granularity_states)
+    done = itertools.count()
+
+    def begin(name: str) -> None:
+        if on_method is not None:
+            on_method(name, next(done), total)
+
     outcomes: dict[str, Outcome] = {}
     table: dict[str, dict[str, Any]] = {}
-    for done, method in enumerate(methods):
-        if on_method is not None:
-            on_method(method.name, done, total)
+    for method in methods:
+        begin(method.name)
         clock = time.perf_counter()
         outcomes[method.id] = method.run(data, train, test)
         table[method.id] = _entry(method, outcomes[method.id], data, time.perf_counter() - clock)
-    likelihoods = likelihood_table(settings, data, train, test, on_method, len(methods), total)
-    sizes = granularity_table(settings, data, on_method, total)
+    likelihoods = likelihood_table(settings, data, train, test, begin)
+    sizes = granularity_table(settings, data, begin)
     result = {
         **results.heading(title, data.tokens, experiment="bridge", quick=settings.quick, folds=1),
         "simulated": settings.dataset is None,
@@ -118,22 +124,15 @@ def confusion(demos: Demonstrations, labels: IntArray, method: str) -> dict[str,
 
 
 def likelihood_table(
-    settings: Bridge,
-    data: Data,
-    train: IntArray,
-    test: IntArray,
-    on_method: OnMethod | None = None,
-    done: int = 0,
-    total: int = 0,
+    settings: Bridge, data: Data, train: IntArray, test: IntArray, begin: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """Both scores of the paper's model on tokens, against the number of intentions and against the network."""
     rows = []
     cases = [(K, "rnn") for K in settings.sweep]
     cases += [(settings.n_intentions, network) for network in settings.networks if network != "rnn"]
     part, held_out = data.tokens.subset(train), data.tokens.subset(test)
-    for number, (K, network) in enumerate(cases):
-        if on_method is not None:
-            on_method(f"likelihood, K = {K}, {network}", done + number, total)
+    for K, network in cases:
+        begin(f"likelihood, K = {K}, {network}")
         model = build_method(f"prism-paper-{network}", K, settings.options()).model.fit(part)
         rows.append(
             {
@@ -148,15 +147,13 @@ def likelihood_table(
     return rows
 
 
-def granularity_table(
-    settings: Bridge, data: Data, on_method: OnMethod | None = None, total: int = 0
-) -> list[dict[str, Any]]:
+def granularity_table(settings: Bridge, data: Data, begin: Callable[[str], None]) -> list[dict[str, Any]]:
     """Coverage, revisits and singletons for each size of the state codebook (Table state_granularity)."""
     rows = []
-    sizes = [size for size in settings.granularity_states if size <= data.tokens.n_steps]
-    for number, size in enumerate(sizes):
-        if on_method is not None:
-            on_method(f"granularity, {size} states", total - len(sizes) + number, total)
+    for size in settings.granularity_states:
+        if size > data.tokens.n_steps:
+            continue
+        begin(f"granularity, {size} states")
         tokenizer = Tokenizer(size, settings.n_actions, drop_still_start=settings.dataset is not None)
         pipeline.fit_tokenizer(data.cache, tokenizer)
         rows.append({"n_states": size, **granularity(pipeline.demonstrations(data.cache, tokenizer))})

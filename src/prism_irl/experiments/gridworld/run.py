@@ -21,7 +21,7 @@ from prism_irl.experiments.gridworld.settings import EVD_COLUMNS, METHODS, PAPER
 from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
-from prism_irl.studies.cross_validation import OnFit
+from prism_irl.studies.cross_validation import OnFit, run_methods
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
 
@@ -29,9 +29,7 @@ class BayesOracle(WorldOracle):
     """The exact Bayes filter and smoother of the frustration gridworld."""
 
     n_intentions = 2
-
-    def _default_world(self) -> FrustrationWorld:
-        return FrustrationWorld()
+    default_world = FrustrationWorld
 
 
 def methods(settings: Gridworld) -> list[Method]:
@@ -61,7 +59,7 @@ def run(
 
     simulation = settings.world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
     demos = simulation.demonstrations
-    done = harness.run_methods(
+    done = run_methods(
         demos,
         methods(settings),
         folds=settings.folds,
@@ -77,8 +75,9 @@ def run(
         if name in found:
             found[name]["paper_evd"] = dict(zip(EVD_COLUMNS, reported, strict=True))
     known = known_intentions(settings.world, demos)
-    result = done.write(
+    result = harness.write(
         folder,
+        done,
         title,
         "gridworld",
         quick=settings.quick,

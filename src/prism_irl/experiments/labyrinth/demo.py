@@ -28,7 +28,7 @@ from prism_irl.figures import maze as drawing
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.registry import Method
 from prism_irl.studies import results
-from prism_irl.studies.cross_validation import OnFit
+from prism_irl.studies.cross_validation import OnFit, run_methods
 from prism_irl.studies.exemplar import write_exemplar
 from prism_irl.worlds.labyrinth import DRINK, INTENTIONS, LEAVE, LabyrinthWorld
 
@@ -74,9 +74,7 @@ class LabyrinthOracle(WorldOracle):
     """The exact Bayes filter and smoother of the simulated mouse."""
 
     n_intentions = len(INTENTIONS)
-
-    def _default_world(self) -> LabyrinthWorld:
-        return LabyrinthWorld()
+    default_world = LabyrinthWorld
 
 
 def methods(settings: LabyrinthDemo) -> list[Method]:
@@ -97,7 +95,7 @@ def run(
     world = settings.world
     simulation = world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
     demos = simulation.demonstrations
-    done = harness.run_methods(
+    done = run_methods(
         demos,
         methods(settings),
         folds=FOLDS,
@@ -114,7 +112,7 @@ def run(
         "the port still rests and on how long it has been inside, which no present state shows. Starts and "
         "stopping points were chosen by likelihood on validation trajectories of the training part."
     )
-    result = done.write(folder, title, "labyrinth-demo", quick=True, notes=[note], methods=done.table())
+    result = harness.write(folder, done, title, "labyrinth-demo", quick=True, notes=[note], methods=done.table())
     counters = simulation.counters[harness.steps_of(demos.offsets, done.test)]
     write_figures(folder / "figures", world, result, done.models(), demos.subset(done.test), counters)
     return result

@@ -35,7 +35,7 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.registry import Method, method
 from prism_irl.rewards.iavi import IAVI
-from prism_irl.studies.cross_validation import OnFit, with_seed
+from prism_irl.studies.cross_validation import OnFit, run_methods, with_seed
 from prism_irl.studies.full_fits import fit_to_all
 
 SHUFFLES = 20
@@ -103,7 +103,7 @@ def cross_validated(
     by: str = "trajectory",
 ) -> dict[str, Any]:
     """Table of some methods over some folds."""
-    return harness.run_methods(
+    return run_methods(
         data.demos if demos is None else demos,
         methods,
         folds=settings.folds if folds is None else folds,
