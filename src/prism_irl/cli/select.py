@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,7 @@ def select_table(
     demos.fold_indices(settings.folds, by=settings.by)  # refuses impossible folds before anything is written
     folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
     if overwrite and not resume:
-        for old in (folder / "cache").glob("*.*"):
-            old.unlink()
+        shutil.rmtree(folder / "cache", ignore_errors=True)
     with fits_progress() as on_fit:
         title = f"How many intentions in {source.name}?"
         result = select(demos, settings, folder, mdp=mdp, jobs=jobs, title=title, on_fit=on_fit, events=marks)

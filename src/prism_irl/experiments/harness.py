@@ -1,23 +1,25 @@
-"""One way to run an experiment: registered methods with its settings, over folds and seeds, into one folder.
+"""One way to run an experiment: registered methods with its settings, cross-validated, into one folder.
 
 An experiment names its methods by the identifiers of `models.registry` and says in a small dictionary which options
-each of them gets; nothing else in the experiments knows how a method is built.
+each of them gets; nothing else in the experiments knows how a method is built. `studies.cross_validation.run_methods`
+makes the fits, as it does for `prism compare` and `prism select`, and `studies.results` knows the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models import registry
 from prism_irl.models.prism import PAPER
 from prism_irl.models.registry import Method
 from prism_irl.studies import results
-from prism_irl.studies.cross_validation import Evaluation
+from prism_irl.studies.cross_validation import Evaluation, run_methods
 
 Options = Mapping[str, Mapping[str, Any]]
 """Identifier → options of the method and of its variants; those of ``""`` serve the methods that are not named."""
@@ -40,6 +42,21 @@ def write(folder: Path, done: Evaluation, title: str, experiment: str, *, quick:
     result = results.heading(title, done.demos, experiment=experiment, quick=quick, **counts) | found
     results.write_results(folder, result, done.rows)
     return result
+
+
+class Simulated(NamedTuple):
+    """Fits to a simulated world, and the fold that figures show: its trajectories and hidden counters."""
+
+    evaluation: Evaluation
+    test: Demonstrations
+    counters: npt.NDArray[np.int64]
+
+
+def run_simulated(simulation: Any, methods: Sequence[Method], **options: Any) -> Simulated:
+    """Cross-validate methods on a simulation (`run_methods` takes the options), and keep the models of one fold."""
+    demos: Demonstrations = simulation.demonstrations
+    done = run_methods(demos, methods, keep_models=True, **options)
+    return Simulated(done, demos.subset(done.test), simulation.counters[steps_of(demos.offsets, done.test)])
 
 
 def steps_of(offsets: npt.NDArray[np.int64], trajectories: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Any, Protocol, Self
 
 from prism_irl.data.demonstrations import Demonstrations
@@ -27,12 +27,13 @@ class WorldOracle(IntentionModel):
     def __init__(self, world: Any = None) -> None:
         self.world = world
 
-    default_world: Callable[[], KnownWorld]
-    """Makes the world that is meant when none is given."""
+    @abstractmethod
+    def _default_world(self) -> KnownWorld:
+        """Return the world that is meant when none is given."""
 
     @property
     def _world(self) -> KnownWorld:
-        world: KnownWorld = type(self).default_world() if self.world is None else self.world
+        world: KnownWorld = self._default_world() if self.world is None else self.world
         return world
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:

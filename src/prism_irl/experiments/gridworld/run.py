@@ -21,7 +21,7 @@ from prism_irl.experiments.gridworld.settings import EVD_COLUMNS, METHODS, PAPER
 from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
-from prism_irl.studies.cross_validation import OnFit, run_methods
+from prism_irl.studies.cross_validation import OnFit
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
 
@@ -29,7 +29,9 @@ class BayesOracle(WorldOracle):
     """The exact Bayes filter and smoother of the frustration gridworld."""
 
     n_intentions = 2
-    default_world = FrustrationWorld
+
+    def _default_world(self) -> FrustrationWorld:
+        return FrustrationWorld()
 
 
 def methods(settings: Gridworld) -> list[Method]:
@@ -58,23 +60,15 @@ def run(
     from prism_irl.experiments.gridworld import figures as gridworld_figures
 
     simulation = settings.world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
-    demos = simulation.demonstrations
-    done = run_methods(
-        demos,
-        methods(settings),
-        folds=settings.folds,
-        only_folds=settings.only_folds,
-        seeds=settings.seeds,
-        jobs=jobs,
-        extra=truth(settings.world),
-        on_fit=on_fit,
-        keep_models=True,
+    folds: dict[str, Any] = {"folds": settings.folds, "only_folds": settings.only_folds, "seeds": settings.seeds}
+    done, test, counters = harness.run_simulated(
+        simulation, methods(settings), extra=truth(settings.world), jobs=jobs, on_fit=on_fit, **folds
     )
     found = done.table()
     for name, reported in PAPER_EVD.items():
         if name in found:
             found[name]["paper_evd"] = dict(zip(EVD_COLUMNS, reported, strict=True))
-    known = known_intentions(settings.world, demos)
+    known = known_intentions(settings.world, simulation.demonstrations)
     result = harness.write(
         folder,
         done,
@@ -85,8 +79,6 @@ def run(
         notes=_notes(settings, known),
         methods=found,
     )
-    counters = simulation.counters[harness.steps_of(demos.offsets, done.test)]
-    test = demos.subset(done.test)
     gridworld_figures.write_all(folder / "figures", settings.world, result, done.models(), test, counters)
     return result
 

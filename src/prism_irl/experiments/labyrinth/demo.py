@@ -28,7 +28,7 @@ from prism_irl.figures import maze as drawing
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.registry import Method
 from prism_irl.studies import results
-from prism_irl.studies.cross_validation import OnFit, run_methods
+from prism_irl.studies.cross_validation import OnFit
 from prism_irl.studies.exemplar import write_exemplar
 from prism_irl.worlds.labyrinth import DRINK, INTENTIONS, LEAVE, LabyrinthWorld
 
@@ -74,7 +74,9 @@ class LabyrinthOracle(WorldOracle):
     """The exact Bayes filter and smoother of the simulated mouse."""
 
     n_intentions = len(INTENTIONS)
-    default_world = LabyrinthWorld
+
+    def _default_world(self) -> LabyrinthWorld:
+        return LabyrinthWorld()
 
 
 def methods(settings: LabyrinthDemo) -> list[Method]:
@@ -94,27 +96,19 @@ def run(
     """Simulate, fit on four fifths, test on the rest, write metrics.json, folds.csv and figures; return the metrics."""
     world = settings.world
     simulation = world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
-    demos = simulation.demonstrations
-    done = run_methods(
-        demos,
-        methods(settings),
-        folds=FOLDS,
-        only_folds=(0,),
-        mdp=world.mdp,
-        jobs=jobs,
-        extra=Truth(world.mdp, world.rewards, world.policies, INTENTIONS, start=maze.HOME),
-        on_fit=on_fit,
-        keep_models=True,
+    truth = Truth(world.mdp, world.rewards, world.policies, INTENTIONS, start=maze.HOME)
+    folds: dict[str, Any] = {"folds": FOLDS, "only_folds": (0,)}
+    done, test, counters = harness.run_simulated(
+        simulation, methods(settings), mdp=world.mdp, extra=truth, jobs=jobs, on_fit=on_fit, **folds
     )
     note = (
-        f"{len(demos)} simulated windows of {world.horizon} steps (seed {settings.simulation_seed}), one of "
+        f"{len(done.demos)} simulated windows of {world.horizon} steps (seed {settings.simulation_seed}), one of "
         f"{FOLDS} folds. The mouse wants water, home or to explore; when it changes its mind depends on how long "
         "the port still rests and on how long it has been inside, which no present state shows. Starts and "
         "stopping points were chosen by likelihood on validation trajectories of the training part."
     )
     result = harness.write(folder, done, title, "labyrinth-demo", quick=True, notes=[note], methods=done.table())
-    counters = simulation.counters[harness.steps_of(demos.offsets, done.test)]
-    write_figures(folder / "figures", world, result, done.models(), demos.subset(done.test), counters)
+    write_figures(folder / "figures", world, result, done.models(), test, counters)
     return result
 
 
