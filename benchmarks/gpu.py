@@ -135,7 +135,7 @@ def main() -> None:
     bridge = random_walks(60_064, (16, 60), 2048, 32)
     model = PRISM.paper("bridge", batch_size=2048, max_iterations=10)
     result = fit_all([model], bridge)
-    per_iteration = np.diff([row["seconds"] for row in model.history_])
+    per_iteration = np.diff([row["seconds"] for row in model.monitor_])
     rows[f"Bridge size, {bridge.n_steps:,} steps, one EM iteration"] = {
         "seconds": float(np.median(per_iteration)),
         "peak_gb": result["peak_gb"],

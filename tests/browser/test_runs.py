@@ -17,6 +17,7 @@ from prism_irl.experiments.labyrinth import run as labyrinth
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.persistence import save
+from prism_irl.models.registry import Method
 from prism_irl.models.single import IAVI
 from prism_irl.report import explorer
 from prism_irl.report.frames import without_frames
@@ -24,7 +25,6 @@ from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.studies import comparison
-from prism_irl.studies.cross_validation import Method
 from prism_irl.worlds.frustration import FrustrationWorld
 from prism_irl.worlds.labyrinth import LabyrinthWorld
 

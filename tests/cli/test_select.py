@@ -10,29 +10,6 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli.main import main
-from prism_irl.cli.select import Select, parse_intentions
-from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.prism import PRISM
-
-
-def test_intentions_are_read_as_people_write_them():
-    assert parse_intentions("1..4") == (1, 2, 3, 4)
-    assert parse_intentions("5,2") == (2, 5)
-    assert parse_intentions("1..2,4") == (1, 2, 4)
-    for wrong in ("", "0..3", "3..1", "two", "1..x"):
-        with pytest.raises(InputError, match="cannot be read"):
-            parse_intentions(wrong)
-
-
-def test_switching_chooses_the_model():
-    assert isinstance(Select().model(3), HIQL)
-    assert Select().starts_per_set == 8
-    network = Select(switching="recurrent", history=2, cv_starts=1)
-    model = network.model(2)
-    assert isinstance(model, PRISM)
-    assert (model.switching, model.history, model.n_starts) == ("recurrent", 2, 1)
-    assert network.starts_per_set == 4
 
 
 def opposite_policies() -> pd.DataFrame:
@@ -111,7 +88,7 @@ def test_what_was_fitted_is_not_fitted_again(selected: Path, monkeypatch: pytest
 
     before = json.loads((selected / "run" / "metrics.json").read_text())
     monkeypatch.setattr("prism_irl.studies.cross_validation.run_job", refuse)
-    monkeypatch.setattr("prism_irl.studies.selection._fit_set", refuse)
+    monkeypatch.setattr("prism_irl.studies.full_fits._fit", refuse)
     options = "--intentions 1..3 --folds 2 --sets 2 --starts 2 --max-iterations 25 --jobs 1 --resume".split()
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["select", str(selected / "grid.csv"), *options, "--out", str(selected / "run")]) == 0

@@ -11,8 +11,9 @@ from prism_irl.evaluation.likelihood import evaluate
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.references import Empirical, Uniform
+from prism_irl.models.registry import Method
 from prism_irl.studies import cross_validation
-from prism_irl.studies.cross_validation import Method, compare_best_two, cross_validate, table
+from prism_irl.studies.cross_validation import compare_best_two, cross_validate, table
 
 HIQL_OPTIONS = {"n_starts": 1, "max_iterations": 3, "validation_fraction": 0.2}
 METHODS = [
@@ -105,6 +106,29 @@ def test_test_folds_are_never_seen_in_training(demos, monkeypatch):
 
 def demos_folds(demos, by):
     return demos.fold_indices(FOLDS, by=by)
+
+
+def test_an_evaluation_has_all_fits_in_order_and_the_models_of_the_first(demos, rows):
+    totals = []
+    done = cross_validation.run_methods(
+        demos,
+        METHODS,
+        folds=FOLDS,
+        seeds=SEEDS,
+        only_folds=(2, 0),
+        on_fit=lambda fit, total: totals.append(total),
+        keep_models=True,
+    )
+    expected = [(m, s, f) for m in sorted(m.id for m in METHODS) for s in SEEDS for f in (0, 2)]
+    assert [(fit.method.id, fit.seed, fit.fold) for fit in done.fits] == expected
+    assert totals == [len(expected)] * len(expected)
+    found = {(row["method"], row["seed"], row["fold"]): row["predictive_ll"] for row in done.rows}
+    assert found == {(r["method"], r["seed"], r["fold"]): r["predictive_ll"] for r in rows if r["fold"] != 1}
+    assert list(done.table()) == list(done.models()) == [method.id for method in METHODS]
+    np.testing.assert_array_equal(done.test, demos.fold_indices(FOLDS)[2][1])
+    for name, model in done.models().items():
+        assert model.score(demos.subset(done.test)) == found[name, SEEDS[0], 2]
+    assert cross_validation.run_methods(demos, METHODS, only_folds=()).table() == {}
 
 
 def test_models_come_back_only_where_asked_for(demos):

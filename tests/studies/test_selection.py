@@ -9,7 +9,6 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
-from prism_irl.scale.stacked import stack as stacked
 from prism_irl.studies import selection
 from prism_irl.studies.selection import Candidate, Winner, candidate, choose, one_standard_error
 
@@ -125,22 +124,3 @@ def test_winners_of_clear_data_agree():
     assert found.identified
     with pytest.raises(InputError, match="at least 1"):
         list(selection.independent_winners(demos, build, (2,), sets=0))
-
-
-def test_fits_that_share_a_gpu_win_as_they_would_alone(monkeypatch):
-    """The stack runs on a CPU here; on a GPU it is chosen by itself."""
-    demos = two_policies(10, 20)
-    options = {"hidden": 4, "embedding": 4, "max_iterations": 3, "warm_up": 1, "n_candidates": 1, "device": "cpu"}
-
-    def build(k):
-        return PRISM(k, **options)
-
-    alone = {w.score: w.labels for w in selection.independent_winners(demos, build, (2,), sets=2, starts=2)}
-    monkeypatch.setattr(stacked, "worth_stacking", stacked.can_stack)
-    monkeypatch.setattr(stacked.fit_together, "__kwdefaults__", {"device": "cpu", "on_iteration": None})
-    together = list(selection.independent_winners(demos, build, (2,), sets=2, starts=2))
-    assert len(together) == 2
-    for winner in together:
-        score = min(alone, key=lambda known: abs(known - winner.score))
-        assert winner.score == pytest.approx(score, abs=1e-5)
-        assert (winner.labels == alone[score]).mean() > 0.95

@@ -127,7 +127,7 @@ def write_run(
     result = fit_metrics(model, demos)
     save(model, folder, extra)
     storage.write_json(folder / "metrics.json", result)
-    runs.write_history(folder, model.history_)
+    runs.write_history(folder, model.monitor_)
     tables.write_table(tables.with_posterior(table, labels, probabilities), folder / "segments.parquet")
     from prism_irl.evaluation.facts import state_rewards
     from prism_irl.report.explorer import write_explorer
@@ -236,7 +236,7 @@ def write_figures(folder: Path, model: PairModel, demos: Demonstrations, labels:
             (
                 "em_curves",
                 (3.3, 2.4),
-                lambda ax: curves.em_curves(ax, model.history_),
+                lambda ax: curves.em_curves(ax, model.monitor_),
                 "Likelihood during EM, one line per start.",
             ),
         ):

@@ -134,7 +134,7 @@ class PairRewards(FittedPair):
             raise AttributeError(f"{type(self.switching_).__name__} has no {name} of its own; read switching_.")
         return np.asarray(self.switching_.get_buffer(name).cpu().numpy(), dtype=np.float64)
 
-    # -- model-free rewards: learned from transitions, so that unlike solved ones they do not follow from the pair ------
+    # -- model-free rewards: learned from transitions, so that unlike solved ones they do not follow from the pair -----
 
     def _learn_rewards(self, demos: Demonstrations) -> None:
         """IQL, weighted by the smoothed responsibilities; reads no more of an MDP than discount and mask."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.figures import curves, style
 from prism_irl.mdp import MDP
-from prism_irl.studies.cross_validation import Extra, Fit, Method, compare_best_two, cross_validate, table
+from prism_irl.models.registry import Method
+from prism_irl.report.explorer import FILE
+from prism_irl.studies import exemplar, results
+from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, run_methods
+from prism_irl.studies.full_fits import fit_to_all
 
 SPLIT_SEED = 0
+EXEMPLARS = Path("cache", "exemplars")
+"""Where a run keeps its fits to all data."""
 
 
 def compare(
@@ -32,7 +35,7 @@ def compare(
     extra: Extra | None = None,
     title: str = "Comparison of methods",
     fresh: bool = False,
-    on_fit: Callable[[Fit, int], None] | None = None,
+    on_fit: OnFit | None = None,
     events: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Cross-validate, write metrics.json, folds.csv, table.csv and figures; return the metrics.
@@ -48,10 +51,8 @@ def compare(
     for remembered in cache.glob("?" * 32 + ".json") if fresh else ():
         remembered.unlink()
     if fresh:
-        shutil.rmtree(cache / "shown", ignore_errors=True)
-    rows: list[dict[str, Any]] = []
-    total = len(methods) * folds * seeds
-    for fit in cross_validate(
+        shutil.rmtree(folder / EXEMPLARS, ignore_errors=True)
+    done = run_methods(
         demos,
         methods,
         folds=folds,
@@ -62,28 +63,22 @@ def compare(
         jobs=jobs,
         extra=extra,
         cache=cache,
-    ):
-        rows.append(fit.row)
-        if on_fit is not None:
-            on_fit(fit, total)
-    rows.sort(key=lambda row: (row["method"], row["seed"], row["fold"]))
+        on_fit=on_fit,
+    )
     result: dict[str, Any] = {
-        "title": title,
-        "quick": False,
-        "folds": folds,
-        "seeds": seeds,
-        "n_trajectories": len(demos),
-        "n_steps": demos.n_steps,
+        **results.heading(title, demos, folds=folds, seeds=seeds),
         "notes": [],
-        "methods": table(methods, rows),
-        "best_two": compare_best_two(methods, rows, folds),
+        "methods": done.table(),
+        "best_two": compare_best_two(methods, done.rows, folds),
     }
     result["notes"] = [
         f"{folds} folds by {by}, {seeds} seed(s); mean and standard deviation over fits. Choices inside a method were "
         "made on validation trajectories of its training fold.",
         *best_two_note(result),
     ]
-    write(folder, result, rows)
+    results.write_results(folder, result, done.rows)
+    results.write_methods(folder / "table.csv", result["methods"])
+    results.write_figures(folder / "figures", {"method_bars": partial(results.likelihood_figure, result=result)})
     _explore(folder, demos, methods, result, mdp, events)
     return result
 
@@ -97,16 +92,14 @@ def _explore(
     events: Mapping[str, Any] | None,
 ) -> None:
     """Show the best method with several intentions; a page of an earlier comparison must not show its old one."""
-    from prism_irl.report.explorer import FILE
-    from prism_irl.studies import shown
-
-    best = shown.best_shown(methods, result["methods"])
+    best = exemplar.choose_exemplar(methods, result["methods"])
     if best is None:
         (folder / FILE).unlink(missing_ok=True)
         return
-    model = shown.fit_to_all(best, demos, mdp, folder / "cache" / "shown")
+    ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
     name = f"{best.name}, the best predictor here with several intentions"
-    shown.add_captions(folder, shown.write_shown(folder, demos, model, name=name, how=shown.ALL_DATA, events=events))
+    captions = exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events)
+    results.add_captions(folder / "figures", captions)
 
 
 def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:
@@ -142,35 +135,3 @@ def best_two_note(result: dict[str, Any]) -> list[str]:
     names = [result["methods"][pair[place]]["name"] for place in ("best", "second")]
     certainty = "" if pair["p_value"] is None else f" (p = {pair['p_value']:.3g}, {pair['test']})"
     return [f"{names[0]} predicts better than {names[1]} by {pair['difference']:.4f} nats per step{certainty}."]
-
-
-def write(folder: Path, result: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Write metrics, tables and the figure of a comparison."""
-    storage.write_json(folder / "metrics.json", result)
-    storage.write_text(folder / "folds.csv", pd.DataFrame(rows).to_csv(index=False))
-    flat = pd.json_normalize([{"method": name, **entry} for name, entry in result["methods"].items()])
-    storage.write_text(folder / "table.csv", flat.to_csv(index=False))
-    figures = folder / "figures"
-    figures.mkdir(exist_ok=True)
-    with style.paper_style():
-        caption = likelihood_figure(figures / "method_bars", result)
-    storage.write_json(figures / "captions.json", {"method_bars": caption})
-
-
-def likelihood_figure(path: Path, result: dict[str, Any]) -> str:
-    """Test score per method with fold spread; scores that are not likelihoods are hatched."""
-    rows: list[dict[str, Any]] = []
-    oracle = result["methods"].get("oracle")
-    for entry in result["methods"].values():
-        if entry is oracle:
-            continue
-        rows.append({"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True})
-        if entry["leaks"]:
-            rows.append({"name": f"{entry['name']}: paper score", **entry["paper_score"], "is_likelihood": False})
-    figure, (ax,) = style.new_figure(width=5.0, height=0.6 + 0.28 * len(rows))
-    curves.method_bars(ax, rows, ceiling=None if oracle is None else oracle["predictive_ll"]["mean"])
-    style.save(figure, path)
-    line = "" if oracle is None else " The line is the exact Bayes filter, which no likelihood can exceed."
-    leaks = not all(row["is_likelihood"] for row in rows)
-    leak = " The hatched score is not a likelihood: its gate has seen the action." if leaks else ""
-    return f"Test score per method, mean and spread over folds.{line}{leak}"

@@ -44,6 +44,9 @@ class Fit:
     model: IntentionModel | None = None
 
 
+OnFit = Callable[[Fit, int], None]
+
+
 def cross_validate(
     demos: Demonstrations,
     methods: Sequence[Method],
@@ -95,6 +98,75 @@ def cross_validate(
         yield fit
 
 
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The fits of some methods over some folds and seeds.
+
+    Parameters
+    ----------
+    demos, methods : what was fitted
+    fits : by method, seed and fold
+    tested, seeds : folds and seeds that were run
+    test : trajectories of the first fold that was run
+    """
+
+    demos: Demonstrations
+    methods: Sequence[Method]
+    fits: Sequence[Fit]
+    tested: Sequence[int]
+    seeds: Sequence[int]
+    test: npt.NDArray[np.int64]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Numbers of every fit."""
+        return [fit.row for fit in self.fits]
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Mean and spread of every number per method."""
+        return table(self.methods, self.rows)
+
+    def models(self) -> dict[str, IntentionModel]:
+        """Models that were kept, in the order of the methods."""
+        kept = {fit.method.id: fit.model for fit in self.fits if fit.model is not None}
+        return {method.id: kept[method.id] for method in self.methods if method.id in kept}
+
+
+def run_methods(
+    demos: Demonstrations,
+    methods: Sequence[Method],
+    *,
+    folds: int = 5,
+    only_folds: Sequence[int] | None = None,
+    seeds: Sequence[int] = (0,),
+    by: str = "trajectory",
+    split_seed: int = 0,
+    on_fit: OnFit | None = None,
+    keep_models: bool = False,
+    **options: Any,
+) -> Evaluation:
+    """Make every fit of `cross_validate`, which takes the ``options``.
+
+    Parameters
+    ----------
+    on_fit : called with each fit, as it finishes, and with how many there will be
+    keep_models : keep the models of the first fold and seed, for figures
+    """
+    tested = tuple(range(folds)) if only_folds is None else tuple(only_folds)
+    if keep_models:
+        first = tested[0], seeds[0]
+        options["keep"] = lambda fold, seed: (fold, seed) == first
+    options |= {"by": by, "split_seed": split_seed}
+    fits = []
+    for fit in cross_validate(demos, methods, folds=folds, only_folds=tested, seeds=seeds, **options):
+        fits.append(fit)
+        if on_fit is not None:
+            on_fit(fit, len(methods) * len(tested) * len(seeds))
+    fits.sort(key=lambda fit: (fit.method.id, fit.seed, fit.fold))
+    test = demos.fold_indices(folds, by=by, seed=split_seed)[tested[0]][1] if tested else np.zeros(0, np.int64)
+    return Evaluation(demos, methods, fits, tested, seeds, test)
+
+
 @dataclass(frozen=True)
 class Job:
     """One fit that is to be made."""
@@ -109,14 +181,19 @@ class Job:
 
     def model(self) -> IntentionModel:
         """Return the unfitted model, with the seed of the job on top of its own."""
-        model: IntentionModel = clone(self.method.model)
-        if "seed" in model.get_params():
-            model.set_params(seed=model.get_params()["seed"] + self.seed)
-        return model
+        return with_seed(self.method.model, self.seed)
 
     def key(self, data: str) -> str:
         """Identify the fit by everything that its numbers depend on."""
         return fit_key(self.model(), data, *(array.tobytes().hex() for array in self.split))[:32]
+
+
+def with_seed(model: IntentionModel, seed: int) -> IntentionModel:
+    """Return an unfitted copy with ``seed`` on top of its own, where it has one."""
+    fresh: IntentionModel = clone(model)
+    if "seed" in fresh.get_params(deep=False):
+        fresh.set_params(seed=fresh.get_params(deep=False)["seed"] + seed)
+    return fresh
 
 
 def fit_key(model: IntentionModel, *data: str) -> str:

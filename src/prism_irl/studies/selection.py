@@ -8,7 +8,7 @@ interpreted; with free rewards likelihood goes on rising long after the winners 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -18,18 +18,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
+from prism_irl.models import registry
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import PRISM
-from prism_irl.scale import fanout
-from prism_irl.scale.stacked import stack as stacked
-from prism_irl.studies.cross_validation import data_key, fit_key
+from prism_irl.studies.full_fits import fit_to_all
 
 AGREEMENT = 0.8  # winners that agree less than this do not show the same intentions
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
@@ -49,11 +46,14 @@ class Winner(NamedTuple):
         Likelihood per step that the starts of the set were compared by.
     labels : (n,) int
         Intention of every step.
+    model : PairModel, optional
+        The fit itself.
     """
 
     n_intentions: int
     score: float
     labels: npt.NDArray[np.int64]
+    model: PairModel | None = None
 
 
 @dataclass(frozen=True)
@@ -134,16 +134,16 @@ def independent_winners(
     starts: int = 16,
     mdp: MDP | None = None,
     jobs: int = 1,
-    cache: Path | None = None,
-) -> Iterator[Winner]:
-    """Yield the winner of every set of starts on all data, as they finish, in any order.
+    folder: Path | None = None,
+) -> list[Winner]:
+    """Return the winner of every set of starts on all data.
 
     Parameters
     ----------
     build : K → an unfitted model, whose seed the sets count on from
     sets : independent sets R
     starts : starts per set M
-    cache : folder that remembers winners, by configuration and data
+    folder : remembers winners, by configuration and data
     """
     if sets < 1 or starts < 1:
         raise InputError(f"{sets} sets of {starts} starts were asked for; give at least 1 of each.")
@@ -152,36 +152,7 @@ def independent_winners(
         for k in intentions
         for index in range(sets if k > 1 else 1)  # one intention is found from anywhere
     ]
-    key = "" if cache is None else data_key(demos, mdp, None)
-    left: list[tuple[PairModel, Path | None]] = []
-    for model in models:
-        path = None if cache is None else cache / f"{fit_key(model, key)[:32]}.safetensors"
-        if path is not None and path.exists():
-            tensors, header = storage.load_tensors(path)
-            yield Winner(int(header["n_intentions"]), float(header["score"]), tensors["labels"].numpy())
-        else:
-            left.append((model, path))
-    for index, winner in _winners([model for model, _ in left], demos, mdp, jobs):
-        path = left[index][1]
-        if path is not None:
-            header = {"n_intentions": winner.n_intentions, "score": winner.score}
-            storage.save_tensors(path, {"labels": winner.labels}, header)
-        yield winner
-
-
-def _winners(
-    models: Sequence[PairModel], demos: Demonstrations, mdp: MDP | None, jobs: int
-) -> Iterator[tuple[int, Winner]]:
-    """Fit the models, those that can share a GPU at once, and yield which one it was and what it found."""
-    together = [] if fanout.on_cluster() else [i for i, m in enumerate(models) if stacked.worth_stacking(m, demos)]
-    if together:
-        chosen = [cast(PRISM, models[i]) for i in together]
-        stacked.fit_together(chosen, [demos] * len(chosen), mdp)
-        yield from ((i, _winner(models[i], demos)) for i in together)
-    alone = [i for i in range(len(models)) if i not in together]
-    shared = (demos, mdp, fanout.side_by_side(jobs))
-    for index, winner in fanout.spread(_fit_set, [models[i] for i in alone], shared, jobs=jobs):
-        yield alone[index], winner
+    return [_winner(model, demos) for _, model in fit_to_all(models, demos, mdp, jobs=jobs, folder=folder)]
 
 
 def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
@@ -195,33 +166,24 @@ def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
     """
     K = model.n_intentions
     seed = model.seed + 1000 * (index + 1)
-    if isinstance(model, HIQL) or (type(model) is PRISM and model.switching == "markov"):
+    if _has_constant_kernel(model):
         kept = ("history", "smoothing", "backoff", "max_iterations", "patience", "discount")
-        return PRISM(
-            K,
-            switching="markov",
-            starts="annealed",
-            n_starts=starts if K > 1 else 1,
-            n_candidates=1,
-            validation_fraction=0.0,
-            device="cpu",
-            seed=seed,
-            **{name: getattr(model, name) for name in kept},
-        )
+        options = {name: getattr(model, name) for name in kept}
+        options |= {"n_starts": starts if K > 1 else 1, "validation_fraction": 0.0, "seed": seed}
+        return cast(PairModel, registry.method("prism-markov", K, **options).model)
     fresh: PairModel = clone(model)
     fresh.set_params(n_starts=starts if K > 1 else 1, starts="random", seed=seed)
     return fresh
 
 
-def _fit_set(model: PairModel, demos: Demonstrations, mdp: MDP | None, parallel: bool) -> Winner:
-    if parallel:
-        limit_threads(1)
-    return _winner(model.fit(demos, mdp), demos)
+def _has_constant_kernel(model: PairModel) -> bool:
+    """Whether intentions follow a Markov chain, with nothing else to them (goals are searched for in their own way)."""
+    return isinstance(model, HIQL) or (type(model) is PRISM and model.switching == "markov")
 
 
 def _winner(model: PairModel, demos: Demonstrations) -> Winner:
     score = max(float(start["score"]) for start in model.starts_)
-    return Winner(model.n_intentions, score, np.asarray(model.predict(demos), dtype=np.int64))
+    return Winner(model.n_intentions, score, np.asarray(model.predict(demos), dtype=np.int64), model)
 
 
 # -- numbers per K -----------------------------------------------------------------------------------------------------

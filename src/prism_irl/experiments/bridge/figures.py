@@ -6,17 +6,17 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 
-from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import fit_facts
-from prism_irl.experiments.bridge.methods import BASELINES
+from prism_irl.experiments.bridge.data import Data
+from prism_irl.experiments.bridge.methods import BASELINES, Outcome
+from prism_irl.experiments.bridge.settings import Bridge
 from prism_irl.figures import style
 from prism_irl.figures.filmstrip import filmstrip
 from prism_irl.labels import match
@@ -25,10 +25,7 @@ from prism_irl.report import frames
 from prism_irl.report.explorer import selected_trajectories, write_explorer
 from prism_irl.report.pictures import write_pictures
 from prism_irl.robots.recordings import frames_of, kept_frames, reachable
-
-if TYPE_CHECKING:
-    from prism_irl.experiments.bridge.methods import Outcome
-    from prism_irl.experiments.bridge.run import Bridge, Data
+from prism_irl.studies import results
 
 SHOWN = 3
 """Episodes drawn as filmstrips: the first ones that were held out."""
@@ -38,35 +35,20 @@ def write_all(
     folder: Path, settings: Bridge, data: Data, result: dict[str, Any], outcomes: Mapping[str, Outcome], main: str
 ) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
-    folder.mkdir(parents=True, exist_ok=True)
-    captions: dict[str, str] = {}
     demos = data.tokens if len(outcomes[main].labels) == data.tokens.n_steps else data.motions
     pictures = {i: _pictures(settings, data, demos, i) for i in _watched(demos)}
     name = result["methods"][main]["name"]
-    with style.paper_style():
-        captions |= filmstrips(folder, demos, outcomes[main].labels, name, pictures)
-        if "confusion" in result:
-            figure, (ax,) = style.new_figure(width=3.6, height=2.8)
-            confusion_matrix(ax, result["confusion"])
-            style.save(figure, folder / "confusion")
-            captions["confusion"] = f"Steps of each true phase (rows) by matched intention (columns), {name}."
-            figure, (ax,) = style.new_figure(width=5.2, height=0.6 + 0.24 * len(result["methods"]))
-            accuracy_bars(ax, result["methods"])
-            style.save(figure, folder / "label_accuracy")
-            captions["label_accuracy"] = "Label accuracy (bars) and ARI (points) per method, all episodes."
-        if result["likelihood_by_k"]:
-            figure, (ax,) = style.new_figure(width=3.6, height=2.4)
-            likelihood_by_k(ax, result["likelihood_by_k"])
-            style.save(figure, folder / "likelihood_by_k")
-            captions["likelihood_by_k"] = (
-                "Held-out scores of the paper's model against the number of intentions: the predictive likelihood, and "
-                "the paper's score, which is not a likelihood and grows like log K (dotted) by itself."
-            )
+    drawings = filmstrips(demos, outcomes[main].labels, name, pictures)
+    if "confusion" in result:
+        drawings["confusion"] = lambda path: confusion_matrix(path, result["confusion"], name)
+        drawings["label_accuracy"] = lambda path: accuracy_bars(path, result["methods"])
+    if result["likelihood_by_k"]:
+        drawings["likelihood_by_k"] = lambda path: likelihood_by_k(path, result["likelihood_by_k"])
+    results.write_figures(folder, drawings)
     outcome = outcomes[main]
     if result["methods"][main]["family"] == BASELINES:  # whose models read other data than tokens or features
         outcome = outcome._replace(model=None)
-    captions |= explore(folder.parent, settings, data, demos, outcome, name, pictures)
-    storage.write_json(folder / "captions.json", captions)
+    results.add_captions(folder, explore(folder.parent, settings, data, demos, outcome, name, pictures))
 
 
 def explore(
@@ -132,29 +114,28 @@ def _identifier(demos: Demonstrations, i: int) -> str:
 
 
 def filmstrips(
-    folder: Path,
     demos: Demonstrations,
     labels: npt.NDArray[np.int64],
     name: str,
     pictures: Mapping[int, npt.NDArray[np.uint8] | None],
-) -> dict[str, str]:
-    """Draw a few held-out episodes; return the captions."""
+) -> dict[str, results.Draw]:
+    """How to draw a few held-out episodes."""
     matched, names = labels, None
     if demos.labels is not None:
         matched, names = match(demos.labels, labels).labels, demos.label_names
-    captions = {}
-    for episode, own in pictures.items():
+
+    def draw(path: Path, episode: int) -> str:
         steps = slice(int(demos.offsets[episode]), int(demos.offsets[episode + 1]))
-        identifier = _identifier(demos, episode)
+        identifier, own = _identifier(demos, episode), pictures[episode]
         figure, (ax,) = style.new_figure(width=style.PAGE_WIDTH, height=1.5 if own is not None else 0.9)
         true = None if demos.labels is None else demos.labels[steps].astype(np.int64)
         filmstrip(ax, own, matched[steps], true=true, names=names, title=f"episode {identifier}")
-        stem = f"filmstrip_{identifier}"
-        style.save(figure, folder / stem)
-        captions[stem] = f"Episode {identifier}: frames bordered in the colour of their intention ({name})." + (
+        style.save(figure, path)
+        return f"Episode {identifier}: frames bordered in the colour of their intention ({name})." + (
             " The lower strip is the truth." if true is not None else ""
         )
-    return captions
+
+    return {f"filmstrip_{_identifier(demos, episode)}": partial(draw, episode=episode) for episode in pictures}
 
 
 def _pictures(settings: Bridge, data: Data, demos: Demonstrations, i: int) -> npt.NDArray[np.uint8] | None:
@@ -174,8 +155,9 @@ def _pictures(settings: Bridge, data: Data, demos: Demonstrations, i: int) -> np
     return None if found is None else np.stack(list(found))
 
 
-def confusion_matrix(ax: Axes, confusion: Mapping[str, Any]) -> Axes:
+def confusion_matrix(path: Path, confusion: Mapping[str, Any], name: str) -> str:
     """Draw the share of each true phase (row) that each intention got (column)."""
+    figure, (ax,) = style.new_figure(width=3.6, height=2.8)
     counts = np.asarray(confusion["steps"], dtype=np.float64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     names = [str(name) for name in confusion["phases"]]
@@ -190,11 +172,13 @@ def confusion_matrix(ax: Axes, confusion: Mapping[str, Any]) -> Axes:
             ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
     ax.set_xlabel("intention, matched")
     ax.set_ylabel("true phase")
-    return ax
+    style.save(figure, path)
+    return f"Steps of each true phase (rows) by matched intention (columns), {name}."
 
 
-def accuracy_bars(ax: Axes, methods: Mapping[str, Mapping[str, Any]]) -> Axes:
+def accuracy_bars(path: Path, methods: Mapping[str, Mapping[str, Any]]) -> str:
     """Draw label accuracy and ARI of every method, coloured by family."""
+    figure, (ax,) = style.new_figure(width=5.2, height=0.6 + 0.24 * len(methods))
     families = list(dict.fromkeys(entry["family"] for entry in methods.values()))
     for y, entry in enumerate(methods.values()):
         colour = style.PALETTE[families.index(entry["family"])]
@@ -206,11 +190,13 @@ def accuracy_bars(ax: Axes, methods: Mapping[str, Mapping[str, Any]]) -> Axes:
     ax.invert_yaxis()
     ax.set_xlim(0, 1)
     ax.set_xlabel("label accuracy (ARI)")
-    return ax
+    style.save(figure, path)
+    return "Label accuracy (bars) and ARI (points) per method, all episodes."
 
 
-def likelihood_by_k(ax: Axes, rows: list[dict[str, Any]]) -> Axes:
+def likelihood_by_k(path: Path, rows: list[dict[str, Any]]) -> str:
     """Draw both scores against K for the RNN, and log K beside the paper's score."""
+    figure, (ax,) = style.new_figure(width=3.6, height=2.4)
     own = [row for row in rows if row["network"] == "rnn"]
     K = [row["K"] for row in own]
     ax.plot(K, [row["predictive_ll"] for row in own], "o-", color=style.PALETTE[0], label="predictive LL")
@@ -224,4 +210,8 @@ def likelihood_by_k(ax: Axes, rows: list[dict[str, Any]]) -> Axes:
     ax.set_xlabel("intentions K")
     ax.set_ylabel("nats per step")
     ax.legend()
-    return ax
+    style.save(figure, path)
+    return (
+        "Held-out scores of the paper's model against the number of intentions: the predictive likelihood, and "
+        "the paper's score, which is not a likelihood and grows like log K (dotted) by itself."
+    )

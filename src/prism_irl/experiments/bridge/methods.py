@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from prism_irl.experiments.bridge import features as manipulation_features
+from prism_irl.experiments.bridge.data import Data, FloatArray, IntArray
+from prism_irl.experiments.bridge.settings import Bridge
+from prism_irl.experiments.harness import build_method
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.features import FeaturePRISM
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, smoothed
-from prism_irl.models.prism import PRISM
 
-if TYPE_CHECKING:
-    from prism_irl.experiments.bridge.run import Bridge, Data
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 SMOOTHING_WIDTH = 5
 TOKENS, FEATURES, BASELINES = "tokens", "features", "baselines"
+ON_TOKENS = {
+    "prism-paper": "PRISM, paper gate, tokens",
+    "hiql": "HIQL, tokens",
+    "prism-recurrent": "Recurrent switching, tokens",
+}
+"""Registered methods, and what the table calls them."""
 
 
 class Outcome(NamedTuple):
@@ -34,6 +35,9 @@ class Outcome(NamedTuple):
     model: IntentionModel | None = None
 
 
+Run = Callable[[Data, IntArray, IntArray], Outcome]
+
+
 @dataclass(frozen=True)
 class Contestant:
     """A method of the table."""
@@ -41,55 +45,34 @@ class Contestant:
     id: str
     name: str
     family: str
-    run: Callable[[Data, IntArray, IntArray], Outcome]
+    run: Run
     leaks: bool = False
 
 
 def contestants(settings: Bridge, data: Data) -> list[Contestant]:
     """Every method of the table; baselines and the order of stages only where there is a truth to judge them by."""
     K, starts = settings.n_intentions, settings.starts
-    paper = PRISM.paper("bridge", n_intentions=K, max_iterations=settings.paper_iterations)
-    small: dict[str, Any] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
+    registered = [build_method(identifier, K, settings.options()) for identifier in ON_TOKENS]
+    chain: dict[str, Any] = {"n_starts": starts}
     network: dict[str, Any] = {"switching": "recurrent", "n_starts": settings.network_starts}
-    found = [
-        Contestant("prism-paper", "PRISM, paper gate, tokens", TOKENS, _tokens(paper), leaks=True),
-        Contestant("hiql", "HIQL, tokens", TOKENS, _tokens(HIQL(K, n_starts=starts))),
-        Contestant(
-            "prism-recurrent",
-            "Recurrent switching, tokens",
-            TOKENS,
-            _tokens(PRISM(K, n_starts=settings.network_starts, max_iterations=60, device="cpu", **small)),
-        ),
-        Contestant(
-            "features-softmax",
-            "Softmax features, Markov",
-            FEATURES,
-            _motions(FeaturePRISM(K, policies="softmax", n_starts=min(starts, 3), max_iterations=40)),
-        ),
-        Contestant(
-            "features-markov", "Gaussian features, Markov", FEATURES, _motions(FeaturePRISM(K, n_starts=starts))
-        ),
-        Contestant(
-            "features-recurrent", "Gaussian features, recurrent", FEATURES, _motions(FeaturePRISM(K, **network))
-        ),
-    ]
-    if data.tokens.labels is None:
-        return found
+    softmax: dict[str, Any] = {"policies": "softmax", "n_starts": min(starts, 3), "max_iterations": 40}
+    on_features = {
+        "features-softmax": ("Softmax features, Markov", softmax),
+        "features-markov": ("Gaussian features, Markov", chain),
+        "features-recurrent": ("Gaussian features, recurrent", network),
+    }
+    truth = data.tokens.labels is not None
+    if truth:
+        on_features["features-ordered"] = ("Gaussian features, ordered", {"ordered": True, **chain})
+        recurrent = ("Gaussian features, ordered recurrent", {"ordered": True, **network})
+        on_features["features-ordered-recurrent"] = recurrent
     return [
-        *found,
-        Contestant(
-            "features-ordered",
-            "Gaussian features, ordered",
-            FEATURES,
-            _motions(FeaturePRISM(K, ordered=True, n_starts=starts)),
+        *(Contestant(one.id, ON_TOKENS[one.id], TOKENS, _tokens(one.model), one.leaks) for one in registered),
+        *(
+            Contestant(identifier, name, FEATURES, _motions(FeaturePRISM(K, **options)))
+            for identifier, (name, options) in on_features.items()
         ),
-        Contestant(
-            "features-ordered-recurrent",
-            "Gaussian features, ordered recurrent",
-            FEATURES,
-            _motions(FeaturePRISM(K, ordered=True, **network)),
-        ),
-        *baselines(settings, data),
+        *(baselines(settings, data) if truth else ()),
     ]
 
 
@@ -116,18 +99,17 @@ def baselines(settings: Bridge, data: Data) -> list[Contestant]:
     return found
 
 
-def _tokens(model: IntentionModel) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _tokens(model: IntentionModel) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
-        fitted = model.fit(data.tokens.subset(train))
+        model.fit(data.tokens.subset(train))
         held_out = data.tokens.subset(test)
-        scores = {"predictive_ll": fitted.score(held_out), "paper_score": fitted.paper_score(held_out)}
-        labels = fitted.predict(data.tokens)
-        return Outcome(labels, scores, getattr(fitted, "agreement_", None), fitted)
+        scores = {"predictive_ll": model.score(held_out), "paper_score": model.paper_score(held_out)}
+        return Outcome(model.predict(data.tokens), scores, getattr(model, "agreement_", None), model)
 
     return run
 
 
-def _motions(model: FeaturePRISM) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _motions(model: FeaturePRISM) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
         demos = data.motions
         train, test = (part[part < len(demos)] for part in (train, test))  # numbers within the sample, still disjoint
@@ -139,7 +121,7 @@ def _motions(model: FeaturePRISM) -> Callable[[Data, IntArray, IntArray], Outcom
     return run
 
 
-def _chain(model: FeaturePRISM, vectors: FloatArray) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _chain(model: FeaturePRISM, vectors: FloatArray) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
         demos = chain_data(data.tokens, vectors)
         model.fit(demos.subset(train))
@@ -148,7 +130,7 @@ def _chain(model: FeaturePRISM, vectors: FloatArray) -> Callable[[Data, IntArray
     return run
 
 
-def _kmeans(n_phases: int, vectors: FloatArray) -> Callable[[Data, IntArray, IntArray], Outcome]:
+def _kmeans(n_phases: int, vectors: FloatArray) -> Run:
     def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
         steps = np.isin(data.tokens.trajectory_index, train)
         return Outcome(KMeansPhases(n_phases).fit(vectors[steps]).predict(vectors), {}, None)

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.facts import fit_facts, state_rewards
 from prism_irl.evaluation.value_difference import recovered_order, recovered_policies
-from prism_irl.figures import maps, style, timelines
+from prism_irl.experiments.posterior import posterior_above_counter
+from prism_irl.figures import maps, style
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.report.explorer import write_explorer
-from prism_irl.report.pictures import write_pictures
+from prism_irl.models.registry import Method
 from prism_irl.report.state_places import grid
-from prism_irl.studies.comparison import likelihood_figure
-from prism_irl.studies.cross_validation import Method
-from prism_irl.studies.shown import best_shown
+from prism_irl.studies import results
+from prism_irl.studies.exemplar import choose_exemplar, write_exemplar
 from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 
 Models = Mapping[str, IntentionModel]
@@ -41,28 +39,25 @@ def write_all(
     counters: npt.NDArray[np.int64],
 ) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
-    folder.mkdir(parents=True, exist_ok=True)
     names = {name: entry["name"] for name, entry in result["methods"].items()}
-    main = _shown(result, models)
-    captions: dict[str, str] = {}
-    with style.paper_style():
-        captions["method_bars"] = likelihood_figure(folder / "method_bars", result)
-        if main is not None:
-            captions["c_posterior"] = posterior(folder / "c_posterior", models, main, names[main], test, counters)
-            captions["b_values"] = values(folder / "b_values", world, {main: models[main]}, names, test)
-            if hasattr(models[main], "rewards_"):
-                captions["b_rewards"] = rewards(folder / "b_rewards", world, models[main], names[main], test)
-        captions["values_all"] = values(folder / "values_all", world, models, names, test)
-    if main is not None and getattr(models[main], "n_intentions", 1) == len(INTENTIONS):
-        explorer = explore(folder.parent, world, models[main], names[main], test, counters)
-        captions |= write_pictures(folder, explorer, maps=False)
-    storage.write_json(folder / "captions.json", captions)
+    main = _main_method(result, models)
+    drawings: dict[str, results.Draw] = {"method_bars": partial(results.likelihood_figure, result=result)}
+    if main is not None:
+        model, name = models[main], names[main]
+        drawings["c_posterior"] = lambda path: posterior(path, models, main, name, test, counters)
+        drawings["b_values"] = lambda path: values(path, world, {main: model}, names, test)
+        if hasattr(model, "rewards_"):
+            drawings["b_rewards"] = lambda path: rewards(path, world, model, name, test)
+    drawings["values_all"] = lambda path: values(path, world, models, names, test)
+    results.write_figures(folder, drawings)
+    if main is not None and models[main].n_intentions == len(INTENTIONS):
+        results.add_captions(folder, explore(folder.parent, world, models[main], names[main], test, counters))
 
 
-def _shown(result: dict[str, Any], models: Models) -> str | None:
+def _main_method(result: dict[str, Any], models: Models) -> str | None:
     """The best predictor whose intentions switch and whose gate has not seen the action; without one, any method."""
     methods = [Method(name, name, model, result["methods"][name]["leaks"]) for name, model in models.items()]
-    best = best_shown(methods, result["methods"])
+    best = choose_exemplar(methods, result["methods"])
     return next((name for name in models if name != "oracle"), None) if best is None else best.id
 
 
@@ -73,27 +68,22 @@ def explore(
     name: str,
     test: Demonstrations,
     counters: npt.NDArray[np.int64],
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Write the interactive part of the report for the test trajectories, intentions in the order of the truth."""
-    order = list(recovered_order(model, test, len(INTENTIONS)))
-    probabilities = model.predict_proba(test)[:, order]
-    rewards = state_rewards(model)
-    return write_explorer(
+    return write_exemplar(
         run,
         test,
-        probabilities,
+        model,
+        name=f"{name}, the best predictor here with several intentions",
+        how="It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
+        "has not seen.",
+        order=recovered_order(model, test, len(INTENTIONS)),
+        maps=False,
         layout=grid(world.size, world.size, world.barriers),
-        rewards=None if rewards is None else rewards[order],
         names=INTENTIONS,
         actions=ACTIONS,
         counters={"frustration": counters},
         events=_events(world, test),
-        fit={
-            "name": f"{name}, the best predictor here with several intentions",
-            "how": "It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
-            "has not seen.",
-            **fit_facts(model, probabilities.argmax(axis=1), test.offsets),
-        },
     )
 
 
@@ -175,19 +165,12 @@ def posterior(
     switched = np.diff(test.labels, prepend=test.labels[0]) != 0
     switches = np.add.reduceat((switched & ~test.first_steps).astype(np.int64), test.offsets[:-1])
     chosen = int(np.argsort(switches, kind="stable")[len(switches) * 3 // 4])
-    steps = slice(int(test.offsets[chosen]), int(test.offsets[chosen + 1]))
-    model = models[main]
-    order = recovered_order(model, test, 2)
-    shown = {name: model.predict_proba(test)[steps][:, order]}
+    found = {name: (models[main], recovered_order(models[main], test, 2))}
     if "oracle" in models:
-        shown["Truth (Bayes smoother)"] = models["oracle"].predict_proba(test)[steps]
-    figure, axes = style.new_figure(len(shown) + 1, 1, width=5.0, height=1.2 * (len(shown) + 1), sharex=True)
-    for ax, (title, probabilities) in zip(axes, shown.items(), strict=False):
-        timelines.posterior_timeline(ax, probabilities, names=INTENTIONS, true=test.labels[steps])
-        # Right of the legend, which stands above the axes on the left.
-        ax.set_title(title, loc="right")
-        ax.set_xlabel("")
-    timelines.counter_timeline(axes[-1], counters[steps], label="frustration")
+        found["Truth (Bayes smoother)"] = (models["oracle"], [0, 1])
+    figure, _ = posterior_above_counter(
+        found, test, chosen, counters, intentions=INTENTIONS, label="frustration", width=5.0
+    )
     style.save(figure, path)
     return (
         "Probability of each intention over time for one test trajectory, above the hidden frustration counter that "

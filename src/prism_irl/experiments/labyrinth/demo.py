@@ -8,34 +8,33 @@ methods can do and is no independent evidence that one is ahead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from prism_irl import maze, storage
+from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.facts import fit_facts, state_rewards
 from prism_irl.evaluation.value_difference import Truth, recovered_order
+from prism_irl.experiments import harness
 from prism_irl.experiments.oracle import WorldOracle
-from prism_irl.figures import maps, style, timelines
+from prism_irl.experiments.posterior import posterior_above_counter
+from prism_irl.figures import maps, style
 from prism_irl.figures import maze as drawing
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.prism import PRISM
-from prism_irl.models.single import IAVI
-from prism_irl.report.explorer import write_explorer
-from prism_irl.report.pictures import write_pictures
-from prism_irl.studies.comparison import likelihood_figure
-from prism_irl.studies.cross_validation import Fit, Method, cross_validate, table
+from prism_irl.models.registry import Method
+from prism_irl.studies import results
+from prism_irl.studies.cross_validation import OnFit
+from prism_irl.studies.exemplar import write_exemplar
 from prism_irl.worlds.labyrinth import DRINK, INTENTIONS, LEAVE, LabyrinthWorld
 
 FOLDS = 5
 MAIN = "prism-recurrent"
+METHODS = (MAIN, "prism", "hiql", "iavi")
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,13 @@ class LabyrinthDemo:
     seed: int = 0
     world: LabyrinthWorld = field(default_factory=LabyrinthWorld)
 
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Options of each method."""
+        shared = {"discount": self.world.discount, "seed": self.seed}
+        network = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
+        learned = {"n_starts": self.starts, "max_iterations": self.max_iterations, **network, **shared}
+        return {MAIN: learned, "prism": learned, "hiql": {"n_starts": self.chain_starts, **shared}, "iavi": shared}
+
 
 class LabyrinthOracle(WorldOracle):
     """The exact Bayes filter and smoother of the simulated mouse."""
@@ -75,28 +81,8 @@ class LabyrinthOracle(WorldOracle):
 
 def methods(settings: LabyrinthDemo) -> list[Method]:
     """The oracle, both kinds of recurrent switching, the constant chain and a single intention."""
-    k, discount = len(INTENTIONS), settings.world.discount
-    learned: dict[str, Any] = {
-        "n_starts": settings.starts,
-        "max_iterations": settings.max_iterations,
-        "discount": discount,
-        "learning_rate": 3e-3,
-        "embedding": 32,
-        "hidden": 32,
-        "network": "gru",
-        "seed": settings.seed,
-    }
-    return [
-        Method("oracle", "Truth (Bayes filter)", LabyrinthOracle(settings.world)),
-        Method(MAIN, "Recurrent switching", PRISM(k, **learned)),
-        Method("prism", "PRISM, past gate", PRISM(k, switching="independent", **learned)),
-        Method(
-            "hiql",
-            "HIQL (Markov chain)",
-            HIQL(k, n_starts=settings.chain_starts, discount=discount, seed=settings.seed),
-        ),
-        Method("iavi", "IAVI (single intention)", IAVI(discount=discount)),
-    ]
+    known = [harness.build_method(name, len(INTENTIONS), settings.options()) for name in METHODS]
+    return [Method("oracle", "Truth (Bayes filter)", LabyrinthOracle(settings.world)), *known]
 
 
 def run(
@@ -104,53 +90,25 @@ def run(
     folder: Path,
     *,
     jobs: int = 1,
-    on_fit: Callable[[Fit, int], None] | None = None,
+    on_fit: OnFit | None = None,
     title: str = "Simulated labyrinth: a demonstration",
 ) -> dict[str, Any]:
     """Simulate, fit on four fifths, test on the rest, write metrics.json, folds.csv and figures; return the metrics."""
     world = settings.world
     simulation = world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
-    demos, compared = simulation.demonstrations, methods(settings)
-    fits = []
     truth = Truth(world.mdp, world.rewards, world.policies, INTENTIONS, start=maze.HOME)
-    for fit in cross_validate(
-        demos,
-        compared,
-        folds=FOLDS,
-        only_folds=(0,),
-        mdp=world.mdp,
-        jobs=jobs,
-        extra=truth,
-        keep=lambda fold, seed: True,
-    ):
-        fits.append(fit)
-        if on_fit is not None:
-            on_fit(fit, len(compared))
-    rows = sorted((fit.row for fit in fits), key=lambda row: str(row["method"]))
-    result = {
-        "title": title,
-        "experiment": "labyrinth-demo",
-        "quick": True,
-        "folds": 1,
-        "seeds": 1,
-        "n_trajectories": len(demos),
-        "n_steps": demos.n_steps,
-        "notes": [
-            f"{len(demos)} simulated windows of {world.horizon} steps (seed {settings.simulation_seed}), one of "
-            f"{FOLDS} folds. The mouse wants water, home or to explore; when it changes its mind depends on how long "
-            "the port still rests and on how long it has been inside, which no present state shows. Starts and "
-            "stopping points were chosen by likelihood on validation trajectories of the training part."
-        ],
-        "methods": table(compared, rows),
-    }
-    storage.write_json(folder / "metrics.json", result)
-    storage.write_text(folder / "folds.csv", pd.DataFrame(rows).to_csv(index=False))
-    test_rows = demos.fold_indices(FOLDS)[0][1]
-    steps = np.concatenate([np.arange(demos.offsets[i], demos.offsets[i + 1]) for i in test_rows])
-    models = {fit.method.id: fit.model for fit in fits if fit.model is not None}
-    write_figures(
-        folder / "figures", settings.world, result, models, demos.subset(test_rows), simulation.counters[steps]
+    folds: dict[str, Any] = {"folds": FOLDS, "only_folds": (0,)}
+    done, test, counters = harness.run_simulated(
+        simulation, methods(settings), mdp=world.mdp, extra=truth, jobs=jobs, on_fit=on_fit, **folds
     )
+    note = (
+        f"{len(done.demos)} simulated windows of {world.horizon} steps (seed {settings.simulation_seed}), one of "
+        f"{FOLDS} folds. The mouse wants water, home or to explore; when it changes its mind depends on how long "
+        "the port still rests and on how long it has been inside, which no present state shows. Starts and "
+        "stopping points were chosen by likelihood on validation trajectories of the training part."
+    )
+    result = harness.write(folder, done, title, "labyrinth-demo", quick=True, notes=[note], methods=done.table())
+    write_figures(folder / "figures", world, result, done.models(), test, counters)
     return result
 
 
@@ -166,41 +124,29 @@ def write_figures(
     counters: npt.NDArray[np.int64],
 ) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
-    folder.mkdir(parents=True, exist_ok=True)
     model: Any = models[MAIN]
     order = recovered_order(model, test, len(INTENTIONS))
-    captions: dict[str, str] = {}
-    with style.paper_style():
-        captions["method_bars"] = likelihood_figure(folder / "method_bars", result)
-        captions["rewards"] = rewards(folder / "rewards", world, model, order)
-        captions["occupancy"] = occupancy(folder / "occupancy", model, order, test)
-        captions["posterior"] = posterior(folder / "posterior", models, order, test, counters)
-    captions |= write_pictures(folder, explore(folder.parent, model, order, test, counters), maps=False)
-    storage.write_json(folder / "captions.json", captions)
-
-
-def explore(
-    run: Path, model: Any, order: list[int], test: Demonstrations, counters: npt.NDArray[np.int64]
-) -> dict[str, Any]:
-    """Write the interactive part of the report for the test windows, intentions in the order of the truth."""
-    probabilities = model.predict_proba(test)[:, order]
-    found = state_rewards(model)
-    facts = fit_facts(model, probabilities.argmax(axis=1), test.offsets)
-    return write_explorer(
-        run,
+    drawings: dict[str, results.Draw] = {
+        "method_bars": partial(results.likelihood_figure, result=result),
+        "rewards": lambda path: rewards(path, world, model, order),
+        "occupancy": lambda path: occupancy(path, model, order, test),
+        "posterior": lambda path: posterior(path, models, order, test, counters),
+    }
+    results.write_figures(folder, drawings)
+    captions = write_exemplar(
+        folder.parent,
         test,
-        probabilities,
-        rewards=None if found is None else found[order],
+        model,
+        name="Recurrent switching",
+        how="It was fitted to the other windows; those shown are test windows, which it has not seen.",
+        order=order,
+        maps=False,
         names=INTENTIONS,
         actions=maze.ACTION_NAMES,
         counters={"port rests": counters},
         events={"at the water port": test.states == maze.WATER, "at the entrance": test.states == maze.HOME},
-        fit={
-            "name": "Recurrent switching",
-            "how": "It was fitted to the other windows; those shown are test windows, which it has not seen.",
-            **facts,
-        },
     )
+    results.add_captions(folder, captions)
 
 
 def rewards(path: Path, world: LabyrinthWorld, model: Any, order: list[int]) -> str:
@@ -246,22 +192,15 @@ def posterior(
     counters: npt.NDArray[np.int64],
 ) -> str:
     """Posterior over time above the refractory counter, for the first test window."""
-    assert test.labels is not None
-    steps = slice(int(test.offsets[0]), int(test.offsets[1]))
-    shown = {"Recurrent switching": models[MAIN].predict_proba(test)[steps][:, order]}
+    found = {"Recurrent switching": (models[MAIN], order)}
     if "oracle" in models:
-        shown["Truth (Bayes smoother)"] = models["oracle"].predict_proba(test)[steps]
-    figure, axes = style.new_figure(
-        len(shown) + 1, 1, width=style.PAGE_WIDTH, height=1.2 * (len(shown) + 1), sharex=True
+        found["Truth (Bayes smoother)"] = (models["oracle"], list(range(len(INTENTIONS))))
+    figure, axes = posterior_above_counter(
+        found, test, 0, counters, intentions=INTENTIONS, label="port rests", width=style.PAGE_WIDTH
     )
-    for ax, (title, probabilities) in zip(axes, shown.items(), strict=False):
-        timelines.posterior_timeline(ax, probabilities, names=INTENTIONS, true=test.labels[steps])
-        ax.set_title(title, loc="right")
-        ax.set_xlabel("")
-    timelines.counter_timeline(axes[-1], counters[steps], label="port rests")
     colours = {maze.WATER: style.intention_color(DRINK), maze.HOME: style.intention_color(LEAVE)}
     for node, colour in colours.items():
-        visits = np.flatnonzero(test.states[steps] == node)
+        visits = np.flatnonzero(test.states[: test.offsets[1]] == node)
         axes[-1].plot(visits, np.zeros(len(visits)), "|", color=colour, markersize=5, clip_on=False, zorder=4)
     style.save(figure, path)
     return (

@@ -7,7 +7,7 @@ likelihood against dwell, unseen animals, and enrichment beside shuffled labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-from prism_irl import storage
-from prism_irl.experiments.labyrinth.run import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
+from prism_irl.experiments.labyrinth.data import Data
+from prism_irl.experiments.labyrinth.settings import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS
 from prism_irl.figures import curves, maps, style
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
 from prism_irl.labels import match, segments
@@ -25,8 +25,9 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import load
 from prism_irl.report.explorer import FILE
 from prism_irl.report.verdict import AGREEMENT_GOOD
-from prism_irl.studies.comparison import likelihood_figure
-from prism_irl.studies.shown import write_shown
+from prism_irl.studies import results
+from prism_irl.studies.exemplar import write_exemplar
+from prism_irl.studies.full_fits import is_saved
 
 N_BARS = 24
 """So many methods fit on one page; the report's table has all of them."""
@@ -35,9 +36,8 @@ NETWORK_MARKS = {"rnn": "o", "lstm": "s", "transformer": "^"}
 
 def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> None:
     """Write every figure whose part has run, as SVG and PNG, with captions for the report."""
-    folder.mkdir(parents=True, exist_ok=True)
     saved = cache / "models"
-    drawings: list[tuple[str, bool, Callable[[Path], str]]] = [
+    drawings: list[tuple[str, bool, results.Draw]] = [
         ("method_bars", bool(result["methods"]), lambda path: bars(path, result)),
         ("b_networks", "paper" in result, lambda path: networks(path, result["paper"])),
         ("c_maps", _explained(result, saved) is not None, lambda path: reward_maps(path, data, result, saved)),
@@ -46,13 +46,8 @@ def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> 
         ("animals", bool(result.get("animals", {}).get("methods")), lambda path: animals(path, result)),
         ("alignment", _has_modes(result), lambda path: enrichments(path, result)),
     ]
-    captions = {}
-    with style.paper_style():
-        for stem, there, draw in drawings:
-            if there:
-                captions[stem] = draw(folder / stem)
-    captions |= explore(folder.parent, data, result, saved)
-    storage.write_json(folder / "captions.json", captions)
+    results.write_figures(folder, {stem: draw for stem, there, draw in drawings if there})
+    results.add_captions(folder, explore(folder.parent, data, result, saved))
 
 
 def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> dict[str, str]:
@@ -62,7 +57,7 @@ def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> dict[
     whose independent fits agree; where none does, the one on which they agree most.
     """
     methods = result.get("alignment", {}).get("methods", {})
-    there = {name: entry for name, entry in methods.items() if (saved / entry["model"] / "config.json").is_file()}
+    there = {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
     there = {name: entry for name, entry in there.items() if entry["n_intentions"] > 1}
     if not there:
         (run / FILE).unlink(missing_ok=True)  # of other parts, with models that are gone
@@ -77,7 +72,7 @@ def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> dict[
         else "is the one on which independent fits agree most"
     )
     entry = there[best]
-    return write_shown(
+    return write_exemplar(
         run,
         data.demos,
         load(saved / entry["model"]),
@@ -258,7 +253,7 @@ def frontier(path: Path, result: dict[str, Any]) -> str:
 
 def animals(path: Path, result: dict[str, Any]) -> str:
     """Test likelihood on animals that were left out."""
-    likelihood_figure(path, {"methods": result["animals"]["methods"]})
+    results.likelihood_figure(path, {"methods": result["animals"]["methods"]})
     return f"Test score on animals that the fit has not seen: mean and spread over {result['animals']['n_animals']}."
 
 
@@ -295,7 +290,7 @@ def _has_modes(result: dict[str, Any]) -> bool:
 def _explained(result: dict[str, Any], saved: Path) -> dict[str, Any] | None:
     """The fit whose maps are drawn: the best explanation with as many intentions as the paper, else any."""
     methods = result.get("alignment", {}).get("methods", {})
-    there = {name: entry for name, entry in methods.items() if (saved / entry["model"] / "config.json").is_file()}
+    there = {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
     drawable = {name: entry for name, entry in there.items() if _on_maze(load(saved / entry["model"]))}
     three = {name: entry for name, entry in drawable.items() if entry["n_intentions"] == 3} or drawable
     if not three:
@@ -312,4 +307,4 @@ def _on_maze(model: IntentionModel) -> bool:
 
 def _segmented(result: dict[str, Any], saved: Path) -> bool:
     keys = result.get("alignment", {}).get("segmentation", {})
-    return bool(keys) and all((saved / key / "config.json").is_file() for key in keys.values())
+    return bool(keys) and all(is_saved(saved / key) for key in keys.values())

@@ -8,86 +8,62 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import clone
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import limit_threads
-from prism_irl.errors import InputError
 from prism_irl.evaluation.consensus import consensus
-from prism_irl.experiments.labyrinth.run import (
+from prism_irl.experiments import harness
+from prism_irl.experiments.labyrinth.data import Data
+from prism_irl.experiments.labyrinth.settings import (
     PAPER_MODEL_TYPE,
     PAPER_NUM_LATENTS,
     PAPER_SWIRL,
     PAPER_TIMING,
-    Data,
+    PAPER_VALIDATION,
+    PENALTY_SETTINGS,
+    TRANSFORMER_PENALTIES,
     Labyrinth,
-    OnFit,
 )
 from prism_irl.labels import ari, mean_dwell
-from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.goals import GoalPRISM
-from prism_irl.models.persistence import load, save
 from prism_irl.models.prism import PAPER, PRISM
-from prism_irl.models.registry import NAMED, method
+from prism_irl.models.registry import Method, method
 from prism_irl.rewards.iavi import IAVI
-from prism_irl.scale import fanout
-from prism_irl.studies.cross_validation import Fit, Method, cross_validate, fit_key, table
+from prism_irl.studies.cross_validation import OnFit, run_methods, with_seed
+from prism_irl.studies.full_fits import fit_to_all
 
-Runner = Callable[[Labyrinth, Data, Path, int, OnFit | None], dict[str, Any]]
 SHUFFLES = 20
 TIMED_ITERATIONS = 5
-PAPER_VALIDATION = 0.1
-"""Share of the training windows that choose the iteration and the start in the paper's protocol."""
-TRANSFORMER_PENALTIES = 0.3
-"""Share of the paper's penalties that the Transformer gets, with one epoch per M-step as the other networks.
 
-At the start the policies hardly differ, so that responsibilities are little more than the gate itself and Eq. (loss)
-is mostly its penalties. A gate that reaches their optimum within one M-step (8 epochs; any network does) is nearly
-constant, the next policies are nearly equal, and EM ends in the fixed point of one intention, -0.871: the paper's
-number. Single epochs let the policies come apart first, and at 0.3 of the penalties the Transformer, which learns
-faster per epoch than the RNN, does not overtake them. docs/labyrinth.md has the measurements.
-"""
+
+@dataclass(frozen=True)
+class Work:
+    """How a part runs: where finished fits are remembered, how many at a time, and who is told of each."""
+
+    cache: Path
+    jobs: int = 1
+    on_fit: OnFit | None = None
+
+
+Runner = Callable[[Labyrinth, Data, Work], dict[str, Any]]
 
 
 # -- methods -----------------------------------------------------------------------------------------------------------
 
 
-def learned(settings: Labyrinth) -> dict[str, Any]:
-    """Options of the learned methods: a smaller network than the paper's, which overfits here less quickly."""
-    return {
-        "n_starts": settings.starts,
-        "max_iterations": settings.max_iterations,
-        "embedding": 32,
-        "hidden": 32,
-        "learning_rate": 3e-3,
-        "network": "gru",
-    }
-
-
 def honest_method(identifier: str, settings: Labyrinth) -> Method:
     """A method of the honest comparison; policies with memory choose their back-off on validation data."""
-    known = method(identifier, settings.n_intentions)
+    known = harness.build_method(identifier, settings.n_intentions, settings.options())
     accepted = known.model.get_params(deep=False)
-    options: dict[str, Any] = {}
-    if isinstance(known.model, GoalPRISM):  # has settings of its own
-        options = {"n_starts": settings.starts}
-    elif accepted.get("switching") == "markov":  # no network, and its annealed starts are its point
-        options = {}
-    elif isinstance(known.model, PRISM):
-        options = learned(settings)
-    elif "n_starts" in accepted:
-        options = {"n_starts": settings.chain_starts if identifier.startswith("hiql") else settings.starts}
     if accepted.get("history", 1) != 1:
-        options |= {"backoff": "auto", "recount": True}
-    known.model.set_params(**{name: value for name, value in options.items() if name in accepted})
+        chosen = {"backoff": "auto", "recount": True}
+        known.model.set_params(**{name: value for name, value in chosen.items() if name in accepted})
     return known
 
 
@@ -101,28 +77,25 @@ def paper_method(n_intentions: int, network: str, settings: Labyrinth) -> Method
     iterations = settings.transformer_iterations if network == "transformer" else settings.paper_iterations
     if n_intentions == 1:
         iterations = 1  # the gate has nothing to say, and the counts are exact at once
-    options: dict[str, Any] = {"embedding": settings.paper_size, "hidden": settings.paper_size}
+    size = {"embedding": settings.paper_size, "hidden": settings.paper_size}
+    options = harness.paper_options("labyrinth", max_iterations=iterations, **size)
     if n_intentions > 1:
         options["validation_fraction"] = PAPER_VALIDATION
     options["n_starts"] = 1 if n_intentions == 1 or network == "transformer" else settings.paper_starts
-    if network == "transformer":
-        # As the paper has it, it collapses to one intention; see TRANSFORMER_PENALTIES.
-        options |= {name: PAPER["labyrinth"][name] * TRANSFORMER_PENALTIES for name in ("l1", "kl")}
-        options["epochs_per_m_step"] = 1
-    model = PRISM.paper("labyrinth", n_intentions=n_intentions, network=network, max_iterations=iterations, **options)
     name = f"PRISM, paper gate, {network.upper()}, K={n_intentions}"
     if network == "transformer":
+        # As the paper has it, it collapses to one intention; see TRANSFORMER_PENALTIES.
+        options |= {penalty: options[penalty] * TRANSFORMER_PENALTIES for penalty in ("l1", "kl")}
+        options["epochs_per_m_step"] = 1
         name += f", {TRANSFORMER_PENALTIES:g} of the penalties"
-    return Method(f"prism-paper{suffix}", name, model, leaks=True)
+    return replace(method(f"prism-paper{suffix}", 3, **options), name=name)
 
 
-def _cross_validate(
+def cross_validated(
     settings: Labyrinth,
     data: Data,
     methods: Sequence[Method],
-    cache: Path,
-    jobs: int,
-    on_fit: OnFit | None,
+    work: Work,
     *,
     demos: Demonstrations | None = None,
     folds: int | None = None,
@@ -130,38 +103,32 @@ def _cross_validate(
     by: str = "trajectory",
 ) -> dict[str, Any]:
     """Table of some methods over some folds."""
-    chosen = settings.tested_folds if only_folds is None else tuple(only_folds)
-    rows = []
-    fits: Iterator[Fit] = cross_validate(
+    return run_methods(
         data.demos if demos is None else demos,
         methods,
         folds=settings.folds if folds is None else folds,
-        only_folds=chosen,
+        only_folds=settings.tested_folds if only_folds is None else only_folds,
         seeds=settings.seeds,
         by=by,
         mdp=data.mdp,
-        jobs=jobs,
-        extra=data.judge,
-        cache=cache,
-    )
-    for fit in fits:
-        rows.append(fit.row)
-        if on_fit is not None:
-            on_fit(fit, len(methods) * len(chosen) * len(settings.seeds))
-    return table(methods, sorted(rows, key=lambda row: (row["method"], row["seed"], row["fold"])))
+        jobs=work.jobs,
+        extra=data.meaning,
+        cache=work.cache,
+        on_fit=work.on_fit,
+    ).table()
 
 
 # -- the paper's protocol ----------------------------------------------------------------------------------------------
 
 
-def paper(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: OnFit | None) -> dict[str, Any]:
+def paper(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     """Tables num_latents, model_type and timing, both scores, the paper's numbers beside ours."""
     by_k = {k: paper_method(k, "rnn", settings) for k in settings.paper_ks}
     by_network = {network: paper_method(3, network, settings) for network in settings.networks}
     methods = list({m.id: m for m in (*by_k.values(), *by_network.values())}.values())
     # Longest first, so that no process is left alone with a Transformer at the end.
     order = sorted(methods, key=lambda m: ("transformer" not in m.id, "lstm" not in m.id))
-    found = _cross_validate(settings, data, order, cache, jobs, on_fit)
+    found = cross_validated(settings, data, order, work)
     found = {m.id: found[m.id] for m in methods}
     for k, m in by_k.items():
         found[m.id]["paper_reported"] = PAPER_NUM_LATENTS[k][1]
@@ -199,7 +166,7 @@ def timing(settings: Labyrinth, data: Data) -> dict[str, Any]:
     model.set_params(max_iterations=min(settings.paper_iterations, 3 * TIMED_ITERATIONS))
     clock = time.perf_counter()
     model.fit(data.demos, data.mdp)
-    total = (time.perf_counter() - clock) / max(len(model.history_) - 1, 1)
+    total = (time.perf_counter() - clock) / max(len(model.monitor_) - 1, 1)
     prepared = model._prepare(data.demos)
     emission = torch.from_numpy(model.rewards_model_.log_likelihood(prepared))
     e_step = _seconds(lambda: model.switching_.expectation(prepared, emission))
@@ -235,21 +202,18 @@ def _seconds(work: Callable[[], Any]) -> float:
 # -- the honest protocol -----------------------------------------------------------------------------------------------
 
 
-def honest(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: OnFit | None) -> dict[str, Any]:
+def honest(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     """Every method by predictive likelihood; every switching family with every history, and with the chosen one."""
     memory = [f"-h{length}" if length > 1 else "" for length in settings.histories]
     crossed = [family + suffix for family in settings.families for suffix in (*memory, "-hauto")]
-    names = [name for name in dict.fromkeys((*settings.others, *crossed)) if _exists(name)]
-    methods = [honest_method(name, settings) for name in names]
-    found = _cross_validate(settings, data, methods, cache, jobs, on_fit)
+    methods = [honest_method(name, settings) for name in dict.fromkeys((*settings.others, *crossed))]
+    found = cross_validated(settings, data, methods, work)
     if "swirl-2" in found:
         found["swirl-2"]["paper_reported"] = PAPER_SWIRL
-    return {"methods": found, "every_fifth": every_fifth(settings, data, methods, cache, jobs, on_fit)}
+    return {"methods": found, "every_fifth": every_fifth(settings, data, methods, work)}
 
 
-def every_fifth(
-    settings: Labyrinth, data: Data, methods: Sequence[Method], cache: Path, jobs: int, on_fit: OnFit | None
-) -> dict[str, Any]:
+def every_fifth(settings: Labyrinth, data: Data, methods: Sequence[Method], work: Work) -> dict[str, Any]:
     """SWIRL's own split: every 5th window is test data."""
     compared = [m for m in methods if m.id in ("iavi", "ngram", "swirl-2", "hiql", "hiql-hauto")]
     if settings.quick or not compared:
@@ -258,23 +222,10 @@ def every_fifth(
     demos = replace(data.demos, groups=fifth)
     splits = demos.fold_indices(2, by="group")
     fold = next(i for i, (_, test) in enumerate(splits) if fifth[test].all())
-    return _cross_validate(
-        settings, data, compared, cache, jobs, on_fit, demos=demos, folds=2, only_folds=[fold], by="group"
-    )
+    return cross_validated(settings, data, compared, work, demos=demos, folds=2, only_folds=[fold], by="group")
 
 
-def _exists(identifier: str) -> bool:
-    """Planned rewards are a method of their own room; the comparison takes them where they are known."""
-    try:
-        method(identifier, 3)
-    except InputError:
-        if identifier.split("-h")[0] not in NAMED:
-            return False
-        raise
-    return True
-
-
-def frontier(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: OnFit | None) -> dict[str, Any]:
+def frontier(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     """Likelihood against dwell: recurrent switching and the past gate under growing penalties."""
     methods, points = [], {}
     for penalty, suffix in itertools.product(settings.penalties, settings.frontier_histories):
@@ -292,20 +243,20 @@ def frontier(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: On
         methods.append(made)
         points[made.id] = {"family": known.name, "penalty": share}
     folds = [fold for fold in settings.frontier_folds if fold in settings.tested_folds]
-    found = _cross_validate(settings, data, methods, cache, jobs, on_fit, only_folds=folds)
+    found = cross_validated(settings, data, methods, work, only_folds=folds)
     return {"methods": {name: {**entry, **points[name]} for name, entry in found.items()}, "folds": len(folds)}
 
 
-def animals(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: OnFit | None) -> dict[str, Any]:
+def animals(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     """Leave one animal out, without the windows that splice two."""
     if data.animals is None or data.animals.groups is None:
         return {"methods": {}, "n_animals": 0}
     known = len(np.unique(data.animals.groups))
     chosen = tuple(range(known)) if settings.only_animals is None else settings.only_animals
     chosen = tuple(animal for animal in chosen if animal < known)
-    methods = [honest_method(name, settings) for name in settings.animals if _exists(name)]
-    found = _cross_validate(
-        settings, data, methods, cache, jobs, on_fit, demos=data.animals, folds=known, only_folds=chosen, by="group"
+    methods = [honest_method(name, settings) for name in settings.animals]
+    found = cross_validated(
+        settings, data, methods, work, demos=data.animals, folds=known, only_folds=chosen, by="group"
     )
     return {"methods": found, "n_animals": len(chosen)}
 
@@ -313,17 +264,17 @@ def animals(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: OnF
 # -- meaning -----------------------------------------------------------------------------------------------------------
 
 
-def alignment(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: OnFit | None) -> dict[str, Any]:
+def alignment(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     """Fits to all data: what the intentions of the best one mean, and whether independent fits find the same ones."""
-    methods = [honest_method(name, settings) for name in settings.explained if _exists(name)]
-    tasks = [(m, seed) for m in methods for seed in range(settings.independent_fits)]
-    shown = {label: _segmented(settings, l1, kl) for label, (l1, kl) in PENALTY_SETTINGS.items()}
-    tasks += [(m, 0) for m in shown.values()]
-    keys = fit_to_everything(tasks, data.demos, data.mdp, cache / "models", jobs)
+    methods = [honest_method(name, settings) for name in settings.explained]
+    seeds = range(settings.independent_fits)
+    segmented = {label: _segmented(settings, l1, kl) for label, (l1, kl) in PENALTY_SETTINGS.items()}
+    unfitted = [with_seed(m.model, 1000 * seed) for m in methods for seed in seeds]
+    unfitted += [m.model for m in segmented.values()]
+    fits = iter(fit_to_all(unfitted, data.demos, data.mdp, jobs=work.jobs, folder=work.cache / "models"))
     result: dict[str, Any] = {}
     for m in methods:
-        own = [keys[m.id, seed] for seed in range(settings.independent_fits)]
-        models = [load(cache / "models" / key) for key in own]
+        names, models = zip(*(next(fits) for _ in seeds), strict=True)
         likelihoods = [model.score(data.demos) for model in models]
         labels = [model.predict(data.demos) for model in models]
         best = int(np.argmax(likelihoods))
@@ -337,10 +288,10 @@ def alignment(settings: Labyrinth, data: Data, cache: Path, jobs: int, on_fit: O
             "agreement": float(np.mean(pairs)) if pairs else None,
             "consensus": _consensus(models, likelihoods, data.demos),
             "n_intentions": models[best].n_intentions,
-            "model": own[best],
-            **data.judge.alignment(models[best], data.demos, shuffles=SHUFFLES),
+            "model": names[best],
+            **data.meaning.alignment(models[best], data.demos, shuffles=SHUFFLES),
         }
-    return {"methods": result, "segmentation": {label: keys[m.id, 0] for label, m in shown.items()}}
+    return {"methods": result, "segmentation": {label: next(fits)[0] for label in segmented}}
 
 
 def _consensus(
@@ -353,45 +304,10 @@ def _consensus(
     return {"members": len(found.members), "unanimous": found.unanimous, "support": found.support}
 
 
-PENALTY_SETTINGS = {
-    "no penalty": (0.0, 0.0),
-    "L1": (PAPER["labyrinth"]["l1"], 0.0),
-    "KL": (0.0, PAPER["labyrinth"]["kl"]),
-    "L1 and KL (paper)": (PAPER["labyrinth"]["l1"], PAPER["labyrinth"]["kl"]),
-}
-"""Figure labyrinth (d): from unconstrained to fully penalised."""
-
-
 def _segmented(settings: Labyrinth, l1: float, kl: float) -> Method:
     known = paper_method(3, "rnn", settings)
     known.model.set_params(l1=l1, kl=kl)
     return replace(known, id=f"prism-paper-l1{l1:g}-kl{kl:g}")
-
-
-def fit_to_everything(
-    tasks: Sequence[tuple[Method, int]], demos: Demonstrations, mdp: MDP, folder: Path, jobs: int
-) -> dict[tuple[str, int], str]:
-    """Fit each (method, seed) to all data, or find the saved model; return the names of their folders."""
-    keys: dict[tuple[str, int], str] = {}
-    missing: dict[str, IntentionModel] = {}
-    data = demos.checksum()
-    for known, seed in tasks:
-        model = clone(known.model)
-        if "seed" in model.get_params(deep=False):
-            model.set_params(seed=model.get_params()["seed"] + 1000 * seed)
-        key = keys[known.id, seed] = fit_key(model, data)[:24]
-        if not (folder / key / "config.json").is_file():  # written last
-            missing[key] = model
-    names, shared = list(missing), (demos, mdp, fanout.side_by_side(jobs))
-    for index, fitted in fanout.spread(_fit_alone, [missing[name] for name in names], shared, jobs=jobs):
-        save(fitted, folder / names[index])  # here, because a worker of a cluster need not see this disk
-    return keys
-
-
-def _fit_alone(model: Any, demos: Demonstrations, mdp: MDP, parallel: bool) -> Any:
-    if parallel:
-        limit_threads(1)
-    return model.fit(demos, mdp)
 
 
 RUNNERS: dict[str, Runner] = {

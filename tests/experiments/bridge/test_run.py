@@ -8,7 +8,7 @@ import pytest
 from prism_irl.cli.main import main
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge import run as bridge
-from prism_irl.experiments.bridge.run import Bridge
+from prism_irl.experiments.bridge.settings import Bridge
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES

@@ -19,7 +19,8 @@ from prism_irl.evaluation.alignment import Events
 from prism_irl.experiments.labyrinth import figures as labyrinth_figures
 from prism_irl.experiments.labyrinth import parts as labyrinth_parts
 from prism_irl.experiments.labyrinth import run as labyrinth
-from prism_irl.experiments.labyrinth.run import PARTS, Data, Labyrinth
+from prism_irl.experiments.labyrinth.data import Data
+from prism_irl.experiments.labyrinth.settings import PAPER_NUM_LATENTS, PARTS, Labyrinth
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.report.render import write_report
 from prism_irl.worlds.labyrinth import LabyrinthWorld
@@ -158,7 +159,7 @@ def test_finished_fits_are_not_made_again(finished, monkeypatch):
         raise AssertionError("a finished fit was made again")
 
     monkeypatch.setattr("prism_irl.studies.cross_validation.run_job", forbidden)
-    monkeypatch.setattr(labyrinth_parts, "_fit_alone", forbidden)
+    monkeypatch.setattr("prism_irl.studies.full_fits._fit", forbidden)
     monkeypatch.setattr(labyrinth_parts, "timing", lambda *_: result["paper"]["timing"][0])
     again = labyrinth.run(TINY, folder, data=simulated())
     assert again["methods"] == result["methods"]
@@ -182,21 +183,16 @@ def test_parts_run_alone_and_come_together(tmp_path):
 def test_without_annotations_there_are_visits_and_exits_only():
     known = simulated()
     bare = Data(known.demos, known.mdp, Events(known.events.happened, np.zeros(known.demos.n_steps, np.int64), ()))
-    assert labyrinth_parts.animals(TINY, bare, Path(), 1, None) == {"methods": {}, "n_animals": 0}
+    assert labyrinth_parts.animals(TINY, bare, labyrinth_parts.Work(Path())) == {"methods": {}, "n_animals": 0}
     model = labyrinth_parts.honest_method("hiql", TINY).model.fit(known.demos, known.mdp)
-    row = bare.judge(model, known.demos)
+    row = bare.meaning(model, known.demos)
     assert not any(key.endswith("_enrichment") for key in row)
 
 
-def test_the_judge_looks_at_the_windows_it_is_given():
+def test_meaning_is_read_from_the_windows_that_are_given():
     data = simulated()
-    steps = data.judge._steps(data.demos.subset([3, 1]))
+    steps = data.meaning._steps(data.demos.subset([3, 1]))
     np.testing.assert_array_equal(steps, np.concatenate([np.arange(120, 160), np.arange(40, 80)]))
-
-
-def test_methods_of_rooms_that_are_not_there_are_left_out():
-    assert labyrinth_parts._exists("hiql-h4")
-    assert not labyrinth_parts._exists("prism-unheard-of")
 
 
 def test_annealed_starts_are_not_replaced_by_those_of_the_networks():
@@ -251,7 +247,7 @@ def test_missing_data_name_the_command_that_gets_them(tmp_path, monkeypatch):
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the real data, or a skipped test."""
-    folder = Path(os.environ.get("PRISM_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    folder = Path(os.environ.get("PRISM_DATA", Path(__file__).parents[4] / "shared" / "data"))
     if not (folder / "labyrinth" / "emissions500new.npy").is_file():
         pytest.skip("the labyrinth is absent; set PRISM_DATA to the folder that holds labyrinth/")
     monkeypatch.setenv("PRISM_DATA", str(folder))
@@ -261,10 +257,10 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_one_intention_on_the_real_mice_is_the_paper_s_first_row(published, tmp_path):
     data = labyrinth.load(Labyrinth())
     assert len(data.demos) == 238
-    found = labyrinth_parts._cross_validate(
-        Labyrinth(), data, [labyrinth_parts.honest_method("iavi", TINY)], tmp_path, 1, None
+    found = labyrinth_parts.cross_validated(
+        Labyrinth(), data, [labyrinth_parts.honest_method("iavi", TINY)], labyrinth_parts.Work(tmp_path)
     )["iavi"]
-    train, test = labyrinth.PAPER_NUM_LATENTS[1]
+    train, test = PAPER_NUM_LATENTS[1]
     for key, reported in (("train_predictive_ll", train), ("predictive_ll", test), ("paper_score", test)):
         assert found[key]["mean"] == pytest.approx(reported, abs=2e-3)
 

@@ -8,11 +8,11 @@ from prism_irl.models.dirl import DIRL
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.prism import PRISM
+from prism_irl.models.registry import Method
 from prism_irl.models.single import IAVI
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer
-from prism_irl.studies import comparison, shown
-from prism_irl.studies.cross_validation import Method
+from prism_irl.studies import comparison, exemplar
 from prism_irl.worlds.frustration import FrustrationWorld
 
 METHODS = [
@@ -31,28 +31,18 @@ def entries(**scores):
 
 def test_the_likeliest_method_with_several_intentions_is_shown():
     everything = entries(oracle=-0.1, iavi=-0.2, mixture=-0.3, paper=-0.4, hiql=-0.6, hiql_k3=-0.5)
-    assert shown.best_shown(METHODS, everything).id == "hiql-k3"
+    assert exemplar.choose_exemplar(METHODS, everything).id == "hiql-k3"
     # What leaks, and what never switches, only for want of anything else.
-    assert shown.best_shown(METHODS[:4], everything).id == "paper"
-    assert shown.best_shown(METHODS[:3], everything).id == "mixture"
-    assert shown.best_shown(METHODS[:2], everything) is None
+    assert exemplar.choose_exemplar(METHODS[:4], everything).id == "paper"
+    assert exemplar.choose_exemplar(METHODS[:3], everything).id == "mixture"
+    assert exemplar.choose_exemplar(METHODS[:2], everything) is None
     everything["hiql-k3"]["predictive_ll"] = None  # was not run
-    assert shown.best_shown(METHODS, everything).id == "hiql"
+    assert exemplar.choose_exemplar(METHODS, everything).id == "hiql"
 
 
 @pytest.fixture(scope="module")
 def demos():
     return FrustrationWorld(horizon=12).simulate(16, seed=3).demonstrations
-
-
-def test_a_fit_to_all_data_is_found_again(demos, tmp_path, monkeypatch):
-    method = Method("hiql", "HIQL", HIQL(2, n_starts=2, max_iterations=5))
-    first = shown.fit_to_all(method, demos, None, tmp_path)
-    monkeypatch.setattr(HIQL, "fit", lambda *_: pytest.fail("fitted again"))
-    again = shown.fit_to_all(method, demos, None, tmp_path)
-    np.testing.assert_array_equal(first.predict_proba(demos), again.predict_proba(demos))
-    with pytest.raises(pytest.fail.Exception):  # other data, another fit
-        shown.fit_to_all(method, demos.subset([0, 1]), None, tmp_path)
 
 
 def test_a_comparison_explores_its_best_method_fitted_to_all_trajectories(demos, tmp_path):
@@ -62,8 +52,8 @@ def test_a_comparison_explores_its_best_method_fitted_to_all_trajectories(demos,
     explored = read_explorer(tmp_path)
     model = HIQL(2, n_starts=2, max_iterations=5).fit(demos)
     expected = np.rint(1000 * model.predict_proba(demos)).astype(int)
-    told = np.concatenate([np.reshape(one["p"], (-1, 2)) for one in explored["trajectories"]])
-    np.testing.assert_array_equal(told, expected)
+    found = np.concatenate([np.reshape(one["p"], (-1, 2)) for one in explored["trajectories"]])
+    np.testing.assert_array_equal(found, expected)
     assert explored["total"] == {"trajectories": 16, "steps": demos.n_steps}
     assert explored["fit"]["name"].startswith("HIQL")
     assert "all trajectories" in explored["fit"]["how"]
@@ -77,7 +67,7 @@ def test_a_comparison_explores_its_best_method_fitted_to_all_trajectories(demos,
 
 def test_a_method_whose_policies_change_with_time_is_shown_without_rewards(demos, tmp_path):
     model = DIRL(2, n_rounds=1).fit(demos)
-    shown.write_shown(tmp_path, demos, model, name="DIRL", how="On all data.")
+    exemplar.write_exemplar(tmp_path, demos, model, name="DIRL", how="On all data.")
     explored = read_explorer(tmp_path)
     assert explored["rewards"] is None
     asked = questions({"methods": {"dirl": {"predictive_ll": -1.0}}}, explored, ["a", "b"])

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,12 +9,21 @@ import pytest
 
 from prism_irl.experiments.gridworld import figures as gridworld_figures
 from prism_irl.experiments.gridworld import run as gridworld
-from prism_irl.experiments.gridworld.run import DEMO_METHODS, EVD_COLUMNS, PAPER_EVD, BayesOracle, Gridworld
-from prism_irl.models.cloning import BehaviourCloning
+from prism_irl.experiments.gridworld.run import BayesOracle
+from prism_irl.experiments.gridworld.settings import DEMO_METHODS, EVD_COLUMNS, PAPER_EVD, Gridworld
 from prism_irl.worlds.frustration import FrustrationWorld
 
 IDS = ["oracle", "prism-recurrent", "prism", "prism-paper", "hiql", "swirl-1", "iavi", "maxcausalent", "maxent", "bc"]
-TINY = Gridworld(
+
+
+class Tiny(Gridworld):
+    """The experiment trains behaviour cloning to the end; here it is stopped at once."""
+
+    def options(self):
+        return {**super().options(), "bc": {"hidden": 8, "max_epochs": 2}}
+
+
+TINY = Tiny(
     n_trajectories=30,
     only_folds=(0,),
     starts=1,
@@ -27,23 +35,21 @@ TINY = Gridworld(
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """The folder, what was returned, what the progress bar was told, and what the figures would show."""
-    folder, told, shown = tmp_path_factory.mktemp("gridworld"), [], []
+    """The folder, what was returned, what the progress bar heard, and what the figures would show."""
+    folder, heard, drawn = tmp_path_factory.mktemp("gridworld"), [], []
     with pytest.MonkeyPatch.context() as patch:
-        # The experiment trains this one to the end, whatever the settings.
-        patch.setattr(gridworld, "BehaviourCloning", partial(BehaviourCloning, hidden=8, max_epochs=2))
-        patch.setattr(gridworld_figures, "write_all", lambda *arguments: shown.append(arguments))
+        patch.setattr(gridworld_figures, "write_all", lambda *arguments: drawn.append(arguments))
         result = gridworld.run(
-            TINY, folder, on_fit=lambda fit, total: told.append((fit.method.id, total)), title="Tiny"
+            TINY, folder, on_fit=lambda fit, total: heard.append((fit.method.id, total)), title="Tiny"
         )
-    return folder, result, told, shown
+    return folder, result, heard, drawn
 
 
 def test_metrics_have_every_method(done):
-    folder, result, told, _ = done
+    folder, result, heard, _ = done
     written = json.loads((folder / "metrics.json").read_text())
     assert list(written["methods"]) == list(result["methods"]) == IDS
-    assert sorted(told) == sorted((name, len(IDS)) for name in IDS)
+    assert sorted(heard) == sorted((name, len(IDS)) for name in IDS)
     assert (written["title"], written["quick"], written["folds"], written["seeds"]) == ("Tiny", False, 1, 1)
     assert (written["n_trajectories"], written["n_steps"]) == (30, 300)
     for entry in written["methods"].values():

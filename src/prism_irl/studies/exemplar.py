@@ -13,23 +13,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 
-from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.facts import fit_facts, state_rewards
-from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.mixture import TrajectoryMixture
-from prism_irl.models.persistence import load, save
+from prism_irl.models.registry import Method
 from prism_irl.report.explorer import write_explorer
 from prism_irl.report.pictures import write_pictures
-from prism_irl.studies.cross_validation import Method, data_key, fit_key
 
 ALL_DATA = "It was fitted to all trajectories to be looked at; every score in the table comes from held-out folds."
 
 
-def best_shown(methods: Sequence[Method], entries: Mapping[str, Mapping[str, Any]]) -> Method | None:
+def choose_exemplar(methods: Sequence[Method], entries: Mapping[str, Mapping[str, Any]]) -> Method | None:
     """Return the method with the highest predictive likelihood among those whose intentions switch.
 
     The gate that sees the action, and mixtures that never switch, are taken only where there is nothing else; methods
@@ -45,18 +41,7 @@ def best_shown(methods: Sequence[Method], entries: Mapping[str, Mapping[str, Any
     return there[max(known, key=rank)] if known else None
 
 
-def fit_to_all(method: Method, demos: Demonstrations, mdp: MDP | None, folder: Path) -> IntentionModel:
-    """Fit a method to all data, or find the model of an earlier run of the same command in ``folder``."""
-    model: IntentionModel = clone(method.model)
-    key = fit_key(model, data_key(demos, mdp, None))[:24]
-    if (folder / key / "config.json").is_file():  # written last
-        return load(folder / key)
-    model.fit(demos, mdp)
-    save(model, folder / key)
-    return model
-
-
-def write_shown(
+def write_exemplar(
     folder: Path,
     demos: Demonstrations,
     model: IntentionModel,
@@ -66,7 +51,7 @@ def write_shown(
     facts: Mapping[str, Any] | None = None,
     order: Sequence[int] | None = None,
     maps: bool = True,
-    **told: Any,
+    **details: Any,
 ) -> dict[str, str]:
     """Write explorer.json and the figures that go with it; return their captions.
 
@@ -82,7 +67,7 @@ def write_shown(
         Which intention of the model comes first, second, …
     maps : bool
         Draw a map of each intention, which a run that draws its own does not need.
-    told
+    details
         Names, actions, events and what else `write_explorer` takes.
     """
     columns = list(range(model.n_intentions)) if order is None else [int(k) for k in order]
@@ -95,13 +80,6 @@ def write_shown(
         probabilities,
         rewards=None if rewards is None else rewards[columns],
         fit={"name": name, "how": how, **fit},
-        **told,
+        **details,
     )
     return write_pictures(folder / "figures", explorer, maps=maps)
-
-
-def add_captions(folder: Path, captions: Mapping[str, str]) -> None:
-    """Append captions to those of the figures that are there already."""
-    path = folder / "figures" / "captions.json"
-    there = storage.read_json(path) if path.is_file() else {}
-    storage.write_json(path, there | dict(captions))
