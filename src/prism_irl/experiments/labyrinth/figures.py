@@ -93,19 +93,8 @@ def _score(entry: Mapping[str, Any] | None) -> float:
 def bars(path: Path, result: dict[str, Any]) -> str:
     """(a): the best methods by predictive likelihood, then the paper scores with the published numbers."""
     ranked = sorted(result["methods"].values(), key=lambda entry: -entry["predictive_ll"]["mean"])
-    rows: list[dict[str, Any]] = [
-        {"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True} for entry in ranked[:N_BARS]
-    ]
-    for entry in ranked:
-        if entry["leaks"] and entry["paper_score"]:
-            rows.append(
-                {
-                    "name": f"{entry['name']}: paper score",
-                    **entry["paper_score"],
-                    "is_likelihood": False,
-                    "reference": entry.get("paper_reported"),
-                }
-            )
+    rows = [results.likelihood_bar(entry) for entry in ranked[:N_BARS]]
+    rows += [results.paper_bar(entry) for entry in ranked if entry["leaks"] and entry["paper_score"]]
     figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.22 * len(rows))
     curves.method_bars(ax, rows)
     style.save(figure, path)
