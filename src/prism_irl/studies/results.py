@@ -63,6 +63,17 @@ def add_captions(folder: Path, captions: Mapping[str, str]) -> None:
     storage.write_json(path, there | dict(captions))
 
 
+def likelihood_bar(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The bar of a method's predictive likelihood."""
+    return {"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True}
+
+
+def paper_bar(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The bar of a score that is not a likelihood, with the published number where there is one."""
+    reported = {"reference": entry.get("paper_reported"), "is_likelihood": False}
+    return {"name": f"{entry['name']}: paper score", **entry["paper_score"], **reported}
+
+
 def likelihood_figure(path: Path, result: Mapping[str, Any]) -> str:
     """Test score per method with fold spread; scores that are not likelihoods are hatched."""
     rows: list[dict[str, Any]] = []
@@ -70,9 +81,9 @@ def likelihood_figure(path: Path, result: Mapping[str, Any]) -> str:
     for entry in result["methods"].values():
         if entry is oracle:
             continue
-        rows.append({"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True})
+        rows.append(likelihood_bar(entry))
         if entry["leaks"]:
-            rows.append({"name": f"{entry['name']}: paper score", **entry["paper_score"], "is_likelihood": False})
+            rows.append(paper_bar(entry))
     figure, (ax,) = style.new_figure(width=5.0, height=0.6 + 0.28 * len(rows))
     curves.method_bars(ax, rows, ceiling=None if oracle is None else oracle["predictive_ll"]["mean"])
     style.save(figure, path)

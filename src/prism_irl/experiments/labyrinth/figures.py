@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import MaxNLocator
 
 from prism_irl.experiments.labyrinth.data import Data
 from prism_irl.experiments.labyrinth.settings import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS
@@ -42,7 +42,7 @@ def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> 
         ("b_networks", "paper" in result, lambda path: networks(path, result["paper"])),
         ("c_maps", _explained(result, saved) is not None, lambda path: reward_maps(path, data, result, saved)),
         ("d_segmentation", _segmented(result, saved), lambda path: segmentation(path, data, result, saved)),
-        ("frontier", "frontier" in result, lambda path: frontier(path, result)),
+        ("frontier", bool(result.get("frontier", {}).get("methods")), lambda path: frontier(path, result)),
         ("animals", bool(result.get("animals", {}).get("methods")), lambda path: animals(path, result)),
         ("alignment", _has_modes(result), lambda path: enrichments(path, result)),
     ]
@@ -93,19 +93,8 @@ def _score(entry: Mapping[str, Any] | None) -> float:
 def bars(path: Path, result: dict[str, Any]) -> str:
     """(a): the best methods by predictive likelihood, then the paper scores with the published numbers."""
     ranked = sorted(result["methods"].values(), key=lambda entry: -entry["predictive_ll"]["mean"])
-    rows: list[dict[str, Any]] = [
-        {"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True} for entry in ranked[:N_BARS]
-    ]
-    for entry in ranked:
-        if entry["leaks"] and entry["paper_score"]:
-            rows.append(
-                {
-                    "name": f"{entry['name']}: paper score",
-                    **entry["paper_score"],
-                    "is_likelihood": False,
-                    "reference": entry.get("paper_reported"),
-                }
-            )
+    rows = [results.likelihood_bar(entry) for entry in ranked[:N_BARS]]
+    rows += [results.paper_bar(entry) for entry in ranked if entry["leaks"] and entry["paper_score"]]
     figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.22 * len(rows))
     curves.method_bars(ax, rows)
     style.save(figure, path)
@@ -219,30 +208,21 @@ def strip(ax: Axes, labels: Any, offsets: Any) -> Axes:
 
 def frontier(path: Path, result: dict[str, Any]) -> str:
     """Likelihood against dwell: one line per family as its penalty grows, and single methods as points."""
+    families: dict[str, list[dict[str, float]]] = {}
+    for entry in sorted(result["frontier"]["methods"].values(), key=lambda entry: float(entry["penalty"])):
+        at = {key: entry[key]["mean"] for key in ("mean_dwell", "predictive_ll")}
+        families.setdefault(entry["family"], []).append(at)
+    methods = result["methods"]
+    single = [methods[name] for name in ("hiql", "hiql-hauto", "swirl-2") if name in methods]
+    without = [methods[name] for name in ("ngram", "bc") if name in methods]
     figure, (ax,) = style.new_figure(width=4.6, height=2.8)
-    families: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in result["frontier"]["methods"].values():
-        families.setdefault(entry["family"], []).append(entry)
-    for i, (family, entries) in enumerate(families.items()):
-        ordered = sorted(entries, key=lambda entry: entry["penalty"])
-        dwell = [entry["mean_dwell"]["mean"] for entry in ordered]
-        score = [entry["predictive_ll"]["mean"] for entry in ordered]
-        ax.plot(dwell, score, "o-", color=PALETTE[i % len(PALETTE)], markersize=3, label=family)
-    for i, name in enumerate(("hiql", "hiql-hauto", "swirl-2")):
-        if name in result["methods"]:
-            entry = result["methods"][name]
-            at = entry["mean_dwell"]["mean"], entry["predictive_ll"]["mean"]
-            ax.plot(*at, "Dsv"[i], color=INK, fillstyle="none", label=entry["name"], linestyle="none")
-    for name, line in (("ngram", ":"), ("bc", "--")):
-        if name in result["methods"]:
-            entry = result["methods"][name]
-            ax.axhline(entry["predictive_ll"]["mean"], color=MUTED, linestyle=line, linewidth=0.8, label=entry["name"])
-    ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set(xlabel="mean dwell (steps)", ylabel="predictive LL, test")
-    ax.grid(color=FAINT, linewidth=0.5)
+    curves.likelihood_by_dwell(
+        ax,
+        families,
+        points={entry["name"]: (entry["mean_dwell"]["mean"], entry["predictive_ll"]["mean"]) for entry in single},
+        levels={entry["name"]: entry["predictive_ll"]["mean"] for entry in without},
+    )
+    ax.set_ylabel("predictive LL, test")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     style.save(figure, path)
     return (

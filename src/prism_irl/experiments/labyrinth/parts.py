@@ -98,24 +98,12 @@ def cross_validated(
     work: Work,
     *,
     demos: Demonstrations | None = None,
-    folds: int | None = None,
-    only_folds: Sequence[int] | None = None,
-    by: str = "trajectory",
+    **folds: Any,
 ) -> dict[str, Any]:
-    """Table of some methods over some folds."""
-    return run_methods(
-        data.demos if demos is None else demos,
-        methods,
-        folds=settings.folds if folds is None else folds,
-        only_folds=settings.tested_folds if only_folds is None else only_folds,
-        seeds=settings.seeds,
-        by=by,
-        mdp=data.mdp,
-        jobs=work.jobs,
-        extra=data.meaning,
-        cache=work.cache,
-        on_fit=work.on_fit,
-    ).table()
+    """Table of some methods over the folds of the settings, or over others of other data."""
+    chosen: dict[str, Any] = {"folds": settings.folds, "only_folds": settings.tested_folds, "seeds": settings.seeds}
+    shared = {"mdp": data.mdp, "extra": data.meaning, "cache": work.cache, "jobs": work.jobs, "on_fit": work.on_fit}
+    return run_methods(data.demos if demos is None else demos, methods, **(chosen | shared | folds)).table()
 
 
 # -- the paper's protocol ----------------------------------------------------------------------------------------------
