@@ -99,33 +99,25 @@ class Shard(Prepared):
     def of_trajectories(
         cls,
         world: World,
-        demos: Demonstrations,
-        trajectories: npt.NDArray[np.int64],
-        contexts: Contexts,
-        device: torch.device | str = "cpu",
-    ) -> Shard:
-        """Shard the trajectories by length, so that all ranks get about as many steps."""
-        order = np.argsort(-demos.lengths[trajectories], kind="stable")
-        return cls._holding(np.sort(order[world.rank :: world.size]), world, demos, trajectories, contexts, device)
-
-    @classmethod
-    def _holding(
-        cls,
-        mine: npt.NDArray[np.int64],
-        world: World,
         source: Demonstrations,
         trajectories: npt.NDArray[np.int64],
         contexts: Contexts,
-        device: torch.device | str,
+        device: torch.device | str = "cpu",
+        mine: npt.NDArray[np.int64] | None = None,
     ) -> Shard:
+        """The shard ``mine``; None shards by length, so that all ranks get about as many steps."""
+        lengths = source.lengths[trajectories]
+        if mine is None:
+            mine = np.sort(np.argsort(-lengths, kind="stable")[world.rank :: world.size])
         here = source.subset(trajectories[mine])
+        rows = compact_index(contexts.encode(here), contexts.n_contexts)
         return cls(
             here,
-            compact_index(contexts.encode(here), contexts.n_contexts),
+            rows,
             device,
             world=world,
             mine=mine,
-            lengths=source.lengths[trajectories],
+            lengths=lengths,
             source=source,
             trajectories=trajectories,
             contexts=contexts,
@@ -138,7 +130,7 @@ class Shard(Prepared):
         """
         parts = minibatches(self.lengths, batch_size, generator)
         mine = np.sort(np.concatenate([part[self.world.rank :: self.world.size] for part in parts]))
-        return self._holding(mine, self.world, self.source, self.trajectories, self.contexts, self.device)
+        return self.of_trajectories(self.world, self.source, self.trajectories, self.contexts, self.device, mine)
 
     @property
     def n_steps(self) -> int:

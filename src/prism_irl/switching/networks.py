@@ -250,7 +250,7 @@ class HistoryNetwork(nn.Module):
             self.head.weight.mul_(head_scale)
             self.head.bias.zero_()
 
-    def seen(self, batch: Batch) -> Tensor:
+    def actions_read(self, batch: Batch) -> Tensor:
         """The action that the network reads at every step, (B, T)."""
         return batch.previous if self.observe == "past" else batch.actions
 
@@ -263,7 +263,7 @@ class HistoryNetwork(nn.Module):
 
     def embed(self, batch: Batch) -> Tensor:
         """Inputs x (B, T, d) of a batch."""
-        x: Tensor = self.tokens(batch.states, self.seen(batch), batch.observations, self.before(batch))
+        x: Tensor = self.tokens(batch.states, self.actions_read(batch), batch.observations, self.before(batch))
         return x
 
     def forward(self, batch: Batch) -> Tensor:
@@ -291,21 +291,22 @@ class HistoryNetwork(nn.Module):
         bias: Tensor = core.bias_ih_l0 if self.core.name == "gru" else core.bias_ih_l0 + core.bias_hh_l0
         if tokens.observations is not None:
             return fused.Inputs(lengths, (), (), nn.functional.linear(self.embed(batch), W, bias))
-        seen, before = self.seen(batch), self.before(batch)
-        actions = nn.functional.linear(tokens.actions.weight, W, bias)
+        actions, before = self.actions_read(batch), self.before(batch)
+        of_actions = nn.functional.linear(tokens.actions.weight, W, bias)
         present, states = self._present(batch)
         if present is not None:
-            index, tables = (states, seen), (tokens.states(present) @ W.t(), actions)
+            of_states = tokens.states(present)
         else:
             known, unknown = tokens.states.weight[:-1], tokens.states.weight[-1:].detach()  # which no gradient moves
-            index, tables = (states, seen), (torch.cat([known, unknown]) @ W.t(), actions)
+            of_states = torch.cat([known, unknown])
+        index, tables = (states, actions), (of_states @ W.t(), of_actions)
         if before is None or tokens.state_before is None or tokens.action_before is None:
             return fused.Inputs(lengths, index, tables, None)
         U, V = tokens.state_before, tokens.action_before
         if len(U.weight) * len(V.weight) > batch.states.numel():
-            return fused.Inputs(lengths, index, tables, (U(before) * V(seen)) @ W.t())
+            return fused.Inputs(lengths, index, tables, (U(before) * V(actions)) @ W.t())
         pairs = (U.weight.unsqueeze(1) * V.weight).flatten(0, 1) @ W.t()
-        return fused.Inputs(lengths, (*index, before * len(V.weight) + seen), (*tables, pairs), None)
+        return fused.Inputs(lengths, (*index, before * len(V.weight) + actions), (*tables, pairs), None)
 
     def _present(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
         """Rows of the state table to project (None for all of them), and which of these each step reads.

@@ -31,16 +31,16 @@ class ByHand:
         self.present, states = network._present(batch)
         self.states = tokens.states.weight if self.present is None else tokens.states.weight[self.present]
         tables = (self.states @ W.t(), torch.addmm(bias, tokens.actions.weight, W.t()))
-        inputs = fused.Inputs(batch.mask.sum(1), (states, network.seen(batch)), tables, None)
+        inputs = fused.Inputs(batch.mask.sum(1), (states, network.actions_read(batch)), tables, None)
         weights = (core.weight_hh_l0, core.bias_hh_l0, network.head.weight, network.head.bias)
-        self.ran = fused.Pass(self.kind, inputs, *weights)
-        self.logits = self.ran.logits()
+        self.forward_pass = fused.Pass(self.kind, inputs, *weights)
+        self.logits = self.forward_pass.logits()
 
     @torch.no_grad()
     def backward(self, dlogits: Tensor) -> None:
         """Set the gradient of every parameter, from that of the outputs, (B, T, O), zero at padding."""
         core, tokens, head = cast(Any, self.network.core.core), self.network.tokens, self.network.head
-        found, W = self.ran.gradients(dlogits), core.weight_ih_l0
+        found, W = self.forward_pass.gradients(dlogits), core.weight_ih_l0
         of_states, of_actions, _ = found.tables
         assert of_states is not None
         assert of_actions is not None
