@@ -74,7 +74,7 @@ def test_readable(n: float, words: str) -> None:
 PEAK = """
 import resource
 import numpy as np
-from prism_irl.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import memory
 
