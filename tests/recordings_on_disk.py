@@ -1,4 +1,4 @@
-"""Robot recordings that tests write for the readers: pictures, TFRecord files and a small RLDS dataset."""
+"""Robot recordings that tests write for the readers: pictures, TFRecord files, RLDS and LeRobot v3.0."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import io
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from prism_irl import storage
 from prism_irl.optional import need
 from prism_irl.robots.episodes import Episode, Frame
+from prism_irl.robots.lerobot_writing import CHUNK, LeRobotWriter, write_lerobot
 from prism_irl.robots.tfrecord import Values, masked_crc
+from prism_irl.robots.video import VideoWriter
 
 
 def encode_image(frame: Frame, kind: str = "PNG") -> bytes:
@@ -104,3 +110,70 @@ def write_rlds(
     shard = target / f"{name}-{split}.tfrecord-00000-of-00001"
     storage.write_file(shard, lambda file: write_records(file, map(example, episodes)))
     return target
+
+
+DATA_V3 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_V3 = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+EPISODES_V3 = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+
+
+def write_lerobot_version(folder: Path, episodes: Iterable[Episode], version: str, *, fps: float = 10) -> Path:
+    """Write a LeRobot dataset of version v2.1, or of v3.0 with three episodes in a file."""
+    if version == "v2.1":
+        return write_lerobot(folder, episodes, fps=fps)
+    return LeRobot3Writer(folder, float(fps), per_file=3).write(episodes, "unknown", {})
+
+
+class LeRobot3Writer(LeRobotWriter):
+    """LeRobot v3.0: many episodes per parquet file and per video; metadata as parquet."""
+
+    version, data_path, video_path = "v3.0", DATA_V3, VIDEO_V3
+
+    def __init__(self, folder: Path, fps: float, per_file: int) -> None:
+        super().__init__(folder, fps)
+        self.per_file = per_file
+        self.open_files = ExitStack()
+        self.table: pq.ParquetWriter | None = None
+        self.videos: dict[str, VideoWriter] = {}
+
+    def store(self, index: int, episode: Episode, table: pa.Table) -> None:
+        """Append one episode to the files that are open."""
+        place = {"chunk_index": index // self.per_file // CHUNK, "file_index": index // self.per_file % CHUNK}
+        if index % self.per_file == 0:
+            self.open_files.close()
+            path = self.folder / DATA_V3.format(**place)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.table = self.open_files.enter_context(pq.ParquetWriter(path, table.schema))
+            self.videos = {
+                camera: self.open_files.enter_context(
+                    VideoWriter(self.folder / VIDEO_V3.format(video_key=camera, **place), self.fps)
+                )
+                for camera in episode.cameras
+            }
+        assert self.table is not None
+        self.table.write_table(table)
+        row = self.rows[index]
+        row |= {"dataset_from_index": self.n_frames, "dataset_to_index": self.n_frames + len(episode)}
+        row |= {f"data/{key}": value for key, value in place.items()}
+        row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
+        for camera, video in self.videos.items():
+            row |= {f"videos/{camera}/{key}": value for key, value in place.items()}
+            row[f"videos/{camera}/from_timestamp"] = video.count / self.fps
+            for frame in episode.frames(camera):
+                video.add(frame)
+            row[f"videos/{camera}/to_timestamp"] = video.count / self.fps
+            self.frame_shapes[camera] = video.shape or (0, 0)
+
+    def metadata(self) -> None:
+        """Episodes and tasks as parquet."""
+        self.open_files.close()
+        path = self.folder / EPISODES_V3.format(chunk_index=0, file_index=0)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flat = [
+            row | {f"stats/{key}/{name}": value for key, stats in found.items() for name, value in stats.items()}
+            for row, found in zip(self.rows, self.statistics, strict=True)
+        ]
+        pq.write_table(pa.Table.from_pylist(flat), path)
+        # LeRobot looks instructions up in the index of a pandas table.
+        tasks = pd.DataFrame({"task_index": list(self.tasks.values())}, index=pd.Index(list(self.tasks), name="task"))
+        tasks.to_parquet(self.folder / "meta" / "tasks.parquet")

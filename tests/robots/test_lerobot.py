@@ -10,7 +10,7 @@ from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, open_episodes
 from prism_irl.robots.lerobot import LeRobotSource
 from prism_irl.robots.lerobot_writing import write_lerobot
-from recordings_on_disk import encode_image
+from recordings_on_disk import encode_image, write_lerobot_version
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 VERSIONS = ("v2.1", "v3.0")
@@ -21,7 +21,7 @@ def write(episodes, tmp_path):
     """Write a dataset of four episodes."""
 
     def make(version: str, **options) -> Path:
-        return write_lerobot(tmp_path / version, episodes(**options), fps=10, version=version, episodes_per_file=3)
+        return write_lerobot_version(tmp_path / version, episodes(**options), version)
 
     return make
 

@@ -11,6 +11,7 @@ from prism_irl.errors import InputError
 from prism_irl.robots.lerobot import LeRobotSource
 from prism_irl.robots.lerobot_columns import add_column
 from prism_irl.robots.lerobot_writing import write_lerobot
+from recordings_on_disk import write_lerobot_version
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 
@@ -31,7 +32,7 @@ def column(folder: Path) -> dict[int, list[int]]:
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
 def test_the_copy_has_everything_and_the_column(episodes, tmp_path, version):
-    source = write_lerobot(tmp_path / "source", episodes(), version=version, episodes_per_file=3)
+    source = write_lerobot_version(tmp_path / "source", episodes(), version)
     before = checksum(source)
     # Episode 0: the first step was dropped; episode 2 was left out altogether.
     values = {i: (np.arange(i == 0, 5 + i), np.arange(5 + i - (i == 0)) % 3) for i in (0, 1, 3)}

@@ -3,7 +3,7 @@
 Both readers take trajectories of Gymnasium-like data, in which T actions stand between T + 1 observations: the last
 observation, after which nobody acted, is left out. Discrete spaces are read as they are. For anything else (images,
 vectors) say how observations become state ids, with a function of one trajectory's observations; `prism tokenize` and
-`prism_irl.vision` make such codebooks. pandas tables go through `Demonstrations.from_table` and `to_pandas`.
+`prism_irl.robots.vision` make such codebooks. pandas tables go through `Demonstrations.from_table` and `to_pandas`.
 """
 
 from __future__ import annotations

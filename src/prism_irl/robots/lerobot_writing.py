@@ -1,4 +1,4 @@
-"""Write LeRobot datasets, v2.1 (one file per episode) or v3.0 (many episodes per file), episode by episode.
+"""Write LeRobot datasets of version 2.1, one file per episode, episode by episode.
 
 Simulated worlds and tests use it; the columns are ``action``, ``observation.state``, LeRobot's five bookkeeping ones
 and, where an episode knows its true phases, ``phase``. Nothing is held but the episode that is being written.
@@ -7,14 +7,12 @@ and, where an episode knows its true phases, ``phase``. Nothing is held but the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,11 +22,8 @@ from prism_irl.robots.episodes import Episode
 from prism_irl.robots.video import VideoWriter
 
 CHUNK = 1000
-DATA_V2 = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
-VIDEO_V2 = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
-DATA_V3 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-VIDEO_V3 = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-EPISODES_V3 = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+DATA = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+VIDEO = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
 
 
 def write_lerobot(
@@ -36,11 +31,9 @@ def write_lerobot(
     episodes: Iterable[Episode],
     *,
     fps: float = 10,
-    version: Literal["v2.1", "v3.0"] = "v2.1",
     robot_type: str = "unknown",
     state_names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
-    episodes_per_file: int = 100,
 ) -> Path:
     """Write episodes as a LeRobot dataset into a new folder and return it.
 
@@ -54,39 +47,23 @@ def write_lerobot(
         Consumed one at a time; frames are encoded as they come. All have the same cameras and dimensions.
     fps : float
         Steps per second; timestamps are step / fps.
-    version : str
-        "v2.1" or "v3.0".
     robot_type : str
         Kept in the metadata.
     state_names, action_names : sequence of str, optional
         Names of the dimensions.
-    episodes_per_file : int
-        How many episodes share a file in v3.0.
     """
-    target = Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} exists already; choose a new folder for the dataset.")
-    if version not in ("v2.1", "v3.0"):
-        raise InputError(f"Cannot write LeRobot version {version!r}; choose v2.1 or v3.0.")
-    (target / "meta").mkdir(parents=True, exist_ok=True)
-    writer = (_Version2 if version == "v2.1" else _Version3)(target, float(fps), episodes_per_file)
-    with writer.open_files:
-        for episode in episodes:
-            writer.add(episode)
-    if not writer.lengths:
-        raise InputError(f"There is no episode to write into {target}; give at least one.")
-    writer.finish(version, robot_type, {"observation.state": state_names, "action": action_names})
-    return target
+    return LeRobotWriter(Path(folder), float(fps)).write(
+        episodes, robot_type, {"observation.state": state_names, "action": action_names}
+    )
 
 
-class _Version2:
+class LeRobotWriter:
     """One parquet file and one video per episode; metadata as JSON lines."""
 
-    data_path, video_path = DATA_V2, VIDEO_V2
-    extra_info: Mapping[str, Any] = {}
+    version, data_path, video_path = "v2.1", DATA, VIDEO
 
-    def __init__(self, folder: Path, fps: float, per_file: int) -> None:
-        self.folder, self.fps, self.per_file = folder, fps, per_file
+    def __init__(self, folder: Path, fps: float) -> None:
+        self.folder, self.fps = folder, fps
         self.tasks: dict[str, int] = {}
         self.lengths: list[int] = []
         self.n_frames = 0
@@ -94,7 +71,18 @@ class _Version2:
         self.frame_shapes: dict[str, tuple[int, int]] = {}
         self.rows: list[dict[str, Any]] = []
         self.statistics: list[dict[str, Any]] = []
-        self.open_files = ExitStack()
+
+    def write(self, episodes: Iterable[Episode], robot_type: str, names: dict[str, Sequence[str] | None]) -> Path:
+        """Write all episodes into the folder, which must not exist or be empty, and return it."""
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            raise InputError(f"{self.folder} exists already; choose a new folder for the dataset.")
+        (self.folder / "meta").mkdir(parents=True, exist_ok=True)
+        for episode in episodes:
+            self.add(episode)
+        if not self.lengths:
+            raise InputError(f"There is no episode to write into {self.folder}; give at least one.")
+        self.finish(robot_type, names)
+        return self.folder
 
     def add(self, episode: Episode) -> None:
         """Append one episode."""
@@ -127,11 +115,11 @@ class _Version2:
     def store(self, index: int, episode: Episode, table: pa.Table) -> None:
         """Write the files of one episode."""
         place = {"episode_chunk": index // CHUNK, "episode_index": index}
-        path = self.folder / DATA_V2.format(**place)
+        path = self.folder / DATA.format(**place)
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path)
         for camera in episode.cameras:
-            video = self.folder / VIDEO_V2.format(video_key=camera, **place)
+            video = self.folder / VIDEO.format(video_key=camera, **place)
             with VideoWriter(video, self.fps) as writer:
                 for frame in episode.frames(camera):
                     writer.add(frame)
@@ -145,13 +133,13 @@ class _Version2:
         _write_lines(meta / "tasks.jsonl", ({"task_index": i, "task": task} for task, i in self.tasks.items()))
         _write_lines(meta / "episodes_stats.jsonl", statistics)
 
-    def finish(self, version: str, robot_type: str, names: dict[str, Sequence[str] | None]) -> None:
+    def finish(self, robot_type: str, names: dict[str, Sequence[str] | None]) -> None:
         """Write the metadata, the description last: without it the folder is no dataset."""
         assert self.first is not None
         self.metadata()
         n, cameras = len(self.lengths), len(self.frame_shapes)
         info = {
-            "codebase_version": version,
+            "codebase_version": self.version,
             "robot_type": robot_type,
             "total_episodes": n,
             "total_frames": self.n_frames,
@@ -165,7 +153,7 @@ class _Version2:
             "video_path": self.video_path if cameras else None,
             "features": self.features(names),
         }
-        storage.write_json(self.folder / "meta" / "info.json", {**info, **self.extra_info})
+        storage.write_json(self.folder / "meta" / "info.json", info)
 
     def features(self, names: dict[str, Sequence[str] | None]) -> dict[str, Any]:
         """Description of every column and camera."""
@@ -191,59 +179,6 @@ class _Version2:
         if self.first.phases is not None:
             features["phase"]["values"] = list(self.first.phase_names)
         return features
-
-
-class _Version3(_Version2):
-    """Many episodes per parquet file and per video; metadata as parquet."""
-
-    data_path, video_path = DATA_V3, VIDEO_V3
-    extra_info: Mapping[str, Any] = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 500}
-
-    def __init__(self, folder: Path, fps: float, per_file: int) -> None:
-        super().__init__(folder, fps, per_file)
-        self.table: pq.ParquetWriter | None = None
-        self.videos: dict[str, VideoWriter] = {}
-
-    def store(self, index: int, episode: Episode, table: pa.Table) -> None:
-        """Append one episode to the files that are open."""
-        place = {"chunk_index": index // self.per_file // CHUNK, "file_index": index // self.per_file % CHUNK}
-        if index % self.per_file == 0:
-            self.open_files.close()
-            path = self.folder / DATA_V3.format(**place)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.table = self.open_files.enter_context(pq.ParquetWriter(path, table.schema))
-            self.videos = {
-                camera: self.open_files.enter_context(
-                    VideoWriter(self.folder / VIDEO_V3.format(video_key=camera, **place), self.fps)
-                )
-                for camera in episode.cameras
-            }
-        assert self.table is not None
-        self.table.write_table(table)
-        row = self.rows[index]
-        row |= {"dataset_from_index": self.n_frames, "dataset_to_index": self.n_frames + len(episode)}
-        row |= {f"data/{key}": value for key, value in place.items()}
-        row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
-        for camera, video in self.videos.items():
-            row |= {f"videos/{camera}/{key}": value for key, value in place.items()}
-            row[f"videos/{camera}/from_timestamp"] = video.count / self.fps
-            for frame in episode.frames(camera):
-                video.add(frame)
-            row[f"videos/{camera}/to_timestamp"] = video.count / self.fps
-            self.frame_shapes[camera] = video.shape or (0, 0)
-
-    def metadata(self) -> None:
-        """Episodes and tasks as parquet."""
-        path = self.folder / EPISODES_V3.format(chunk_index=0, file_index=0)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flat = [
-            row | {f"stats/{key}/{name}": value for key, stats in found.items() for name, value in stats.items()}
-            for row, found in zip(self.rows, self.statistics, strict=True)
-        ]
-        pq.write_table(pa.Table.from_pylist(flat), path)
-        # LeRobot looks instructions up in the index of a pandas table.
-        tasks = pd.DataFrame({"task_index": list(self.tasks.values())}, index=pd.Index(list(self.tasks), name="task"))
-        tasks.to_parquet(self.folder / "meta" / "tasks.parquet")
 
 
 def _check_same(first: Episode, episode: Episode) -> None:
