@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from prism_irl import storage
-from prism_irl.cli.run_folder import versions
 from prism_irl.errors import InputError
 from prism_irl.models.base import METHODS, IntentionModel
 
@@ -20,7 +19,7 @@ def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None
     config = {
         "method": type(model).__name__,
         "parameters": model.get_params(deep=False),
-        "versions": versions(),
+        "versions": storage.versions(),
         **(extra or {}),
     }
     storage.write_json(target / "config.json", config)
