@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from prism_irl import storage
-from prism_irl.data import tables
-from prism_irl.models.base import IntentionModel
-from prism_irl.models.persistence import load
-from prism_irl.report.names import read_names
+from prism_irl.cli.options import import_method
+
+if TYPE_CHECKING:
+    from prism_irl.data import tables
+    from prism_irl.models.base import IntentionModel
 
 
-def open_run(run: Path, source: Path, *, unknown_state: bool) -> tuple[IntentionModel, tables.Table]:
-    """Load a run folder and read a table with the columns and vocabularies of its fit."""
+def open_run(
+    run: Path, source: Path, *, unknown_state: bool, method: str | None = None
+) -> tuple[IntentionModel, tables.Table]:
+    """Load a run folder and read a table with the columns and vocabularies of its fit.
+
+    ``method`` is MODULE:CLASS of a model from outside this package: importing it is what makes it known.
+    """
+    from prism_irl.data import tables
+    from prism_irl.models.persistence import load
+
+    if method is not None:
+        import_method(method)
     model = load(run)
     config = storage.read_json(run / "config.json")
     words = config.get("vocabulary")
@@ -25,18 +34,3 @@ def open_run(run: Path, source: Path, *, unknown_state: bool) -> tuple[Intention
     states = None if words is None else tables.Vocabulary.from_json(words["states"])
     actions = None if words is None else tables.Vocabulary.from_json(words["actions"])
     return model, tables.read(source, **columns, states=states, actions=actions, unknown_state=unknown_state)
-
-
-def segmented(model: IntentionModel, table: tables.Table, names: Path | None = None) -> pd.DataFrame:
-    """Rows of the table with intention and probabilities, and with the names of a names.json where one is given."""
-    given = None if names is None else np.array(read_names(names, model.n_intentions), dtype=object)
-    probabilities = model.predict_proba(table.demonstrations)
-    labels = probabilities.argmax(axis=1)
-    frame = tables.with_posterior(table, labels, probabilities)
-    if given is None:
-        return frame
-    column = "intention_name"
-    while column in frame.columns:
-        column = f"predicted_{column}"
-    # The table's rows may be in another order than the flat steps.
-    return frame.assign(**{column: given[labels[np.argsort(table.order)]]})

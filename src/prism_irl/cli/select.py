@@ -5,22 +5,119 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any, Literal
 
 from prism_irl import storage
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.cli.options import ColumnOptions, CommonOptions, given
+from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.pair import PairModel
-from prism_irl.models.prism import PRISM, SwitchingName
-from prism_irl.studies import selection
-from prism_irl.studies.cross_validation import Fit, Method, cross_validate, table
-from prism_irl.studies.selection import Candidate, Choice
+
+if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.mdp import MDP
+    from prism_irl.models.pair import PairModel
+    from prism_irl.models.prism import SwitchingName
+    from prism_irl.studies.cross_validation import Fit, Method
+    from prism_irl.studies.selection import Candidate, Choice
+
+
+def select_command(
+    table: Path,
+    *,
+    out: Path,
+    intentions: str = "1..6",
+    switching: Literal["markov", "recurrent", "independent"] = "markov",
+    history: int = 1,
+    folds: int = 5,
+    by: Literal["trajectory", "group"] = "trajectory",
+    sets: int = 3,
+    starts: int | None = None,
+    max_iterations: int | None = None,
+    jobs: int = 2,
+    scheduler: str | None = None,
+    seed: int = 0,
+    columns: ColumnOptions | None = None,
+    events: tuple[str, ...] = (),
+    overwrite: bool = False,
+    resume: bool = False,
+    common: CommonOptions | None = None,
+) -> None:
+    """Say how many intentions the data identifies: what predicts, and what independent fits agree on.
+
+    Example: prism select mouse.csv --intentions 1..6 --out runs/select
+
+    Parameters
+    ----------
+    table
+        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
+    out
+        Folder of the results.
+    intentions
+        Numbers of intentions to try, such as 1..6 or 2,3,4.
+    switching
+        How intentions switch; markov takes seconds per fit, a network minutes.
+    history
+        Policies depend on the last so many states.
+    folds
+        Parts of the cross-validation.
+    by
+        What a fold keeps together.
+    sets
+        Independent sets of starts on all data, whose winners are compared.
+    starts
+        Starts per set [default: 8 for markov, 4 for a network].
+    max_iterations
+        EM iterations at most [default: the model's].
+    jobs
+        Fits that run at the same time.
+    scheduler
+        Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine.
+    seed
+        The one source of randomness.
+    events
+        Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat.
+    overwrite
+        Replace a selection that is already there.
+    resume
+        Go on with an interrupted selection, or add numbers of intentions; finished fits are not made again.
+    """
+    folder = RunFolder(out, overwrite=overwrite, resume=resume, common=common)
+    settings = Select(
+        intentions=parse_intentions(intentions),
+        switching=switching,
+        history=history,
+        folds=folds,
+        by=by,
+        sets=sets,
+        starts=starts,
+        max_iterations=max_iterations,
+        seed=seed,
+    )
+    from prism_irl.cli.printing import print_selection
+    from prism_irl.cli.progress import fits_progress
+    from prism_irl.cli.sources import read_source
+    from prism_irl.scale.fanout import cluster
+
+    source = read_source(table, given(columns), events)
+    demos, title = source.demos, f"How many intentions in {table.name}?"
+    demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
+
+    def work(path: Path, on_fit: Any) -> dict[str, Any]:
+        return select(
+            demos, settings, path, mdp=source.mdp, jobs=jobs, title=title, on_fit=on_fit, events=source.events
+        )
+
+    with cluster(scheduler):
+        folder.make(
+            work,
+            print_selection,
+            progress=fits_progress,
+            config={"data": {"sha256": demos.checksum()}},
+            stale=("cache/*.*",),
+        )
+
+
+# -- the study ---------------------------------------------------------------------------------------------------------
 
 STARTS = {"markov": 8}  # a network takes minutes where a constant kernel takes a second
 STARTS_OF_NETWORKS = 4
@@ -38,7 +135,7 @@ class Select:
     history : policies depend on the last so many states
     folds : parts of the cross-validation
     by : what a fold keeps together
-    sets, starts : independent sets of starts on all data; starts None is 16 for a constant kernel and 4 for a
+    sets, starts : independent sets of starts on all data; starts None is 8 for a constant kernel and 4 for a
         network
     cv_starts : starts of every fit of the cross-validation, None is the model's default
     max_iterations : EM iterations at most, None is the model's default
@@ -63,6 +160,9 @@ class Select:
 
     def model(self, n_intentions: int) -> PairModel:
         """Return the unfitted model with K intentions."""
+        from prism_irl.models.hiql import HIQL
+        from prism_irl.models.prism import PRISM
+
         given = {"n_starts": self.cv_starts, "max_iterations": self.max_iterations}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         options |= {"history": self.history, "seed": self.seed}
@@ -97,6 +197,9 @@ def select(
     events: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics."""
+    from prism_irl.studies import selection
+    from prism_irl.studies.cross_validation import Method, cross_validate
+
     methods = [Method(f"k{k}", f"K={k}", settings.model(k)) for k in settings.intentions]
     for method in methods:
         method.model._check_parameters(demos)
@@ -150,7 +253,7 @@ def _explore(
 
     Only labels came back from the independent fits; the same seed makes the winner again.
     """
-    from prism_irl.studies import shown
+    from prism_irl.studies import selection, shown
 
     K = chosen.n_intentions
     tried: list[tuple[float, PairModel]] = []
@@ -181,6 +284,9 @@ def _metrics(
     choice: Choice,
     title: str,
 ) -> dict[str, Any]:
+    from prism_irl.studies import selection
+    from prism_irl.studies.cross_validation import table
+
     entries = table(methods, rows)
     for k, found in candidates.items():
         # Numbers of the fits on all data, in place of those of the folds.
@@ -229,8 +335,11 @@ def _write(
     candidates: dict[int, Candidate],
     choice: Choice,
 ) -> None:
+    import pandas as pd
+
     from prism_irl.figures import selection as drawing
     from prism_irl.figures import style
+    from prism_irl.studies import selection
 
     storage.write_json(folder / "metrics.json", result)
     storage.write_text(folder / "folds.csv", pd.DataFrame(list(rows)).to_csv(index=False))
@@ -255,75 +364,3 @@ def _write(
         "of independent fits; the ring marks the recommended number."
     )
     storage.write_json(folder / "figures" / "captions.json", {"selection": caption})
-
-
-def print_selection(metrics: dict[str, Any]) -> None:
-    """Print the table and the recommendation."""
-    shown = Table(title=metrics["title"], title_justify="left")
-    for heading in ("K", "predictive LL", "s.e.", "agreement", "least used", "mean dwell", "shortest dwell"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for key, entry in metrics["methods"].items():
-        mark = " ←" if key == f"k{metrics['recommended']}" else ""
-        agreement = "–" if entry["agreement"] is None else f"{entry['agreement']:.2f}"
-        shown.add_row(
-            key.removeprefix("k") + mark,
-            f"{entry['predictive_ll']['mean']:.4f}",
-            f"{entry['standard_error']:.4f}",
-            agreement,
-            f"{100 * entry['minimum_use']:.1f}%",
-            f"{entry['mean_dwell']:.1f}",
-            f"{entry['minimum_dwell']:.1f}",
-        )
-    console = Console(width=None if Console().is_terminal else 110)
-    console.print(shown)
-    console.print(metrics["recommendation"], soft_wrap=not console.is_terminal, highlight=False)
-
-
-def select_table(
-    source: Path,
-    settings: Select,
-    columns: dict[str, Any],
-    out: Path,
-    *,
-    jobs: int = 1,
-    overwrite: bool = False,
-    resume: bool = False,
-    json: bool = False,
-    events: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Read a table or a named data set, select, and leave metrics, table, figure and report in ``out``."""
-    from prism_irl.cli import run_folder as runs
-    from prism_irl.cli.events import read_events, refuse_events
-    from prism_irl.cli.printing import print_json
-    from prism_irl.cli.progress import fits_progress
-    from prism_irl.data import tables
-    from prism_irl.datasets import NAMED
-    from prism_irl.report.render import write_report
-
-    mdp, marks = None, {}
-    if str(source) in NAMED and not source.exists():
-        refuse_events(str(source), events)
-        load, dynamics = NAMED[str(source)]
-        demos, mdp = load(), dynamics()
-    else:
-        table = tables.read(source, **columns)
-        demos, marks = table.demonstrations, read_events(table, events)
-    demos.fold_indices(settings.folds, by=settings.by)  # refuses impossible folds before anything is written
-    folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
-    if overwrite and not resume:
-        for old in (folder / "cache").glob("*.*"):
-            old.unlink()
-    with fits_progress() as on_fit:
-        title = f"How many intentions in {source.name}?"
-        result = select(demos, settings, folder, mdp=mdp, jobs=jobs, title=title, on_fit=on_fit, events=marks)
-    storage.write_json(
-        folder / "config.json",
-        {"command": runs.command_line(), "versions": runs.versions(), "data": {"sha256": demos.checksum()}},
-    )
-    page = write_report(folder)
-    if json:
-        print_json(result)
-    else:
-        print_selection(result)
-        print(f"Report: {page}")
-    return result
