@@ -80,6 +80,7 @@ def fit_table(
     from prism_irl.cli.events import read_events
     from prism_irl.cli.fitted import write_run
     from prism_irl.data import tables
+    from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
 
     if tensorboard:
@@ -93,8 +94,8 @@ def fit_table(
     with distributed.join() as world:
         table = tables.read(source, **columns)
         demos, marks = table.demonstrations, read_events(table, events)  # wrong columns are refused before a fit
-        if hasattr(model, "_check_parameters"):
-            model._check_parameters(demos)
+        if isinstance(model, PairModel):
+            model._check_parameters(demos)  # before a folder is made
         if not world.writes:
             if iterates:  # another method is not shared among ranks
                 model.fit(demos, **watch)

@@ -123,7 +123,7 @@ def _scores(model: IntentionModel, demos: Demonstrations, found: Inference) -> d
 
 def _write_history(folder: Path, model: IntentionModel) -> None:
     """history.csv: what the monitor of EM saw; without EM there is none, not even that of an earlier run."""
-    if hasattr(model, "history_"):
+    if hasattr(model, "starts_"):
         storage.write_text(folder / "history.csv", pd.DataFrame(model.history_).to_csv(index=False))
         return
     for old in (folder / "history.csv", *folder.glob("figures/em_curves.*")):
@@ -169,7 +169,7 @@ def write_figures(
         figure, (ax,) = style.new_figure(height=2.4)
         curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)])
         style.save(figure, folder / "dwell")
-        if hasattr(model, "history_"):
+        if hasattr(model, "starts_"):
             figure, (ax,) = style.new_figure(height=2.4)
             curves.em_curves(ax, model.history_)
             style.save(figure, folder / "em_curves")

@@ -8,6 +8,7 @@ Exit codes: 0 ok; 2 wrong input, one sentence on standard error; 1 our fault; 13
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 
@@ -57,6 +58,9 @@ app.command(tokenize, group=ROBOTS)
 
 def main(tokens: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
+    # Threads that wait for work sleep instead of spinning: torch's and numba's would keep each other, and whoever else
+    # is on the machine, from the cores. Read when torch is imported, which no command has done yet.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
     try:

@@ -56,7 +56,7 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     vectors = 0 if demos.observations is None else demos.observations.nbytes
     mapped = not demos.states.flags.writeable  # read from disk as needed
     table = 8 * K * _n_contexts(demos, model) * A
-    network = hasattr(model, "hidden") and getattr(model, "switching", "") != "markov"
+    network = hasattr(model, "network") and getattr(model, "switching", "") != "markov"
     longest = int(demos.lengths.max())
     batch = max(min(EVALUATION_STEPS, n), longest)
     parts = {
