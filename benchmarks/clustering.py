@@ -62,7 +62,7 @@ def on_gpu(data: Path, clusters: int, iterations: int, device: str) -> tuple[flo
 
 def in_chunks(data: Path, clusters: int, iterations: int, backend: str, device: str) -> tuple[float, int]:
     """Rows streamed from disk, with a progress bar."""
-    from prism_irl.cli.tokenize import counting
+    from prism_irl.cli.progress import counting
     from prism_irl.robots.vision.clustering import kmeans
 
     with counting("rows") as report:

@@ -1,21 +1,27 @@
 """Recover what an agent wants, and when it changes its mind, from states and actions alone."""
 
-__version__ = "0.1.0"
+from __future__ import annotations
 
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.errors import InputError
-from prism_irl.mdp import MDP
-from prism_irl.models.cloning import BehaviourCloning
-from prism_irl.models.dirl import DIRL
-from prism_irl.models.features import FeaturePRISM
-from prism_irl.models.goals import GoalPRISM
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.mixture import TrajectoryMixture
-from prism_irl.models.persistence import load
-from prism_irl.models.prism import PRISM
-from prism_irl.models.references import Empirical, NGram, Uniform
-from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt
-from prism_irl.models.swirl import SWIRL
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.errors import InputError
+    from prism_irl.mdp import MDP
+    from prism_irl.models.cloning import BehaviourCloning
+    from prism_irl.models.dirl import DIRL
+    from prism_irl.models.features import FeaturePRISM
+    from prism_irl.models.goals import GoalPRISM
+    from prism_irl.models.hiql import HIQL
+    from prism_irl.models.mixture import TrajectoryMixture
+    from prism_irl.models.persistence import load
+    from prism_irl.models.prism import PRISM
+    from prism_irl.models.references import Empirical, NGram, Uniform
+    from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt
+    from prism_irl.models.swirl import SWIRL
+
+__version__ = "0.1.0"
 
 __all__ = [
     "DIRL",
@@ -38,3 +44,22 @@ __all__ = [
     "Uniform",
     "load",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: importing the package costs nothing until a model is needed."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in ("Demonstrations", "InputError", "MDP", "load"):
+        where = {"Demonstrations": "data.demonstrations", "InputError": "errors", "MDP": "mdp"}
+        found = getattr(import_module(f"{__name__}.{where.get(name, 'models.persistence')}"), name)
+    else:
+        from prism_irl.models import registry
+
+        found = registry.class_of(name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,18 +7,21 @@ truncated or foreign file is an `InputError`, never a wrong answer.
 from __future__ import annotations
 
 import json
+import math
 import os
+import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-import torch
-from torch import Tensor
+from typing import IO, TYPE_CHECKING, Any
 
 from prism_irl.errors import InputError, brief
+
+if TYPE_CHECKING:  # reading and writing JSON needs neither
+    import numpy as np
+    from torch import Tensor
 
 FORMAT = "prism-irl"
 
@@ -75,10 +78,12 @@ def read_plain(value: Any) -> Any:
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]], header: Mapping[str, Any]) -> None:
     """Write tensors and a JSON header atomically."""
+    import numpy as np
+    import torch
     from safetensors.torch import save_file  # here, so that a fit that writes nothing needs no safetensors
 
     copies = {  # torch warns about read-only arrays
-        name: value.detach() if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+        name: value.detach() if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
         for name, value in tensors.items()
     }
     flat = {name: value.cpu().contiguous().clone() for name, value in copies.items()}
@@ -117,17 +122,21 @@ def part(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}
 
 
+def versions() -> dict[str, str]:
+    """Versions that results depend on."""
+    names = ("prism-irl", "torch", "numpy", "scipy", "scikit-learn")
+    return {**{name: version(name) for name in names}, "python": platform.python_version()}
+
+
 def _plain(value: Any) -> Any:
     """JSON types only."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "tolist"):  # arrays and their scalars
         return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Path):
         return str(value)

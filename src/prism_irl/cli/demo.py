@@ -1,28 +1,51 @@
-"""`prism demo --world labyrinth`: a simulated mouse, from data to report."""
+"""`prism demo`: a simulated agent, from data to report."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
-from prism_irl import storage
-from prism_irl.cli import printing as output
-from prism_irl.cli import run_folder as runs
-from prism_irl.cli.progress import fits_progress
-from prism_irl.report.render import write_report
+from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.reproduce import run_gridworld, show_methods
+from prism_irl.cli.run_folder import RunFolder
 
 
-def labyrinth(out: Path, jobs: int, *, overwrite: bool, json: bool) -> None:
-    """Run the demonstration, and print its table or its metrics."""
-    from prism_irl.experiments.labyrinth import demo as labyrinth_demo
+def demo(
+    *,
+    world: Literal["gridworld", "labyrinth"] = "gridworld",
+    out: Path = Path("runs/demo"),
+    jobs: int = 2,
+    overwrite: bool = True,
+    common: CommonOptions | None = None,
+) -> None:
+    """Simulate an agent with hidden intentions and recover them, in a minute or three.
 
-    folder = runs.prepare_folder(out, overwrite=overwrite)
-    with fits_progress() as on_fit:
-        metrics = labyrinth_demo.run(labyrinth_demo.LabyrinthDemo(), folder, jobs=jobs, on_fit=on_fit)
-    storage.write_json(folder / "config.json", {"command": runs.command_line(), "versions": runs.versions()})
-    page = write_report(folder)
-    if json:
-        output.print_json(metrics)
+    Example: prism demo
+
+    Parameters
+    ----------
+    world
+        gridworld: an expert with two goals that gives up in front of barriers; labyrinth: a mouse in a maze that wants
+        water, home or to explore.
+    out
+        Folder of the results.
+    jobs
+        Fits that run at the same time.
+    overwrite
+        Replace the results of an earlier demo.
+    """
+    folder = RunFolder(out, overwrite=overwrite, common=common)
+    if world == "gridworld":
+        from prism_irl.experiments.gridworld.run import Gridworld
+
+        run_gridworld(folder, Gridworld.demo(), jobs, "Frustration gridworld: a demonstration")
         return
-    output.print_methods(metrics)
-    output.print_value_differences(metrics)
-    print(f"Report: {page}")
+    from prism_irl.cli.progress import fits_progress
+    from prism_irl.experiments.labyrinth import demo as labyrinth
+
+    folder.make(
+        lambda path, on_fit: labyrinth.run(labyrinth.LabyrinthDemo(), path, jobs=jobs, on_fit=on_fit),
+        show_methods,
+        progress=fits_progress,
+        config={},
+    )

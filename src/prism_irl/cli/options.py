@@ -1,26 +1,33 @@
 """Options that commands share, as frozen dataclasses that the command line fills in.
 
-The model's options are made from the constructor of `PRISM`, names, types and documentation, so that the Python
-interface and the command line cannot drift apart. An option that was not given stays with the preset's value, or
-with the model's default.
+The model's options are made from the fields of `PRISM` and of the halves of pairs, names, types and documentation, so
+that the Python interface and the command line cannot drift apart. An option that was not given stays with the
+preset's or the method's value, or with the model's default.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import types
 import typing
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from docstring_parser import parse
 
+from prism_irl import halves
+from prism_irl.cli.signature import Option, read_options
 from prism_irl.errors import InputError
-from prism_irl.models.prism import PAPER, PRISM
+from prism_irl.models import registry
+from prism_irl.rewards import REWARDS
+from prism_irl.switching import SWITCHING
+
+if TYPE_CHECKING:
+    from prism_irl.models.base import IntentionModel
 
 RENAMED = {"n_intentions": "intentions"}
+PAPER = ("gridworld", "labyrinth", "bridge")
+"""Experiments of the paper that have a preset."""
 
 
 @Parameter(name="*")
@@ -43,10 +50,6 @@ class ColumnOptions:
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
 
-    def given(self) -> dict[str, Any]:
-        """Only what was said."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value}
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -60,18 +63,23 @@ class CommonOptions:
 
 
 def _model_options() -> type:
-    documented = {entry.arg_name: entry.description for entry in parse(PRISM.__doc__ or "").params}
-    signature = inspect.signature(PRISM.__init__)
-    hints = typing.get_type_hints(PRISM.__init__)
+    """Fields of PRISM, and those that only a half of a pair has."""
+    found = read_options(registry.NAMED["prism-recurrent"].where)
+    for known in (SWITCHING, REWARDS):
+        own: dict[str, Option] = {}
+        for half, (where, _) in known.items():
+            for name, option in read_options(where).items():
+                text = f"{option.help} [of {half}; default: {option.default}]"
+                own[name] = option._replace(help=f"{own[name].help} {text}" if name in own else text)
+        found |= {name: option for name, option in own.items() if name not in found}
     fields: list[Any] = []
-    for name, parameter in list(signature.parameters.items())[1:]:
-        text = next((d for names, d in documented.items() if name in names.replace(" ", "").split(",")), "") or ""
-        default = f" [default: {parameter.default}]"
-        help_text = " ".join(text.split()) + default
-        option = Parameter(name=f"--{RENAMED.get(name, name).replace('_', '-')}", help=help_text)
-        optional: Any = hints[name] | types.NoneType
-        annotation = Annotated[optional, option]
-        fields.append((name, annotation, dataclasses.field(default=None)))
+    for name, option in found.items():
+        text = option.help + (
+            "" if option.default is None or "default:" in option.help else f" [default: {option.default}]"
+        )
+        flag = Parameter(name=f"--{RENAMED.get(name, name).replace('_', '-')}", help=text)
+        optional: Any = option.type | types.NoneType
+        fields.append((name, Annotated[optional, flag], dataclasses.field(default=None)))
     made = dataclasses.make_dataclass("ModelOptions", fields, frozen=True)
     made.__doc__ = "Options of the model."
     made.__module__ = __name__  # annotations are resolved in the module that a class claims to be from
@@ -84,13 +92,54 @@ else:
     ModelOptions = _model_options()
 
 
-def build_model(options: Any, preset: str | None) -> PRISM:
-    """PRISM with the options that were given, on top of a preset or of the defaults."""
-    given = {} if options is None else {n: v for n, v in dataclasses.asdict(options).items() if v is not None}
-    if preset is None:
-        return PRISM(**given)
-    name = preset.removeprefix("paper-")
-    if name not in PAPER:
+def given(options: Any) -> dict[str, Any]:
+    """Only what was said of a group of options; nothing where none was."""
+    if options is None:
+        return {}
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {name: value for name, value in values.items() if value is not None and value != ()}
+
+
+def build_model(options: Any, preset: str | None = None, method: str | None = None) -> IntentionModel:
+    """Return the unfitted model: PRISM on a preset or its defaults, or another method, with the options given.
+
+    ``method`` is an identifier of `prism_irl.models.registry`: a named method, a pair, or MODULE:CLASS from outside.
+    """
+    said = given(options)
+    if method is not None and (preset is not None or {"switching", "rewards"} & set(said)):
+        raise InputError("A method is a pair already; pass --method, or --switching and --rewards, or a preset.")
+    if method is not None:
+        return _with_options(registry.method(method, said.get("n_intentions")).model, said, method)
+    if preset is not None and preset.removeprefix("paper-") not in PAPER:
         choices = ", ".join(f"paper-{experiment}" for experiment in PAPER)
         raise InputError(f"There is no preset {preset!r}; choose {choices}.")
-    return PRISM.paper(name, **given)
+    from prism_irl.models.prism import PRISM
+
+    if said.get("switching") == "single":
+        said.setdefault("n_intentions", 1)
+    own = {field.name for field in dataclasses.fields(PRISM)}
+    shared = {name: value for name, value in said.items() if name in own}
+    model = PRISM(**shared) if preset is None else PRISM.paper(preset.removeprefix("paper-"), **shared)
+    return _with_options(model, said, f"{model.switching}+{model.rewards}")
+
+
+def _with_options(model: IntentionModel, said: dict[str, Any], name: str) -> IntentionModel:
+    """Set what was said: parameters of the model, and of a pair also options that one half alone has."""
+    known = model.get_params(deep=False)
+    model.set_params(**{option: value for option, value in said.items() if option in known})
+    rest = {option: value for option, value in said.items() if option not in known}
+    for what, halves_of in (("switching", SWITCHING), ("rewards", REWARDS)):
+        if not rest or known.get(what) not in halves_of:
+            continue
+        half = halves.options_class(what, known[what], halves_of)
+        own = {
+            option: rest.pop(option) for option in list(rest) if option in {f.name for f in dataclasses.fields(half)}
+        }
+        if own:
+            parameters = model.get_params(deep=False) | own
+            model.set_params(**{what: halves.resolve(what, known[what], halves_of, parameters)})
+    for option in rest:
+        if option != "n_intentions" or rest[option] != model.n_intentions:
+            flag = RENAMED.get(option, option).replace("_", "-")
+            raise InputError(f"{name} has no option --{flag}; leave it out or choose another method.")
+    return model

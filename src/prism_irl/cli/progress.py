@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from prism_irl import em
-from prism_irl.studies.cross_validation import Fit
+if TYPE_CHECKING:
+    from prism_irl import em
+    from prism_irl.studies.cross_validation import Fit
 
 # Progress goes to standard error, so that standard output stays clean for tables and JSON.
 console = Console(stderr=True)
 
 
-def _bar() -> Progress:
+def _bar(*, speed: bool = False) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TaskProgressColumn(),
+        TaskProgressColumn(show_speed=speed),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[status]}"),
@@ -58,3 +61,36 @@ def fits_progress() -> Iterator[Callable[[Fit, int], None]]:
             progress.update(task, total=total, advance=1, status=status)
 
         yield on_fit
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Warnings as one sentence for people, each once, without the line of code they come from."""
+    before, said = warnings.formatwarning, set[str]()
+
+    def once(message: Warning | str, *_: Any, **__: Any) -> str:
+        known, text = str(message) in said, f"prism: {message}\n"
+        said.add(str(message))  # a damaged episode is met when the encoder is fitted and when it is used
+        return "" if known else text
+
+    warnings.formatwarning = once
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+@contextmanager
+def counting(unit: str) -> Iterator[Callable[[str, int, int | None, str], None]]:
+    """Yield a callback for a progress bar with a rate; silent when not on a terminal."""
+    with _bar(speed=True) as progress:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int | None, status: str) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total, status=status or unit)
+            speed = progress.tasks[tasks[what]].speed
+            rate = f", {speed:.0f} {what if status else unit}/s" if speed else ""
+            progress.update(tasks[what], completed=done, total=total, status=f"{status or unit}{rate}")
+
+        yield report

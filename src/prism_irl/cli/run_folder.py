@@ -1,23 +1,97 @@
 """Run folders: where a command leaves its results, and the promise that nothing on disk is lost.
 
 A folder that already holds a run is refused unless overwriting is asked for, and then files are replaced one by one,
-atomically, only when their new content is ready.
+atomically, only when their new content is ready. Every command that leaves a folder goes through `RunFolder`: it opens
+the folder, does its work, writes config.json and report.html, and prints tables or JSON.
 """
 
 from __future__ import annotations
 
-import platform
+import shutil
 import sys
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from prism_irl import storage
+from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
 MARKERS = ("config.json", "metrics.json", "model.safetensors")
+
+Metrics = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """--out, --overwrite, --resume and --json of a command, and what every command does with them.
+
+    Parameters
+    ----------
+    out : path
+        Folder of the results; made by `open`, so that what is wrong with the input is said before anything is written.
+    overwrite, resume : bool
+        Begin again, or go on; not both.
+    common : CommonOptions, optional
+        Says whether JSON is printed.
+    """
+
+    out: Path
+    overwrite: bool = False
+    resume: bool = False
+    common: CommonOptions | None = None
+
+    def __post_init__(self) -> None:
+        if self.overwrite and self.resume:
+            raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
+
+    def open(self, *stale: str) -> Path:
+        """Create the folder, or refuse one that is not ours; overwriting drops what ``stale`` patterns match."""
+        folder = prepare_folder(self.out, overwrite=self.overwrite, resume=self.resume)
+        if self.overwrite:
+            for old in (path for pattern in stale for path in folder.glob(pattern)):
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
+        return folder
+
+    def make(
+        self,
+        work: Callable[[Path, Any], Metrics],
+        show: Callable[[Metrics], None],
+        *,
+        progress: Callable[[], AbstractContextManager[Any]],
+        config: Mapping[str, Any] | Callable[[Metrics], Mapping[str, Any]],
+        stale: Sequence[str] = (),
+        report: bool = True,
+    ) -> Metrics:
+        """Open the folder, ``work(folder, callback of the progress bar)``, describe the run, and `finish`.
+
+        ``config`` is what config.json says beside command and versions; a function of the metrics where it is known
+        only after the work.
+        """
+        folder = self.open(*stale)
+        with progress() as callback:
+            metrics = work(folder, callback)
+        known = config(metrics) if callable(config) else config
+        storage.write_json(folder / "config.json", {"command": command_line(), "versions": storage.versions(), **known})
+        self.finish(metrics, show, report=report)
+        return metrics
+
+    def finish(self, metrics: Metrics, show: Callable[[Metrics], None], *, report: bool = True) -> None:
+        """Write the report, and print the metrics as JSON or as ``show`` does."""
+        if report:
+            from prism_irl.report.render import write_report
+
+            write_report(self.out)
+        if self.common is not None and self.common.json:
+            from prism_irl.cli.printing import print_json
+
+            print_json(metrics)
+            return
+        show(metrics)
+        if report:
+            print(f"Report: {self.out / 'report.html'}")
 
 
 def prepare_folder(path: str | Path, *, overwrite: bool = False, resume: bool = False) -> Path:
@@ -42,17 +116,6 @@ def prepare_folder(path: str | Path, *, overwrite: bool = False, resume: bool = 
     return folder
 
 
-def versions() -> dict[str, str]:
-    """Versions that results depend on."""
-    names = ("prism-irl", "torch", "numpy", "scipy", "scikit-learn")
-    return {**{name: version(name) for name in names}, "python": platform.python_version()}
-
-
 def command_line() -> str:
     """The command as it was typed, for config.json."""
     return " ".join(["prism", *sys.argv[1:]])
-
-
-def write_history(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """history.csv: what the monitor saw."""
-    storage.write_text(folder / "history.csv", pd.DataFrame(rows).to_csv(index=False))

@@ -2,84 +2,105 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from rich.console import Console
-from rich.table import Table
-
-from prism_irl import storage
-from prism_irl.studies.select_intentions import Select, parse_intentions, select  # noqa: F401 -- what main parses
+from prism_irl.cli.options import ColumnOptions, CommonOptions, given
+from prism_irl.cli.run_folder import RunFolder
 
 
-def print_selection(metrics: dict[str, Any]) -> None:
-    """Print the table and the recommendation."""
-    shown = Table(title=metrics["title"], title_justify="left")
-    for heading in ("K", "predictive LL", "s.e.", "agreement", "least used", "mean dwell", "shortest dwell"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for key, entry in metrics["methods"].items():
-        mark = " ←" if key == f"k{metrics['recommended']}" else ""
-        agreement = "–" if entry["agreement"] is None else f"{entry['agreement']:.2f}"
-        shown.add_row(
-            key.removeprefix("k") + mark,
-            f"{entry['predictive_ll']['mean']:.4f}",
-            f"{entry['standard_error']:.4f}",
-            agreement,
-            f"{100 * entry['minimum_use']:.1f}%",
-            f"{entry['mean_dwell']:.1f}",
-            f"{entry['minimum_dwell']:.1f}",
-        )
-    console = Console(width=None if Console().is_terminal else 110)
-    console.print(shown)
-    console.print(metrics["recommendation"], soft_wrap=not console.is_terminal, highlight=False)
-
-
-def select_table(
-    source: Path,
-    settings: Select,
-    columns: dict[str, Any],
-    out: Path,
+def select_command(
+    table: Path,
     *,
-    jobs: int = 1,
+    out: Path,
+    intentions: str = "1..6",
+    switching: Literal["markov", "recurrent", "independent"] = "markov",
+    history: int = 1,
+    folds: int = 5,
+    by: Literal["trajectory", "group"] = "trajectory",
+    sets: int = 3,
+    starts: int | None = None,
+    max_iterations: int | None = None,
+    jobs: int = 2,
+    scheduler: str | None = None,
+    seed: int = 0,
+    columns: ColumnOptions | None = None,
+    events: tuple[str, ...] = (),
     overwrite: bool = False,
     resume: bool = False,
-    json: bool = False,
-    events: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Read a table or a named data set, select, and leave metrics, table, figure and report in ``out``."""
-    from prism_irl.cli import run_folder as runs
-    from prism_irl.cli.events import read_events, refuse_events
-    from prism_irl.cli.printing import print_json
-    from prism_irl.cli.progress import fits_progress
-    from prism_irl.data import tables
-    from prism_irl.datasets import NAMED
-    from prism_irl.report.render import write_report
+    common: CommonOptions | None = None,
+) -> None:
+    """Say how many intentions the data identifies: what predicts, and what independent fits agree on.
 
-    mdp, marks = None, {}
-    if str(source) in NAMED and not source.exists():
-        refuse_events(str(source), events)
-        load, dynamics = NAMED[str(source)]
-        demos, mdp = load(), dynamics()
-    else:
-        table = tables.read(source, **columns)
-        demos, marks = table.demonstrations, read_events(table, events)
-    demos.fold_indices(settings.folds, by=settings.by)  # refuses impossible folds before anything is written
-    folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
-    if overwrite and not resume:
-        shutil.rmtree(folder / "cache", ignore_errors=True)
-    with fits_progress() as on_fit:
-        title = f"How many intentions in {source.name}?"
-        result = select(demos, settings, folder, mdp=mdp, jobs=jobs, title=title, on_fit=on_fit, events=marks)
-    storage.write_json(
-        folder / "config.json",
-        {"command": runs.command_line(), "versions": runs.versions(), "data": {"sha256": demos.checksum()}},
+    Example: prism select mouse.csv --intentions 1..6 --out runs/select
+
+    Parameters
+    ----------
+    table
+        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
+    out
+        Folder of the results.
+    intentions
+        Numbers of intentions to try, such as 1..6 or 2,3,4.
+    switching
+        How intentions switch; markov takes seconds per fit, a network minutes.
+    history
+        Policies depend on the last so many states.
+    folds
+        Parts of the cross-validation.
+    by
+        What a fold keeps together.
+    sets
+        Independent sets of starts on all data, whose winners are compared.
+    starts
+        Starts per set [default: 8 for markov, 4 for a network].
+    max_iterations
+        EM iterations at most [default: the model's].
+    jobs
+        Fits that run at the same time.
+    scheduler
+        Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine.
+    seed
+        The one source of randomness.
+    events
+        Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat.
+    overwrite
+        Replace a selection that is already there.
+    resume
+        Go on with an interrupted selection, or add numbers of intentions; finished fits are not made again.
+    """
+    from prism_irl.cli.printing import print_selection
+    from prism_irl.cli.progress import fits_progress
+    from prism_irl.cli.sources import read_source
+    from prism_irl.scale.fanout import cluster
+    from prism_irl.studies.select_intentions import Select, parse_intentions, select
+
+    folder = RunFolder(out, overwrite=overwrite, resume=resume, common=common)
+    settings = Select(
+        intentions=parse_intentions(intentions),
+        switching=switching,
+        history=history,
+        folds=folds,
+        by=by,
+        sets=sets,
+        starts=starts,
+        max_iterations=max_iterations,
+        seed=seed,
     )
-    page = write_report(folder)
-    if json:
-        print_json(result)
-    else:
-        print_selection(result)
-        print(f"Report: {page}")
-    return result
+    source = read_source(table, given(columns), events)
+    demos, title = source.demos, f"How many intentions in {table.name}?"
+    demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
+
+    def work(path: Path, on_fit: Any) -> dict[str, Any]:
+        return select(
+            demos, settings, path, mdp=source.mdp, jobs=jobs, title=title, on_fit=on_fit, events=source.events
+        )
+
+    with cluster(scheduler):
+        folder.make(
+            work,
+            print_selection,
+            progress=fits_progress,
+            config={"data": {"sha256": demos.checksum()}},
+            stale=("cache",),
+        )

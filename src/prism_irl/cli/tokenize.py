@@ -1,92 +1,144 @@
-"""`prism tokenize`: a robot dataset in, demonstrations out; and segmentations written back to a copy of the dataset."""
+"""`prism tokenize`: a robot dataset in, demonstrations out."""
 
 from __future__ import annotations
 
-import shutil
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from cyclopts import Parameter
 
 from prism_irl import storage
-from prism_irl.cli import run_folder as runs
-from prism_irl.cli.progress import console
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import write_npz
+from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP
-from prism_irl.robots import recordings
-from prism_irl.robots.episodes import open_episodes
-from prism_irl.robots.lerobot_columns import add_column
-from prism_irl.robots.vision import pipeline
-from prism_irl.robots.vision.embeddings import embed
-from prism_irl.robots.vision.encoders import make_encoder
-from prism_irl.robots.vision.granularity import granularity
-from prism_irl.robots.vision.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.mdp import MDP
+    from prism_irl.robots.episodes import EpisodeSource
+    from prism_irl.robots.vision.encoders import Encoder
+    from prism_irl.robots.vision.tokenizer import Tokenizer
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
 class TokenizeOptions:
-    """What `prism tokenize` was asked for; the command documents each field."""
+    """What becomes of frames and commands."""
 
     encoder: str = "pixels"
+    """pixels or proprio (no weights needed), dinov2-small, dinov2-base, dinov2-large, siglip2-base, a local folder
+    or a hub id."""
     camera: str | None = None
+    "Which camera to read [default: the first]."
     states: int = 2048
+    "Number of state tokens."
     actions: int = 32
+    "Number of action tokens."
     method: Literal["kmeans", "vq"] = "kmeans"
+    "How codebooks are learned: k-means, or vector quantisation."
     action_scaling: Literal["standardised", "none"] = "standardised"
+    "standardised: every dimension of the action counts alike; none: raw, as in the paper."
     gripper: str = "auto"
+    "Dimension of the action that is open or closed, such as -1; auto finds it, none has none."
     keep_still_start: bool = False
+    "Keep a first step that commands no motion, as BridgeData's episodes begin."
     observations: Literal["none", "proprio"] = "none"
+    "proprio keeps the recorded states beside the tokens."
     strict: bool = False
+    "Stop at a damaged episode instead of leaving it out with a warning."
     batch_size: int = 64
+    "Frames per pass of the encoder."
     device: str = "auto"
+    "auto, cpu or cuda."
     seed: int = 0
+    "Of the clustering."
     like: Path | None = None
+    """Results of an earlier tokenize: use its encoder and codebooks, so that a model fitted there can segment this
+    dataset; the options of the codebooks do not apply then."""
 
 
 def tokenize(
-    dataset: Path, options: TokenizeOptions, out: Path, *, overwrite: bool = False, resume: bool = False
-) -> dict[str, Any]:
-    """Encode, cluster and count; leaves demonstrations, dynamics, tokenizer and metrics in ``out``."""
-    if overwrite and resume:
-        raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
-    source = open_episodes(dataset, strict=options.strict)
-    encoder = make_encoder(options.encoder, camera=options.camera, batch_size=options.batch_size, device=options.device)
-    tokenizer = (
-        Tokenizer.load(options.like / "tokenizer")
-        if options.like is not None
-        else Tokenizer(
-            options.states,
-            options.actions,
-            method=options.method,
-            action_scaling=options.action_scaling,
-            gripper=_gripper(options.gripper),
-            drop_still_start=not options.keep_still_start,
-            device=options.device,
-            seed=options.seed,
-        )
+    dataset: Path,
+    *,
+    out: Path,
+    options: TokenizeOptions | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    common: CommonOptions | None = None,
+) -> None:
+    """Turn robot demonstrations into tokens that can be fitted: frames to states, commands to actions.
+
+    Example: prism tokenize bridge_lerobot --encoder dinov2-small --states 2048 --actions 32 --out tokens
+
+    Parameters
+    ----------
+    dataset
+        Folder of a LeRobot dataset (v2.x, v3.0), of TFRecord shards (RLDS), or of raw BridgeData V2.
+    out
+        Folder of the results: demonstrations.npz for prism fit, mdp.safetensors, tokenizer, metrics.json.
+    overwrite
+        Replace results that are already there.
+    resume
+        Go on with an interrupted run; frames that are encoded are not encoded again.
+    """
+    folder = RunFolder(out, overwrite=overwrite, resume=resume, common=common)
+    from prism_irl.cli.progress import plain_warnings
+    from prism_irl.robots import recordings
+    from prism_irl.robots.episodes import open_episodes
+    from prism_irl.robots.vision.encoders import make_encoder
+
+    asked = options or TokenizeOptions()
+    source = open_episodes(dataset, strict=asked.strict)
+    encoder = make_encoder(asked.encoder, camera=asked.camera, batch_size=asked.batch_size, device=asked.device)
+    tokenizer = _tokenizer(asked)
+
+    config = {
+        "dataset": source.describe(),
+        "source": recordings.place(dataset, out),  # where a report finds the frames again
+        "options": vars(asked),
+    }
+
+    def work(path: Path, _: None) -> dict[str, Any]:
+        demos, metrics = encode_and_count(source, encoder, tokenizer, asked, path)
+        config["data"] = {"sha256": demos.checksum()}
+        return metrics
+
+    folder.make(
+        work,
+        lambda metrics: show(metrics, out),
+        progress=plain_warnings,
+        config=config,
+        stale=("cache",),
+        report=False,
     )
-    folder = runs.prepare_folder(out, overwrite=overwrite, resume=resume)
-    if overwrite:
-        shutil.rmtree(folder / "cache", ignore_errors=True)
-    with counting("frames") as report, plain_warnings():
+
+
+def encode_and_count(
+    source: EpisodeSource, encoder: Encoder, tokenizer: Tokenizer, asked: TokenizeOptions, folder: Path
+) -> tuple[Demonstrations, dict[str, Any]]:
+    """Encode, cluster and count; leaves demonstrations, dynamics, tokenizer and metrics in the folder."""
+    import numpy as np
+
+    from prism_irl.cli.progress import counting
+    from prism_irl.data.npz import write_npz
+    from prism_irl.mdp import MDP
+    from prism_irl.robots.vision import pipeline
+    from prism_irl.robots.vision.embeddings import embed
+    from prism_irl.robots.vision.granularity import granularity
+
+    with counting("frames") as report:
         cache = embed(
             source,
             encoder,
             folder / "cache",
-            like=None if options.like is None else options.like / "cache",
+            like=None if asked.like is None else asked.like / "cache",
             on_episode=lambda done, total, frames: report("episodes", done, total, f"{frames} frames"),
         )
-    if options.like is None:
+    if asked.like is None:
         with counting("rows") as report:
             pipeline.fit_tokenizer(cache, tokenizer, on_progress=lambda what, done, n: report(what, done, n, ""))
-    demos = pipeline.demonstrations(cache, tokenizer, observations=options.observations)
+    demos = pipeline.demonstrations(cache, tokenizer, observations=asked.observations)
     mdp = MDP.from_demonstrations(demos)
     tokenizer.save(folder / "tokenizer")
     storage.save_tensors(folder / "mdp.safetensors", mdp.state(), {"n_states": mdp.n_states, "discount": mdp.discount})
@@ -104,56 +156,20 @@ def tokenize(
         "granularity": granularity(demos),
     }
     storage.write_json(folder / "metrics.json", metrics)
-    config = {
-        "command": runs.command_line(),
-        "versions": runs.versions(),
-        "dataset": source.describe(),
-        "source": recordings.place(dataset, folder),  # where a report finds the frames again
-        "options": vars(options),
-        "data": {"sha256": demos.checksum()},
-    }
-    storage.write_json(folder / "config.json", config)
-    return metrics
-
-
-def write_back(dataset: Path, out: Path, demos: Demonstrations, labels: np.ndarray[Any, Any]) -> int:
-    """Copy a LeRobot dataset with an ``intention`` column; returns how many of its steps have one.
-
-    The trajectories' names are episode numbers and their times frame numbers, as `tokenize` leaves them.
-    """
-    if demos.trajectory_names is None or demos.times is None:
-        raise InputError("The data do not say which episodes and frames they come from; give what tokenize wrote.")
-    values = {}
-    for i, name in enumerate(demos.trajectory_names):
-        here = slice(int(demos.offsets[i]), int(demos.offsets[i + 1]))
-        if not str(name).isdecimal() or demos.times.dtype.kind not in "iu":
-            raise InputError(
-                f"Trajectory {name} is not an episode number with frame numbers; give what tokenize wrote."
-            )
-        values[int(name)] = (demos.times[here], labels[here])
-    return add_column(dataset, out, values)
-
-
-def write_back_run(run: Path, data: Path, dataset: Path, out: Path, *, unknown_state: bool) -> int:
-    """Segment tokenized data with a fitted run and put the intentions into a copy of the dataset."""
-    from prism_irl.cli.open_run import open_run
-
-    if out.exists():
-        raise InputError(f"{out} exists already; choose a new folder for the copy.")
-    model, table = open_run(run, data, unknown_state=unknown_state)
-    labels = model.predict_proba(table.demonstrations).argmax(axis=1)
-    return write_back(dataset, out, table.demonstrations, labels)
+    return demos, metrics
 
 
 def load_mdp(folder: Path) -> MDP:
     """Dynamics that `tokenize` counted."""
+    from prism_irl.mdp import MDP
+
     tensors, header = storage.load_tensors(folder / "mdp.safetensors")
     state = {name: tensor.numpy() for name, tensor in tensors.items()}
     return MDP.from_state(int(header["n_states"]), float(header["discount"]), state)
 
 
-def print_metrics(metrics: dict[str, Any], out: Path) -> None:
-    """Show what `tokenize` made, in a few lines."""
+def show(metrics: dict[str, Any], out: Path) -> None:
+    """Print what was made, in a few lines."""
     left_out = len(metrics["skipped"])
     print(
         f"{metrics['n_episodes']} episodes, {metrics['n_steps']} steps"
@@ -166,45 +182,21 @@ def print_metrics(metrics: dict[str, Any], out: Path) -> None:
     print(f"Demonstrations: {out / 'demonstrations.npz'}")
 
 
-@contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Warnings as one sentence for people, each once, without the line of code they come from."""
-    before, said = warnings.formatwarning, set[str]()
+def _tokenizer(asked: TokenizeOptions) -> Tokenizer:
+    from prism_irl.robots.vision.tokenizer import Tokenizer
 
-    def once(message: Warning | str, *_: Any, **__: Any) -> str:
-        known, text = str(message) in said, f"prism: {message}\n"
-        said.add(str(message))  # a damaged episode is met when the encoder is fitted and when it is used
-        return "" if known else text
-
-    warnings.formatwarning = once
-    try:
-        yield
-    finally:
-        warnings.formatwarning = before
-
-
-@contextmanager
-def counting(unit: str) -> Iterator[Callable[[str, int, int | None, str], None]]:
-    """Yield a callback for a progress bar with a rate; silent when not on a terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(show_speed=True),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[status]}"),
+    if asked.like is not None:
+        return Tokenizer.load(asked.like / "tokenizer")
+    return Tokenizer(
+        asked.states,
+        asked.actions,
+        method=asked.method,
+        action_scaling=asked.action_scaling,
+        gripper=_gripper(asked.gripper),
+        drop_still_start=not asked.keep_still_start,
+        device=asked.device,
+        seed=asked.seed,
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        tasks: dict[str, Any] = {}
-
-        def report(what: str, done: int, total: int | None, status: str) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total, status=status or unit)
-            speed = progress.tasks[tasks[what]].speed
-            rate = f", {speed:.0f} {what if status else unit}/s" if speed else ""
-            progress.update(tasks[what], completed=done, total=total, status=f"{status or unit}{rate}")
-
-        yield report
 
 
 def _gripper(text: str) -> int | Literal["auto"] | None:

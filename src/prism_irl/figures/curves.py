@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
@@ -141,6 +141,45 @@ def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     ax.grid(axis="y", color=FAINT, linewidth=0.5)
     ax.legend(loc="lower right")
+    return ax
+
+
+def likelihood_by_dwell(
+    ax: Axes,
+    families: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    points: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, float] | None = None,
+) -> Axes:
+    """Draw predictive log-likelihood against mean dwell: what a longer stay with one intention costs in prediction.
+
+    Parameters
+    ----------
+    ax : Axes
+    families : {name: rows}
+        Rows with ``mean_dwell`` and ``predictive_ll`` of one kind of model, drawn as a line in the order given, which
+        is usually that of the penalty on switching.
+    points : {name: (mean dwell, predictive LL)}, optional
+        Single methods.
+    levels : {name: predictive LL}, optional
+        Methods without intentions, as horizontal lines.
+    """
+    if not any(families.values()) and not points:
+        raise InputError("There is no model to draw; give a family with at least one row, or a point.")
+    for i, (name, rows) in enumerate(families.items()):
+        dwell, score = ([float(row[key]) for row in rows] for key in ("mean_dwell", "predictive_ll"))
+        ax.plot(dwell, score, "o-", color=PALETTE[i % len(PALETTE)], markersize=3, label=name)
+    for i, (name, at) in enumerate((points or {}).items()):
+        ax.plot(*at, "Dsv^P"[i % 5], color=INK, fillstyle="none", label=name, linestyle="none")
+    for i, (name, level) in enumerate((levels or {}).items()):
+        ax.axhline(level, color=MUTED, linestyle=(":", "--", "-.")[i % 3], linewidth=0.8, label=name)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set(xlabel="mean dwell (steps)", ylabel="predictive LL (nats per step)")
+    ax.grid(color=FAINT, linewidth=0.5)
+    ax.legend(loc="best")
     return ax
 
 

@@ -6,7 +6,8 @@ every figure and in the report. Nothing here touches pyplot's global state, so f
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,24 @@ def save(figure: Figure, path_without_suffix: str | Path) -> None:
     path = Path(path_without_suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: a name such as "history-0.5" has a dot of its own.
-    path.with_name(path.name + ".svg").write_bytes(to_svg(figure))
-    path.with_name(path.name + ".csv").write_text(to_csv(figure), encoding="utf-8")
+    with _laid_out(figure):
+        path.with_name(path.name + ".svg").write_bytes(to_svg(figure))
+        path.with_name(path.name + ".csv").write_text(to_csv(figure), encoding="utf-8")
+        with paper_style():
+            figure.savefig(path.with_name(path.name + ".png"), format="png", metadata={"Software": None})
+
+
+@contextmanager
+def _laid_out(figure: Figure) -> Iterator[None]:
+    """Lay a figure out once for all formats: matplotlib would do it, and draw it, twice for each."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        yield
+        return
     with paper_style():
-        figure.savefig(path.with_name(path.name + ".png"), format="png", metadata={"Software": None})
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)

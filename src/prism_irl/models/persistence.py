@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +9,6 @@ from prism_irl import halves, storage
 from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.base import IntentionModel
-
-
-def versions() -> dict[str, str]:
-    """Versions that results depend on."""
-    names = ("prism-irl", "torch", "numpy", "scipy", "scikit-learn")
-    return {**{name: version(name) for name in names}, "python": platform.python_version()}
 
 
 def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None = None) -> None:
@@ -28,7 +20,7 @@ def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None
     config = {
         "method": registry.class_name(type(model)),
         "parameters": {name: halves.to_json(value) for name, value in model.get_params(deep=False).items()},
-        "versions": versions(),
+        "versions": storage.versions(),
         **(extra or {}),
     }
     storage.write_json(target / "config.json", config)

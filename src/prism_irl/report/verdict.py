@@ -77,9 +77,10 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 def _judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
     several = number(metrics.get("n_intentions")) != 1
-    findings = [_convergence(mapping(metrics.get("em")))._replace(topic="converged")]
+    iterated = metrics.get("em", {}) is not None  # null: a method without EM has nothing to converge and no starts
+    findings = [_convergence(mapping(metrics.get("em")))._replace(topic="converged")] if iterated else []
     if several:
-        findings += [_agreement(metrics)._replace(topic="trust")]
+        findings += [_agreement(metrics)._replace(topic="trust")] if iterated else []
         findings += [finding._replace(topic="number") for finding in _usage(metrics)]
         findings += [finding._replace(topic="switches") for finding in _dwell(metrics)]
     if "predictive_ll" in metrics:

@@ -56,7 +56,7 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     vectors = 0 if demos.observations is None else demos.observations.nbytes
     mapped = not demos.states.flags.writeable  # read from disk as needed
     table = 8 * K * _n_contexts(demos, model) * A
-    network = hasattr(model, "hidden") and getattr(model, "switching", "") != "markov"
+    network = hasattr(model, "network") and getattr(model, "switching", "") != "markov"
     longest = int(demos.lengths.max())
     batch = max(min(EVALUATION_STEPS, n), longest)
     parts = {
@@ -80,7 +80,8 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
 
 def _n_contexts(demos: Demonstrations, model: Any) -> int:
     """Rows of the policies; with longer histories at most one per step and length."""
-    length = model.history if isinstance(model.history, int) else 4
+    history = getattr(model, "history", 1)
+    length = history if isinstance(history, int) else 4
     rows, reached = demos.n_states, demos.n_states
     for _ in range(length - 1):
         reached = min(reached * demos.n_actions, demos.n_steps)

@@ -82,7 +82,7 @@ class OrderedRecurrentChain(RecurrentChain):
 
 
 def _ordered(kernel: Tensor) -> Tensor:
-    masked = kernel * order_mask(len(kernel))
+    masked = kernel * order_mask(len(kernel)).to(kernel.device)
     return masked / masked.sum(-1, keepdim=True)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli.main import main
-from prism_irl.cli.open_run import segmented
+from prism_irl.cli.segment import segmented
 from prism_irl.data import tables
 from prism_irl.errors import InputError
 

@@ -1,0 +1,178 @@
+"""What `prism fit` leaves in its folder besides the model: metrics, segments, figures and what the report explores.
+
+Any method can be written: those that are no pair of switching and rewards have no starts, no history and no agreement,
+which are null in metrics.json, and no figure of EM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prism_irl import storage
+from prism_irl.cli.inference import Inference, infer_once, label_metrics
+from prism_irl.cli.run_folder import command_line
+from prism_irl.data import tables
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.labels import mean_dwell, segments
+from prism_irl.models.base import IntentionModel
+from prism_irl.models.persistence import save
+
+
+def write_run(
+    folder: Path,
+    model: IntentionModel,
+    table: tables.Table,
+    *,
+    columns: dict[str, Any],
+    source: Path,
+    events: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+) -> dict[str, Any]:
+    """Write everything that a fit leaves behind but its report; returns the metrics."""
+    from prism_irl.evaluation.facts import state_rewards
+    from prism_irl.report.explorer import write_explorer
+    from prism_irl.report.pictures import write_pictures
+
+    demos, marks = table.demonstrations, dict(events or {})
+    extra = {
+        "command": command_line(),
+        "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
+        "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
+    }
+    found = infer_once(model, demos)
+    result = fit_metrics(model, demos, found)
+    save(model, folder, extra)
+    storage.write_json(folder / "metrics.json", result)
+    _write_history(folder, model)
+    tables.write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
+    explorer = write_explorer(folder, demos, found.probabilities, rewards=state_rewards(model), events=marks)
+    _write_frames(folder, demos, explorer, source)
+    figures = folder / "figures"
+    captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
+    storage.write_json(figures / "captions.json", captions)
+    return result
+
+
+def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, Any]:
+    """metrics.json of a fit."""
+    dwell = segments(found.labels, demos.offsets)
+    scores = _scores(model, demos, found)
+    starts = getattr(model, "starts_", None)
+    em = None
+    if starts is not None:
+        em = {
+            "iterations": getattr(model, "n_iterations_", None),
+            "converged": getattr(model, "converged_", None),
+            "fixed": getattr(model, "patience", 0) is None,  # so many iterations were asked for, not convergence
+            "seconds": sum(start["seconds"] for start in starts),
+            "starts": len(starts),
+        }
+    return {
+        "method": type(model).__name__,
+        "n_intentions": model.n_intentions,
+        "n_trajectories": demos.n_trajectories,
+        "n_steps": demos.n_steps,
+        **scores,
+        "leaks": model.leaks,
+        "history_length": getattr(model, "history_length_", None),
+        "backoff": getattr(model, "backoff_", None),
+        "mean_dwell": mean_dwell(found.labels, demos.offsets),
+        "agreement": getattr(model, "agreement_", None),
+        "n_equal_starts": getattr(model, "n_equal_starts_", None),
+        "em": em,
+        "usage": np.bincount(found.labels, minlength=model.n_intentions) / len(found.labels),
+        "dwell_per_intention": [
+            float(dwell.lengths[dwell.labels == k].mean()) if (dwell.labels == k).any() else None
+            for k in range(model.n_intentions)
+        ],
+        **label_metrics(found, demos),
+    }
+
+
+def _scores(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, dict[str, float | None]]:
+    """Both scores on training and on validation trajectories, each the mean over its steps.
+
+    The validation trajectories are those that stopped EM and chose the best start; a method without starts is scored
+    on all it was given.
+    """
+    held_out = np.zeros(demos.n_steps, bool)
+    fraction, starts = getattr(model, "validation_fraction", 0.0), getattr(model, "starts_", None)
+    if starts is not None and fraction > 0 and len(demos) > 1:
+        chosen = np.zeros(demos.n_trajectories, bool)
+        chosen[demos.split_indices(fraction, seed=getattr(model, "seed", 0))[0]] = True
+        held_out = np.repeat(chosen, demos.lengths)
+    scores: dict[str, dict[str, float | None]] = {
+        name: {
+            "train": float(values[~held_out].mean()),
+            "validation": float(values[held_out].mean()) if held_out.any() else None,
+        }
+        for name, values in (("predictive_ll", found.log_likelihood), ("paper_score", found.paper))
+    }
+    if starts is not None and held_out.any() and getattr(model, "recount", False):
+        # The policies have counted the validation trajectories since; this is what they scored before.
+        before = next(start["score"] for start in starts if start["best"])
+        scores["predictive_ll"]["validation"] = None if model.leaks else before
+        scores["paper_score"]["validation"] = before
+    return scores
+
+
+def _write_history(folder: Path, model: IntentionModel) -> None:
+    """history.csv: what the monitor of EM saw; without EM there is none, not even that of an earlier run."""
+    if hasattr(model, "starts_"):
+        storage.write_text(folder / "history.csv", pd.DataFrame(model.monitor_).to_csv(index=False))
+        return
+    for old in (folder / "history.csv", *folder.glob("figures/em_curves.*")):
+        old.unlink(missing_ok=True)
+
+
+def _write_frames(folder: Path, demos: Demonstrations, explorer: dict[str, Any], source: Path) -> None:
+    """Put what the camera saw into the report where the data come from `prism tokenize`."""
+    from prism_irl.report import frames
+    from prism_irl.robots.recordings import frames_of, kept_frames, reachable, recordings_of
+
+    try:
+        found = recordings_of(source, demos)
+    except InputError as error:
+        frames.without_frames(folder, f"There are no frames here. {error}")
+        return
+    if found is None:
+        return
+
+    def pictures(i: int) -> Iterator[Any] | None:
+        assert demos.trajectory_names is not None
+        seen = frames_of(found.source, int(demos.trajectory_names[i]), found.camera)
+        return None if seen is None else kept_frames(seen, demos, i)
+
+    frames.write_frames(folder, demos, explorer, pictures, trajectories=reachable(found.source, demos))
+
+
+def write_figures(
+    folder: Path, model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64]
+) -> dict[str, str]:
+    """Segmentation raster, dwell histogram and, where EM was run, its curves; returns their captions."""
+    from prism_irl.figures import curves, style, timelines
+
+    captions = {
+        "segmentation": "Intention of every step, one row per trajectory.",
+        "dwell": "How long each intention lasts once it has begun.",
+    }
+    with style.paper_style():
+        figure, (ax,) = style.new_figure(width=6.6, height=3.2)
+        timelines.segmentation_raster(ax, labels, demos.offsets)
+        style.save(figure, folder / "segmentation")
+        cut = segments(labels, demos.offsets)
+        figure, (ax,) = style.new_figure(height=2.4)
+        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)])
+        style.save(figure, folder / "dwell")
+        if hasattr(model, "starts_"):
+            figure, (ax,) = style.new_figure(height=2.4)
+            curves.em_curves(ax, model.monitor_)
+            style.save(figure, folder / "em_curves")
+            captions["em_curves"] = "Likelihood during EM, one line per start."
+    return captions

@@ -1,0 +1,144 @@
+"""`prism reproduce`: an experiment of the paper, its numbers beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.run_folder import RunFolder
+from prism_irl.errors import InputError
+
+if TYPE_CHECKING:
+    from prism_irl.experiments.gridworld.run import Gridworld
+
+
+def reproduce(
+    experiment: Literal["gridworld", "labyrinth", "bridge"],
+    dataset: Path | None = None,
+    /,
+    *,
+    quick: bool = False,
+    out: Path | None = None,
+    jobs: int = 2,
+    scheduler: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    parts: str | None = None,
+    common: CommonOptions | None = None,
+) -> None:
+    """Run an experiment of the paper and put its numbers beside ours.
+
+    Example: prism reproduce gridworld --quick --out runs/gridworld
+
+    Parameters
+    ----------
+    experiment
+        Section of the paper.
+    dataset
+        Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
+    quick
+        A smaller honest run: fewer trajectories, folds, starts and iterations, labelled as such.
+    out
+        Folder of the results [default: runs/EXPERIMENT].
+    jobs
+        Fits that run at the same time.
+    scheduler
+        Address of a running Dask scheduler, tcp://host:port, whose workers make the fits of gridworld and labyrinth.
+    overwrite
+        Replace results that are already there.
+    resume
+        Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again.
+    parts
+        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment [default: all].
+    """
+    if dataset is not None and experiment != "bridge":
+        raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
+    if scheduler is not None and experiment == "bridge":
+        raise InputError("bridge makes its fits one after the other; leave out --scheduler.")
+    if (parts is not None and experiment != "labyrinth") or (resume and experiment == "gridworld"):
+        raise InputError(f"--parts and --resume belong to the labyrinth; {experiment} runs in one piece.")
+    folder = RunFolder(out or Path("runs") / experiment, overwrite=overwrite, resume=resume, common=common)
+    from prism_irl.scale.fanout import cluster
+
+    with cluster(scheduler):
+        if experiment == "bridge":
+            _bridge(folder, dataset, quick=quick)
+        elif experiment == "labyrinth":
+            _labyrinth(folder, parts, jobs, quick=quick)
+        else:
+            from prism_irl.experiments.gridworld.run import Gridworld
+
+            settings = Gridworld.small() if quick else Gridworld()
+            run_gridworld(folder, settings, jobs, "Frustration gridworld (paper §5.1)")
+
+
+def run_gridworld(folder: RunFolder, settings: Gridworld, jobs: int, title: str) -> None:
+    """Run the gridworld with these settings into a folder; `prism demo` is a small one."""
+    from prism_irl.cli.progress import fits_progress
+    from prism_irl.experiments.gridworld import run as gridworld
+
+    folder.make(
+        lambda path, on_fit: gridworld.run(settings, path, jobs=jobs, on_fit=on_fit, title=title),
+        show_methods,
+        progress=fits_progress,
+        config={},
+    )
+
+
+def show_methods(metrics: dict[str, Any]) -> None:
+    """Print what every comparison of methods has: scores, and value differences where there are some."""
+    from prism_irl.cli.printing import print_methods, print_value_differences
+
+    print_methods(metrics)
+    print_value_differences(metrics)
+
+
+def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) -> None:
+    from prism_irl.cli import printing
+    from prism_irl.cli.progress import fits_progress
+    from prism_irl.experiments.labyrinth import run as labyrinth
+
+    settings = labyrinth.Labyrinth.small() if quick else labyrinth.Labyrinth()
+    chosen = labyrinth.PARTS if parts is None else tuple(part.strip() for part in parts.split(",") if part.strip())
+    labyrinth.check_parts(chosen)
+    data = labyrinth.load(settings)  # says what to fetch before anything is written
+
+    def show(metrics: dict[str, Any]) -> None:
+        printing.print_methods(metrics)
+        printing.print_paper_tables(metrics)
+        printing.print_alignment(metrics)
+
+    folder.make(
+        lambda path, on_fit: labyrinth.run(settings, path, parts=chosen, jobs=jobs, on_fit=on_fit, data=data),
+        show,
+        progress=fits_progress,
+        config={"data": {"sha256": data.demos.checksum()}},
+        stale=("cache/*.json", "parts/*.json", "cache/models"),
+    )
+
+
+def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
+    from prism_irl.cli import printing
+    from prism_irl.cli.progress import counting
+    from prism_irl.experiments.bridge import run as bridge
+
+    settings = bridge.Bridge.of(dataset, quick=quick)
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return bridge.run(settings, path, on_method=lambda name, done, total: report("fits", done, total, name))
+
+    def show(metrics: dict[str, Any]) -> None:
+        where = "simulated pick-and-place" if metrics["simulated"] else str(dataset)
+        print(f"{metrics['n_trajectories']} episodes, {metrics['n_steps']} steps: {where}")
+        printing.print_methods(metrics)
+        printing.print_phases(metrics)
+        printing.print_tokens(metrics)
+
+    folder.make(
+        work,
+        show,
+        progress=lambda: counting("fits"),
+        config=lambda metrics: {"dataset": metrics["dataset"]},
+        stale=("embeddings",),
+    )

@@ -1,0 +1,115 @@
+"""`prism segment`: the intention of every step of new data, in a table or in a copy of a robot dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prism_irl.cli.options import CommonOptions
+from prism_irl.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from prism_irl.data import tables
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.models.base import IntentionModel
+
+
+def segment(
+    run: Path,
+    table: Path,
+    *,
+    out: Path,
+    names: Path | None = None,
+    write_back: Path | None = None,
+    method: str | None = None,
+    unknown_state: bool = False,
+    overwrite: bool = False,
+    common: CommonOptions | None = None,
+) -> None:
+    """Give every step of a table its intention.
+
+    Example: prism segment runs/mouse new.csv --out labels.parquet
+
+    Example: prism segment runs/arm tokens/demonstrations.npz --write-back LEROBOT_DATASET --out COPY
+
+    Parameters
+    ----------
+    run
+        Folder of a fitted model.
+    table
+        A .csv, .parquet or .npz file with the columns that the model was fitted on.
+    out
+        A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}.
+    names
+        names.json as the report's page exports it: adds a column intention_name.
+    write_back
+        The LeRobot dataset that the data was tokenized from: --out becomes a copy of it with a column intention (-1
+        where a step was not segmented), and the dataset itself is only read.
+    method
+        MODULE:CLASS of the model, where it is not one of this package.
+    unknown_state
+        Accept states that the fit never saw; there all intentions act uniformly.
+    overwrite
+        Replace a file that is already there.
+    """
+    from prism_irl.cli.open_run import open_run
+    from prism_irl.data import tables
+
+    if write_back is not None and names is not None:
+        raise InputError("--names adds a column to a table, and --write-back writes a dataset; pass one of them.")
+    if write_back is not None and out.exists():
+        raise InputError(f"{out} exists already; choose a new folder for the copy.")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
+    if write_back is None:
+        tables.check_writable(out)
+    model, data = open_run(run, table, unknown_state=unknown_state, method=method)
+    if write_back is None:
+        tables.write_table(segmented(model, data, names), out)
+        steps = data.demonstrations.n_steps
+    else:
+        steps = write_intentions(write_back, out, data.demonstrations, model.predict(data.demonstrations))
+    print(f"{steps} steps segmented: {out}")
+
+
+def segmented(model: IntentionModel, table: tables.Table, names: Path | None = None) -> pd.DataFrame:
+    """Rows of the table with intention and probabilities, and with the names of a names.json where one is given."""
+    import numpy as np
+
+    from prism_irl.data import tables
+    from prism_irl.report.names import read_names
+
+    given = None if names is None else np.array(read_names(names, model.n_intentions), dtype=object)
+    probabilities = model.predict_proba(table.demonstrations)
+    labels = probabilities.argmax(axis=1)
+    frame = tables.with_posterior(table, labels, probabilities)
+    if given is None:
+        return frame
+    column = "intention_name"
+    while column in frame.columns:
+        column = f"predicted_{column}"
+    # The table's rows may be in another order than the flat steps.
+    return frame.assign(**{column: given[labels[np.argsort(table.order)]]})
+
+
+def write_intentions(dataset: Path, out: Path, demos: Demonstrations, labels: np.ndarray[Any, Any]) -> int:
+    """Copy a LeRobot dataset with an ``intention`` column; returns how many of its steps have one.
+
+    The trajectories' names are episode numbers and their times frame numbers, as `prism tokenize` leaves them.
+    """
+    from prism_irl.robots.lerobot_columns import add_column
+
+    if demos.trajectory_names is None or demos.times is None:
+        raise InputError("The data do not say which episodes and frames they come from; give what tokenize wrote.")
+    values = {}
+    for i, name in enumerate(demos.trajectory_names):
+        here = slice(int(demos.offsets[i]), int(demos.offsets[i + 1]))
+        if not str(name).isdecimal() or demos.times.dtype.kind not in "iu":
+            raise InputError(
+                f"Trajectory {name} is not an episode number with frame numbers; give what tokenize wrote."
+            )
+        values[int(name)] = (demos.times[here], labels[here])
+    return add_column(dataset, out, values)

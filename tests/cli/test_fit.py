@@ -1,0 +1,150 @@
+"""`prism fit` of any method: one inference per data set, the numbers of `evaluate`, and nothing that is not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_irl import PRISM, Demonstrations
+from prism_irl.cli.fitted import fit_metrics
+from prism_irl.cli.inference import infer_once, scores
+from prism_irl.evaluation.likelihood import evaluate
+from prism_irl.models import registry
+from prism_irl.models.pair import PairModel
+from prism_irl.switching.base import Switching
+from prism_irl.switching.markov import MarkovChain
+from prism_irl.worlds.frustration import FrustrationWorld
+from support import prism
+
+SMALL = {"n_starts": 2, "max_iterations": 3, "warm_up": 2, "n_candidates": 1, "hidden": 4, "embedding": 4}
+MARKOV = "--intentions 2 --switching markov --n-starts 2 --max-iterations 5 --device cpu".split()
+
+
+@pytest.fixture(scope="module")
+def demos() -> Demonstrations:
+    return FrustrationWorld(horizon=15).simulate(20, seed=1).demonstrations
+
+
+@pytest.fixture(scope="module")
+def table(demos: Demonstrations, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "steps.csv"
+    demos.to_pandas().to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("method", ["prism-markov", "prism-recurrent", "prism-paper", "iavi", "ngram", "uniform"])
+def test_one_inference_says_what_evaluate_says(method: str, demos: Demonstrations) -> None:
+    model = registry.method(method, 2, **SMALL, device="cpu").model.fit(demos)
+    found = infer_once(model, demos)
+    assert scores(found, demos) == evaluate(model, demos)
+    np.testing.assert_array_equal(found.probabilities, model.predict_proba(demos))
+    np.testing.assert_array_equal(found.labels, model.predict(demos))
+
+
+@pytest.mark.parametrize("options", [{}, {"switching": "independent", "observe": "current"}, {"recount": True}])
+def test_scores_of_the_parts_are_means_over_their_steps(options: dict[str, object], demos: Demonstrations) -> None:
+    model = PRISM(2, validation_fraction=0.25, device="cpu", **SMALL, **options).fit(demos)
+    result = fit_metrics(model, demos, infer_once(model, demos))
+    held_out, kept = demos.split_indices(0.25, seed=0)
+    train, validation = (evaluate(model, demos.subset(part)) for part in (kept, held_out))
+    for name in ("predictive_ll", "paper_score"):
+        assert result[name]["train"] == pytest.approx(train[name], abs=1e-12)
+        if model.recount:  # as it was before the policies counted these trajectories
+            best = next(start["score"] for start in model.starts_ if start["best"])
+            assert result[name]["validation"] == best != validation[name]
+        else:
+            assert result[name]["validation"] == pytest.approx(validation[name], abs=1e-12)
+
+
+def count_calls(owner: type, name: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Steps of every later call of a method whose first argument holds demonstrations."""
+    calls, original = list[int](), getattr(owner, name)
+
+    def counted(self: object, data: object, *rest: object, **options: object) -> object:
+        calls.append(data.demos.n_steps)
+        return original(self, data, *rest, **options)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+@pytest.mark.parametrize(("preset", "passes"), [((), 1), (("--preset", "paper-gridworld", "--max-iterations", 1), 2)])
+def test_a_run_is_written_from_one_inference(
+    preset: tuple[object, ...],
+    passes: int,
+    table: Path,
+    demos: Demonstrations,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two passes for a gate that sees the action: its predictive likelihood is not what the E-step gives."""
+    counted: list[list[int]] = []
+    fit = PairModel.fit
+
+    def then_count(self: PairModel, *arguments: object, **options: object) -> PairModel:
+        fit(self, *arguments, **options)
+        owner = MarkovChain if isinstance(self.switching_, MarkovChain) else Switching
+        counted.append(count_calls(owner, "expectation", monkeypatch))
+        counted.append(count_calls(Switching, "action_proba", monkeypatch))
+        return self
+
+    monkeypatch.setattr(PairModel, "fit", then_count)
+    options = preset or MARKOV
+    done = prism("fit", table, *options, "--out", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [steps for calls in counted for steps in calls] == [demos.n_steps] * passes
+
+
+@pytest.mark.parametrize(
+    ("method", "intentions"), [("iavi", 1), ("ngram", 1), ("dirl", 2), ("hiql", 2), ("swirl-1", 2)]
+)
+def test_any_method_leaves_a_run_that_can_be_segmented(
+    method: str, intentions: int, table: Path, tmp_path: Path
+) -> None:
+    options = ["--intentions", 2] if intentions == 2 else []
+    run = tmp_path / "run"
+    pairs = method in ("hiql", "swirl-1")
+    options += ["--n-starts", 1, "--max-iterations", 2] if pairs else []
+    done = prism("fit", table, "--method", method, *options, "--out", run, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)
+    assert metrics["n_intentions"] == intentions
+    assert (metrics["em"] is None) == (not pairs)
+    assert (metrics["predictive_ll"]["validation"] is None) == (not pairs)
+    assert (run / "history.csv").exists() == (run / "figures" / "em_curves.svg").exists() == pairs
+    assert ("converge" in (run / "report.html").read_text().lower()) or not pairs
+    assert not (run / "checkpoint").exists()
+    segments = pd.read_parquet(run / "segments.parquet")
+    assert len(segments) == metrics["n_steps"]
+    done = prism("segment", run, table, "--out", tmp_path / "labels.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    label = "predicted_intention"
+    np.testing.assert_array_equal(pd.read_csv(tmp_path / "labels.csv")[label], segments[label])
+    assert prism("score", run, table, cwd=tmp_path).returncode == 0
+
+
+def test_a_method_without_checkpoints_begins_again(table: Path, tmp_path: Path) -> None:
+    command = ("fit", table, "--out", tmp_path / "run")
+    assert prism(*command, *MARKOV, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "run" / "history.csv").exists()
+    done = prism(*command, "--method", "iavi", "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "agreement" not in done.stdout
+    # What only EM leaves behind went with it.
+    assert not (tmp_path / "run" / "history.csv").exists()
+    assert not list((tmp_path / "run" / "figures").glob("em_curves.*"))
+
+
+def test_a_method_of_ones_own(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "own_method.py").write_text("from prism_irl import HIQL\n\n\nclass Own(HIQL):\n    pass\n")
+    own = ("--method", "own_method:Own")
+    fit = ("fit", table, *own, "--n-starts", 1, "--max-iterations", 2, "--out", "run")
+    assert prism(*fit, cwd=tmp_path).returncode == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["method"] == "own_method:Own"
+    assert prism("score", "run", table, *own, cwd=tmp_path).returncode == 0
+    assert prism("segment", "run", table, *own, "--out", "labels.csv", cwd=tmp_path).returncode == 0
+    assert prism("score", "run", table, "--method", "own_method:Other", cwd=tmp_path).returncode == 2
