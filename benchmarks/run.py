@@ -19,6 +19,7 @@ import data_parallel
 import growth
 import inverse
 import networks
+import startup
 from timing import Limit, Row, all_cores, machine, write
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,6 +52,7 @@ def main() -> None:
         rows += data_parallel.rows()
         rows += data_parallel.rows(iterations=8, repeats=3, network="lstm")
         rows += data_parallel.rows(iterations=8, repeats=3, switching="recurrent")
+    rows += startup.rows(20, 1) if quick else startup.rows()
     curves = growth.measure(8 if quick else 95)
     limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves)]
     docs = None if quick else ROOT / "docs"
