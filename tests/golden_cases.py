@@ -22,7 +22,15 @@ from prism_irl.worlds.labyrinth import LabyrinthWorld
 
 # Few iterations: a network's rounding errors grow with every one, and another processor rounds differently.
 SMALL: dict[str, Any] = {"n_starts": 2, "max_iterations": 6}
-NET: dict[str, Any] = {"hidden": 8, "embedding": 8, "warm_up": 5, "n_candidates": 2, "batch_size": 16, "device": "cpu"}
+NET: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "hidden": 8,
+    "embedding": 8,
+    "warm_up": 5,
+    "n_candidates": 2,
+    "batch_size": 16,
+    "device": "cpu",
+}
 
 METHODS: dict[str, Callable[[], Any]] = {
     "prism-recurrent": lambda: prism.PRISM(3, network="rnn", **SMALL, **NET),

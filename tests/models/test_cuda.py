@@ -16,8 +16,8 @@ def compare(**options) -> None:
     with exact_products():
         found = PRISM(2, device=str(DEVICE), n_candidates=1, **options).fit(demos)
         wanted = PRISM(2, device="cpu", n_candidates=1, **options).fit(demos)
-        for name in wanted.history_[0].keys() - {"seconds"}:
-            close([row[name] for row in found.history_], [row[name] for row in wanted.history_], LIKELIHOOD, name)
+        for name in wanted.monitor_[0].keys() - {"seconds"}:
+            close([row[name] for row in found.monitor_], [row[name] for row in wanted.monitor_], LIKELIHOOD, name)
         close(found.score(demos), wanted.score(demos), LIKELIHOOD)
         close(found.predict_proba(demos), wanted.predict_proba(demos), BELIEF)
         close(found.action_proba(demos), wanted.action_proba(demos), BELIEF)

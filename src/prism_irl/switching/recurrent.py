@@ -7,8 +7,9 @@ network only has to say when it changes. Logits of the kernel at step t are B_jk
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -142,6 +143,7 @@ class Recurrent(Learned):
         The network also reads the pair (s_{t-1}, a_{t-1}), which tells a blocked move from a step.
     """
 
+    defaults: ClassVar[Mapping[str, Any]] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
     switch_penalty: float = 0.05
     interaction: bool = True
 

@@ -13,8 +13,9 @@ whole history.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -240,6 +241,7 @@ class State(SwitchingOptions):
         For "table" and "mlp": strength of the prior on the weights.
     """
 
+    defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
     kernel: KernelName = "pair"
     shrinkage: float = 16.0
     hidden: int = 32

@@ -37,9 +37,9 @@ def together(models: list[PRISM], data: list, *, graphs: bool = True, triton: bo
 
 def compare(found: PRISM, wanted: PRISM, demos, *, score: str = "score") -> None:
     """The same history of iterations, likelihood and beliefs."""
-    assert [row["iteration"] for row in found.history_] == [row["iteration"] for row in wanted.history_]
-    for name in wanted.history_[0].keys() - {"seconds"}:
-        close([row[name] for row in found.history_], [row[name] for row in wanted.history_], LIKELIHOOD, name)
+    assert [row["iteration"] for row in found.monitor_] == [row["iteration"] for row in wanted.monitor_]
+    for name in wanted.monitor_[0].keys() - {"seconds"}:
+        close([row[name] for row in found.monitor_], [row[name] for row in wanted.monitor_], LIKELIHOOD, name)
     close(getattr(found, score)(demos), getattr(wanted, score)(demos), LIKELIHOOD, score)
     close(found.predict_proba(demos), wanted.predict_proba(demos), BELIEF, "beliefs")
 
