@@ -14,7 +14,7 @@ from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain
-from prism_irl.switching.per_trajectory import PerTrajectory
+from prism_irl.switching.per_trajectory import TrajectoryChoice
 from prism_irl.switching.recurrent import RecurrentChain
 from prism_irl.switching.state import StateChain
 
@@ -42,7 +42,7 @@ def build(kind: str) -> Switching:
         return chain(core, K, switch_penalty=0.1, optimiser=optimiser)
     if kind == "state":
         return StateChain(S, K, kind=network, hidden=6, steps=5)
-    return {"markov": MarkovChain, "ordered": OrderedChain, "mixture": PerTrajectory}[kind](K)
+    return {"markov": MarkovChain, "ordered": OrderedChain, "mixture": TrajectoryChoice}[kind](K)
 
 
 def compare(kind: str, tolerance: float) -> None:

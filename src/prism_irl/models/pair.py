@@ -35,6 +35,8 @@ from prism_irl.switching import SWITCHING
 from prism_irl.switching.base import Posterior, Switching, SwitchingOptions
 from prism_irl.switching.chain import Chain
 
+HABIT_ROUNDS = 5
+"""Turns of a habit that is fitted to all steps and of the switching that goes on with it."""
 AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best count as equally good
 
 
@@ -285,7 +287,7 @@ class PairModel(PairRewards):
         """The habit gets its memory; goals stay, and where all steps teach it, the switching goes on with it."""
         rewards = best.rewards
         assert isinstance(rewards, GoalPolicies)
-        if what == "all":
+        for _ in range(HABIT_ROUNDS if what == "all" else 0):
             rewards.share_habit(train, _posterior_of(best, train).responsibilities)
             stopping = em.Stopping(max(self.max_iterations, em.Stopping.max_iterations), self.patience or 10)
             more = em.Start(best.index, best.switching, em.Fixed(rewards), em.Monitor(stopping))

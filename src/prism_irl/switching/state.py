@@ -101,7 +101,7 @@ class StatePairChain(StateKernel):
     kernel: Tensor
     kernels: Tensor
 
-    def __init__(self, n_states: int, n_intentions: int, *, shrinkage: float = 16.0) -> None:
+    def __init__(self, n_states: int, n_intentions: int, *, shrinkage: float = 8.0) -> None:
         super().__init__()
         self.n_states, self.n_intentions, self.shrinkage = n_states, n_intentions, shrinkage
         self.register_buffer("initial", torch.full((n_intentions,), 1.0 / n_intentions, dtype=torch.float64))
@@ -243,7 +243,7 @@ class State(SwitchingOptions):
 
     defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
     kernel: KernelName = "pair"
-    shrinkage: float = 16.0
+    shrinkage: float = 8.0
     hidden: int = 32
     kernel_ridge: float = 0.1
 
