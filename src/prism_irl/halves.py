@@ -73,13 +73,21 @@ def from_json(value: Any) -> Any:
     if not (isinstance(value, dict) and "half" in value):
         return value
     where = str(value["half"])
-    module = where.partition(":")[0]
-    if not module.startswith("prism_irl.") and module not in sys.modules:
-        raise InputError(f"The model was fitted with {where!r}, which is not part of prism; import {module} first.")
+    check_known(where)
     kind = locate(where, "half of a method")
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise InputError(f"{where!r} is no half of a method; the file is damaged.")
     return kind(**{name: _tuples(option) for name, option in value.items() if name != "half"})
+
+
+def check_known(where: str) -> None:
+    """Raise an `InputError` where "module:Class" of a file is neither ours nor imported already."""
+    module = where.partition(":")[0]
+    if not module.startswith("prism_irl.") and module not in sys.modules:
+        raise InputError(
+            f"The model was fitted with {where}, which is not part of prism; import {module} first, or say that you "
+            f"trust it: --method {where}."
+        )
 
 
 def _tuples(value: Any) -> Any:

@@ -30,8 +30,8 @@ def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -
     """Read a fitted model back; its output is identical to that of the model that was saved.
 
     A model from outside the package is found where its module is imported already, where an installed package
-    announces it (entry point ``prism_irl.methods``), or as ``method``, the class or its "module:Class": a file never
-    decides by itself what is imported.
+    announces it (entry point ``prism_irl.methods``), or as ``method``, the class or its "module:Class" (for a pair with
+    a half from outside, that half): a file never decides by itself what is imported.
     """
     source = Path(folder)
     if not source.is_dir():
@@ -39,7 +39,10 @@ def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -
     config = storage.read_json(source / "config.json")
     tensors, info = storage.load_tensors(source / "model.safetensors")
     try:
-        known = registry.class_of(str(config["method"])) if method is None else registry.given_class(method)
+        known = registry.trusted_class(str(config["method"]), method)
+        for half in ("switching", "rewards"):
+            if ":" in str(config["parameters"].get(half, "")) and isinstance(config["parameters"][half], str):
+                halves.check_known(config["parameters"][half])
         parameters = {name: halves.from_json(value) for name, value in config["parameters"].items()}
         model: IntentionModel = known(**parameters)
         model._load_state(tensors, info)

@@ -19,6 +19,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel, with_valid_actions_of
+from prism_irl.models.histories import choose_history
 from prism_irl.models.splits import check_fraction, validation_split
 from prism_irl.rewards.tabular import TabularPolicies
 
@@ -174,19 +175,19 @@ class NGram(TabularReference):
         train, validation = validation_split(demos, self.validation_fraction, self.seed)
         if validation is None:  # nothing to choose on: no memory rather than an unfounded one
             return
-        longest, best = train.with_history(int(lengths[-1])), -np.inf
-        for length in lengths:
-            contexts = Contexts(longest.n_states, longest.parents[: length - 1], longest.oldest[: length - 1])
-            data, held_out = Prepared.of(train, contexts), Prepared.of(validation, contexts)
-            for backoff in backoffs if length > 1 else backoffs[-1:]:  # it makes no difference to the state alone
-                table = TabularPolicies(
-                    1, demos.n_actions, contexts, demos.valid_actions, smoothing=self.smoothing, backoff=backoff
-                )
-                _maximise(table, data)
-                score = float(table.log_likelihood(held_out).mean())
-                self.validation_.append({"length": length, "backoff": backoff, "log_likelihood": score})
-                if score > best + (LENGTH_GAIN if length > self.length_ else 0.0):
-                    self.length_, self.backoff_, best = int(length), float(backoff), score
+        choice = choose_history(
+            train,
+            validation,
+            1,
+            lengths=list(lengths),
+            backoffs=backoffs,
+            smoothing=self.smoothing,
+            gain=LENGTH_GAIN,
+        )
+        self.length_, self.backoff_ = choice.length, choice.backoff
+        self.validation_ = [
+            {name: row[name] for name in ("length", "backoff", "log_likelihood")} for row in choice.tried
+        ]
 
     def _info(self) -> dict[str, Any]:
         """Sizes, and what was chosen on what evidence."""

@@ -86,134 +86,56 @@ class Method:
     leaks: bool = False
 
 
-def _single(
-    id: str, name: str, where: str, when: str, switching: str | None = None, rewards: str | None = None
-) -> Entry:
-    return Entry(id, name, f"prism_irl.models.{where}", when, switching, rewards, takes_intentions=False)
-
-
-_PRISM = "prism_irl.models.prism:PRISM"
-NAMED: dict[str, Entry] = {
-    entry.id: entry
-    for entry in (
-        _single("uniform", "Uniform over valid actions", "references:Uniform", "the floor of every comparison"),
-        _single(
-            "empirical", "Empirical policy", "references:Empirical", "how often each action was taken in each state"
-        ),
-        _single(
-            "ngram", "Back-off n-gram", "references:NGram", "a habit without intentions: show it beside everything"
-        ),
-        _single(
-            "bc", "Behaviour cloning (LSTM)", "cloning:BehaviourCloning", "how predictable the behaviour is at all"
-        ),
-        _single(
-            "iavi",
-            "IAVI (single intention)",
-            "single:IAVI",
-            "one reward that explains the empirical policy exactly",
-            switching="single",
-            rewards="tabular",
-        ),
-        _single(
-            "iql",
-            "IQL (single intention)",
-            "single:IQL",
-            "one reward, learned without a model of the world",
-            switching="single",
-            rewards="iql",
-        ),
-        _single("maxent", "MaxEnt", "single:MaxEnt", "one reward on states, over whole paths (Ziebart 2008)"),
-        _single(
-            "maxcausalent", "MaxCausalEnt", "single:MaxCausalEnt", "one reward on states that must plan (Ziebart 2010)"
-        ),
-        Entry(
-            "mixture",
-            "Trajectory mixture",
-            "prism_irl.models.mixture:TrajectoryMixture",
-            "trajectories differ, but nobody changes their mind within one (Babes 2011)",
-            "per-trajectory",
-            "tabular",
-        ),
-        Entry(
-            "hiql",
-            "HIQL (Markov chain)",
-            "prism_irl.models.hiql:HIQL",
-            "the first thing to try: seconds, and intentions that last (Zhu 2024)",
-            "markov",
-            "tabular",
-        ),
-        Entry(
-            "swirl-1",
-            "SWIRL S-1",
-            "prism_irl.models.swirl:SWIRL",
-            "planned rewards on states, switches that depend on the state (Ke 2025)",
-            "state",
-            "soft-1",
-            {"order": 1},
-        ),
-        Entry(
-            "swirl-2",
-            "SWIRL S-2",
-            "prism_irl.models.swirl:SWIRL",
-            "planned rewards on transitions, switches that depend on the state (Ke 2025)",
-            "state",
-            "soft-2",
-            {"order": 2},
-        ),
-        Entry("dirl", "DIRL", "prism_irl.models.dirl:DIRL", "weights of goals that drift with time (Ashwood 2022)"),
-        Entry(
-            "prism-paper",
-            "PRISM, paper gate",
-            f"{_PRISM}.paper",
-            "to reproduce the paper: its gate sees the action that it is scored on",
-            "independent",
-            "tabular",
-            {"experiment": "gridworld"},
-            leaks=True,
-        ),
-        Entry(
-            "prism",
-            "PRISM, past gate",
-            _PRISM,
-            "the paper's gate, honestly: it sees the past only",
-            "independent",
-            "tabular",
-            {"switching": "independent"},
-        ),
-        Entry(
-            "prism-recurrent",
-            "Recurrent switching",
-            _PRISM,
-            "what triggers switches lies in the past: likelihood and intentions",
-            "recurrent",
-            "tabular",
-        ),
-        Entry(
-            "prism-markov",
-            "Markov switching, annealed starts",
-            f"{_PRISM}.annealed",
-            "HIQL's chain, looked for harder: for agreement between fits",
-            "markov",
-            "tabular",
-        ),
-        Entry(
-            "prism-goals",
-            "Goals on a shared habit",
-            "prism_irl.models.goals:GoalPRISM",
-            "places that somebody wants to reach, beside what is done anyway",
-            "markov",
-            "goals",
-        ),
-        Entry(
-            "prism-features",
-            "Policies on features",
-            "prism_irl.models.features:FeaturePRISM",
-            "observation vectors instead of states: robots",
-            "markov",
-            "features",
-        ),
-    )
+_LIST = """
+uniform | Uniform over valid actions | references:Uniform | | the floor of every comparison
+empirical | Empirical policy | references:Empirical | | how often each action was taken in each state
+ngram | Back-off n-gram | references:NGram | | a habit without intentions: show it beside everything
+bc | Behaviour cloning (LSTM) | cloning:BehaviourCloning | | how predictable the behaviour is at all
+iavi | IAVI (single intention) | single:IAVI | single+tabular | one reward that explains the empirical policy exactly
+iql | IQL (single intention) | single:IQL | single+iql | one reward, learned without a model of the world
+maxent | MaxEnt | single:MaxEnt | | one reward on states, over whole paths (Ziebart 2008)
+maxcausalent | MaxCausalEnt | single:MaxCausalEnt | | one reward on states that must plan (Ziebart 2010)
+mixture | Trajectory mixture | mixture:TrajectoryMixture | per-trajectory+tabular | one per trajectory (Babes 2011)
+hiql | HIQL (Markov chain) | hiql:HIQL | markov+tabular | the first thing to try: seconds, and intentions that last
+swirl-1 | SWIRL S-1 | swirl:SWIRL | state+soft-1 | planned rewards on states, switches by the state (Ke 2025)
+swirl-2 | SWIRL S-2 | swirl:SWIRL | state+soft-2 | planned rewards on transitions, switches by the state (Ke 2025)
+dirl | DIRL | dirl:DIRL | | weights of goals that drift with time (Ashwood 2022)
+prism-paper | PRISM, paper gate | prism:PRISM.paper | independent+tabular | the paper's own: it has seen the action
+prism | PRISM, past gate | prism:PRISM | independent+tabular | the paper's gate, honestly: it sees the past only
+prism-recurrent | Recurrent switching | prism:PRISM | recurrent+tabular | what triggers switches lies in the past
+prism-markov | Markov switching, annealed starts | prism:PRISM.annealed | markov+tabular | HIQL, looked for harder
+prism-goals | Goals on a shared habit | goals:GoalPRISM | markov+goals | places to reach, beside what is done anyway
+prism-features | Policies on features | features:FeaturePRISM | markov+features | observation vectors: robots
+"""
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "swirl-1": {"order": 1},
+    "swirl-2": {"order": 2},
+    "prism-paper": {"experiment": "gridworld"},
+    "prism": {"switching": "independent"},
 }
+_ONE_INTENTION = {"uniform", "empirical", "ngram", "bc", "iavi", "iql", "maxent", "maxcausalent"}
+
+
+def _named(row: str) -> Entry:
+    """A line of the list: identifier, name, where it is, its pair, when to choose it."""
+    id, name, where, halves_of, when = (part.strip() for part in row.split("|"))
+    switching, _, rewards = halves_of.partition("+")
+    return Entry(
+        id,
+        name,
+        f"prism_irl.models.{where}",
+        when,
+        switching or None,
+        rewards or None,
+        _OPTIONS.get(id, {}),
+        takes_intentions=id not in _ONE_INTENTION,
+        leaks=id == "prism-paper",
+    )
+
+
+NAMED: dict[str, Entry] = {entry.id: entry for entry in map(_named, _LIST.strip().splitlines())}
+"""Published methods and references by their identifiers."""
+_PRISM = NAMED["prism"].where
 VARIANT = re.compile(r"-(h\d+|hauto|k\d+|rnn|lstm|gru|transformer)$")
 
 
@@ -356,6 +278,16 @@ def class_of(name: str) -> type[IntentionModel]:
             f"trust it: --method {name}."
         )
     return given_class(name)
+
+
+def trusted_class(name: str, given: type | str | None) -> type[IntentionModel]:
+    """The class of a saved model; what somebody names on purpose is imported first, be it the class or a half."""
+    from prism_irl.models.base import IntentionModel
+
+    found = halves.locate(given, "method") if isinstance(given, str) else given
+    if isinstance(found, type) and issubclass(found, IntentionModel):
+        return found
+    return class_of(name)
 
 
 def given_class(given: type | str) -> type[IntentionModel]:
