@@ -49,6 +49,24 @@ def as_written(app, what, name, obj, options, lines):
     lines[:] = ["".join(part if part[:1] == "`" else plain(part) for part in LITERAL.split(line)) for line in whole]
 
 
+def list_methods(app):
+    """Write the tables of methods and halves from the registry, the only list of them."""
+    from prism_irl.models import registry
+    from prism_irl.rewards import REWARDS
+    from prism_irl.switching import SWITCHING
+
+    rows = [
+        f"| `{entry.id}` | {entry.name} | {entry.switching or '–'} | {entry.rewards or '–'} | {entry.when} |"
+        for entry in registry.NAMED.values()
+    ]
+    table = ["| id | method | switching | rewards | when to choose it |", "|---|---|---|---|---|", *rows, ""]
+    for title, known in (("switching", SWITCHING), ("rewards", REWARDS)):
+        table += [f"| `--{title}` | choose it for |", "|---|---|"]
+        table += [*(f"| `{name}` | {half.about} |" for name, half in known.items()), ""]
+    (Path(app.srcdir) / "reference" / "method_list.inc").write_text("\n".join(table), encoding="utf-8")
+
+
 def setup(app):
     """Run before napoleon, which makes its own links."""
+    app.connect("builder-inited", list_methods)
     app.connect("autodoc-process-docstring", as_written, priority=100)
