@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from prism_irl.cli import select as selecting
 from prism_irl.evaluation.alignment import Events
 from prism_irl.experiments.bridge import run as bridge
 from prism_irl.experiments.gridworld import figures as gridworld_figures
@@ -25,6 +24,7 @@ from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.studies import comparison
+from prism_irl.studies import select_intentions as selecting
 from prism_irl.worlds.frustration import FrustrationWorld
 from prism_irl.worlds.labyrinth import LabyrinthWorld
 
