@@ -127,7 +127,8 @@ class Monitor:
 class Start:
     """One run of EM: its pair, its history, and the parameters of its best iteration.
 
-    ``fingerprint`` stands for everything that the run depends on; only a checkpoint with the same one is resumed.
+    ``fingerprint`` stands for everything that the run depends on; only a checkpoint with the same one is resumed. With
+    ``fixed_rewards`` the policies stay as they are, and EM goes on with the switching alone.
     """
 
     index: int
@@ -137,6 +138,7 @@ class Start:
     snapshot: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
     fingerprint: str = ""
+    fixed_rewards: bool = False
 
     @property
     def score(self) -> float:
@@ -154,28 +156,6 @@ class Start:
         self.switching.load_state_dict(storage.part("switching", parameters))
         rewards = storage.part("rewards", parameters)
         self.rewards.load_state({name: value.clone().numpy() for name, value in rewards.items()})
-
-
-class Fixed(RewardModel):
-    """Policies that stay as they are, for EM that goes on with the switching alone."""
-
-    def __init__(self, rewards: RewardModel) -> None:
-        self.rewards, self.n_intentions, self.n_actions = rewards, rewards.n_intentions, rewards.n_actions
-
-    def log_likelihood(self, data: Prepared) -> npt.NDArray[np.float64]:
-        """As they are."""
-        return self.rewards.log_likelihood(data)
-
-    def maximise(self, data: Prepared, responsibilities: npt.NDArray[np.float64]) -> None:
-        """Change nothing."""
-
-    def policies_at(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """As they are."""
-        return self.rewards.policies_at(rows)
-
-    def state(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Nothing to keep."""
-        return {}
 
 
 def fit_start(
@@ -226,7 +206,8 @@ def expectation(start: Start, data: Prepared) -> tuple[Tensor, Posterior]:
 def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posterior, seed: Any) -> None:
     """Both halves of the M-step, Theorem 1: independent given the responsibilities."""
     start.switching.maximise(train, emission, posterior, seed)
-    start.rewards.maximise(train, posterior.responsibilities)
+    if not start.fixed_rewards:
+        start.rewards.maximise(train, posterior.responsibilities)
 
 
 def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
@@ -234,7 +215,8 @@ def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
     train = start.switching.reshard(train, seed)
     emission = torch.from_numpy(start.rewards.log_likelihood(train))
     seen = start.switching.improve(train, emission, seed)
-    start.rewards.maximise(train, seen.responsibilities)
+    if not start.fixed_rewards:
+        start.rewards.maximise(train, seen.responsibilities)
     return seen
 
 

@@ -215,3 +215,13 @@ def test_same_seed_same_fit_and_clone_keeps_the_settings(demos):
     first, second = small.fit(demos, grid()), clone(small).fit(demos, grid())
     assert second.get_params() == first.get_params()
     np.testing.assert_array_equal(first.predict_proba(demos), second.predict_proba(demos))
+
+
+def test_a_model_from_parameters_is_saved_and_loaded(tmp_path):
+    rng = np.random.default_rng(0)
+    parameters = {"reward": rng.normal(size=(2, S)), "log_Ps": np.zeros((2, 2)), "logpi0": np.zeros(2)}
+    model = SWIRL.from_parameters({**parameters, "table": rng.normal(size=(S, 2))}, grid())
+    model.save(tmp_path)
+    loaded = load(tmp_path)
+    np.testing.assert_array_equal(loaded.state_rewards_, model.state_rewards_)
+    np.testing.assert_array_equal(loaded.policies_, model.policies_)

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.goals import GoalPolicies, Planner
+from prism_irl.worlds.frustration import FrustrationWorld
 
 S, A = 6, 3
 
@@ -119,3 +121,26 @@ def test_foreign_state_and_negative_penalty_are_refused() -> None:
         policies.load_state({"rewards": np.zeros((3, S + 1)), "habit": policies.habit})
     with pytest.raises(InputError, match="negative"):
         GoalPolicies(3, policies.planner, policies.contexts, sparsity=-1.0)
+
+
+def test_a_shared_habit_expects_what_is_observed() -> None:
+    """Its fixed point: with weak back-off, expected counts under all intentions are the observed ones."""
+    demos = FrustrationWorld().simulate(60, seed=1).demonstrations
+    mdp = MDP.from_dense(FrustrationWorld().transitions, 0.9)
+    contexts = Contexts(demos.n_states)
+    rewards = GoalPolicies(2, Planner(mdp, 0.9), contexts, smoothing=0.0, backoff=0.0)
+    rewards.set_rewards(np.stack([4.0 * np.eye(25)[24], np.zeros(25)]))
+    data = Prepared.of(demos, contexts)
+    weights = np.random.default_rng(0).dirichlet(np.ones(2), demos.n_steps)
+    counts = rewards.weighted_counts(data, weights)
+
+    def gap() -> float:
+        expected = np.einsum("kc,kca->ca", counts.sum(-1), rewards.policies)
+        return float(np.abs(expected - counts.sum(0)).max())
+
+    before = gap()
+    rewards.share_habit(data, weights, rounds=1)
+    after = gap()
+    rewards.share_habit(data, weights, rounds=200)
+    assert gap() < 1e-3 < after < before
+    np.testing.assert_allclose(rewards.habit.sum(-1), 1.0)

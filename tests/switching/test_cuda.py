@@ -16,7 +16,7 @@ from prism_irl.switching.optimiser import Optimiser
 from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain
 from prism_irl.switching.per_trajectory import TrajectoryChoice
 from prism_irl.switching.recurrent import RecurrentChain
-from prism_irl.switching.state import StateChain
+from prism_irl.switching.state import StateChain, StatePairChain
 
 K, S, A = 3, 7, 3
 EXACT, SINGLE = 1e-9, 1e-4  # closed form in double precision; one pass of Adam over a network in single precision
@@ -40,6 +40,8 @@ def build(kind: str) -> Switching:
         chain = RecurrentChain if kind == "recurrent" else OrderedRecurrentChain
         core = history(network, K * K, interaction=True)
         return chain(core, K, switch_penalty=0.1, optimiser=optimiser)
+    if kind == "state" and network == "pair":
+        return StatePairChain(S, K)
     if kind == "state":
         return StateChain(S, K, kind=network, hidden=6, steps=5)
     return {"markov": MarkovChain, "ordered": OrderedChain, "mixture": TrajectoryChoice}[kind](K)
@@ -79,7 +81,7 @@ def test_closed_forms(kind: str) -> None:
     compare(kind, EXACT)
 
 
-@cuda(kind=["table", "mlp"])
+@cuda(kind=["pair", "table", "mlp"])
 def test_chain_over_states(kind: str) -> None:
     compare(f"state {kind}", 1e-6)  # L-BFGS turns rounding into other steps
 

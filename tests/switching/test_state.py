@@ -10,7 +10,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.inference.reference import forward_backward
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.state import StateChain
+from prism_irl.switching.state import StateChain, StatePairChain
 
 S, A, K = 5, 3, 3
 both_kernels = pytest.mark.parametrize("kind", ["mlp", "table"])
@@ -149,3 +149,34 @@ def test_an_unknown_state_switches_like_the_average_state():
 def test_rejects_an_unknown_kernel():
     with pytest.raises(InputError, match="choose mlp or table"):
         StateChain(S, K, kind="linear")
+
+
+def test_a_kernel_per_pair_counts_what_leaves_each_state(make_demos):
+    """With no shrinkage its rows are expected transitions, normalised; with much of it, the kernel without states."""
+    demos = make_demos(3, lengths=(40,) * 6)
+    data = Prepared.of(demos, Contexts(demos.n_states))
+    emission = torch.from_numpy(np.log(np.random.default_rng(1).dirichlet(np.ones(2), demos.n_steps)))
+    for shrinkage in (0.0, 1e9):
+        chain = StatePairChain(demos.n_states, 2, shrinkage=shrinkage)
+        counts = chain.state_transitions(data, emission)
+        chain.maximise(data, emission, chain.expectation(data, emission), None)
+        pooled = counts.sum(0) / counts.sum((0, 2)).unsqueeze(-1)
+        expected = counts / counts.sum(-1, keepdim=True) if shrinkage == 0 else pooled.expand_as(counts)
+        torch.testing.assert_close(chain.kernels, expected, atol=1e-6, rtol=0)
+        torch.testing.assert_close(chain.state_kernels().exp().sum(-1), torch.ones(demos.n_states + 1, 2).double())
+
+
+def test_a_kernel_per_pair_improves_the_likelihood(make_demos):
+    demos = make_demos(3, lengths=(40,) * 6)
+    data = Prepared.of(demos, Contexts(demos.n_states))
+    emission = torch.from_numpy(np.log(np.random.default_rng(1).dirichlet(np.ones(2), demos.n_steps)))
+    chain, markov = StatePairChain(demos.n_states, 2, shrinkage=0.0), MarkovChain(2)
+    chain.take_over(markov)
+    before = chain.expectation(data, emission)
+    np.testing.assert_allclose(before.log_likelihood, markov.expectation(data, emission).log_likelihood, atol=1e-9)
+    likelihoods = [before.log_likelihood.mean()]
+    for _ in range(5):
+        chain.maximise(data, emission, chain.expectation(data, emission), None)
+        likelihoods.append(chain.expectation(data, emission).log_likelihood.mean())
+    assert (np.diff(likelihoods) > -1e-9).all()
+    assert likelihoods[-1] > likelihoods[0] + 1e-3

@@ -290,7 +290,7 @@ class PairModel(PairRewards):
         for _ in range(HABIT_ROUNDS if what == "all" else 0):
             rewards.share_habit(train, _posterior_of(best, train).responsibilities)
             stopping = em.Stopping(max(self.max_iterations, em.Stopping.max_iterations), self.patience or 10)
-            more = em.Start(best.index, best.switching, em.Fixed(rewards), em.Monitor(stopping))
+            more = em.Start(best.index, best.switching, rewards, em.Monitor(stopping), fixed_rewards=True)
             em.fit_start(more, train, validation, seed=self.seed)
         data = self._prepare(demos)
         responsibilities = _posterior_of(best, data).responsibilities

@@ -79,13 +79,13 @@ class GaussianPolicies(RewardModel):
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weights given the variances, then variances given the weights: neither lowers likelihood plus prior."""
-        demos = with_motions(data.demos)
+        motions, design = with_motions(data.demos)
         K, G, p = self.n_intentions, self.n_blocks, self.weights.shape[1]
         gram, cross, square = np.empty((K, G, p, p)), np.empty((K, G, p)), np.empty((K, G))
         for block in range(G):
             dimensions = np.flatnonzero(self.blocks == block)
-            rows = demos.design[:, dimensions].reshape(-1, p)
-            y = demos.motions[:, dimensions].reshape(-1)
+            rows = design[:, dimensions].reshape(-1, p)
+            y = motions[:, dimensions].reshape(-1)
             for k in range(K):
                 w = np.repeat(responsibilities[:, k], len(dimensions))
                 weighted = rows * w[:, None]
@@ -114,8 +114,7 @@ class GaussianPolicies(RewardModel):
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log density of every command under every intention, (n, K); not nats of a discrete action."""
-        demos = with_motions(data.demos)
-        return self.log_density(demos.motions, demos.design)
+        return self.log_density(*with_motions(data.demos))
 
     def log_density(self, motions: FloatArray, design: FloatArray) -> FloatArray:
         """Log N(y; Σ_j θ_kj φ_j, σ²_k), (n, K), of commands (n, m) given their vectors (n, m, p)."""
@@ -141,7 +140,7 @@ class GaussianPolicies(RewardModel):
 
     def check(self, demos: Demonstrations) -> None:
         """Commands of the dimensions that were fitted."""
-        shape, own = with_motions(demos).design.shape[1:], (len(self.blocks), self.weights.shape[1])
+        shape, own = with_motions(demos)[1].shape[1:], (len(self.blocks), self.weights.shape[1])
         if shape != own:
             raise InputError(
                 f"The commands have {shape[0]} dimensions and {shape[1]} design vectors, those of the fit had "
@@ -272,22 +271,15 @@ class SoftmaxPolicies(RewardModel):
         return np.where(self.valid[states], 0.0, -np.inf)
 
 
-def with_motions(demos: Demonstrations) -> _WithMotions:
-    """Return demonstrations that have commands, or say what is missing."""
+def with_motions(demos: Demonstrations) -> tuple[FloatArray, FloatArray]:
+    """Return commands (n, m) and their vectors (n, m, p), or say what is missing."""
     if not isinstance(demos, MotionDemonstrations):
         raise InputError(
             "Gaussian policies need continuous commands; give MotionDemonstrations (prism_irl.data.motions)."
         )
     assert demos.motions is not None
     assert demos.design is not None
-    return _WithMotions(demos.motions, demos.design)
-
-
-class _WithMotions:
-    """Commands and their design, both there."""
-
-    def __init__(self, motions: FloatArray, design: FloatArray) -> None:
-        self.motions, self.design = motions, design
+    return demos.motions, demos.design
 
 
 def _observations(demos: Demonstrations, width: int) -> FloatArray:
@@ -340,7 +332,7 @@ class Features(RewardOptions):
         if not self._gaussian(demos):
             width = 0 if demos.observations is None else demos.observations.shape[1]
             return SoftmaxPolicies(K, A, width, contexts, valid, ridge=self.ridge)
-        p, blocks = with_motions(demos).design.shape[2], demos.noise_blocks  # type: ignore[attr-defined]
+        p, blocks = with_motions(demos)[1].shape[2], demos.noise_blocks  # type: ignore[attr-defined]
         tokens = TabularPolicies(K, A, contexts, valid)
         prior = {"ridge": self.ridge, "noise": self.noise, "noise_strength": self.noise_strength}
         return GaussianPolicies(K, p, blocks, tokens, **prior)
@@ -349,8 +341,8 @@ class Features(RewardOptions):
         """How far the command follows each vector of the design (or which action was taken), and observations."""
         parts = [] if demos.observations is None else [demos.observations.astype(np.float64)]
         if self._gaussian(demos):
-            found = with_motions(demos)
-            parts.insert(0, np.einsum("nmp,nm->np", found.design, found.motions))
+            motions, design = with_motions(demos)
+            parts.insert(0, np.einsum("nmp,nm->np", design, motions))
         else:
             parts.append(np.eye(demos.n_actions)[demos.actions])
         return np.concatenate(parts, axis=1)

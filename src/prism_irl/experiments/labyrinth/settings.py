@@ -95,6 +95,8 @@ class Labyrinth:
         "dirl",
         "prism-markov",
         "prism-goals",
+        "state+goals",
+        "recurrent+goals",
     )
     starts: int = 2
     chain_starts: int = 16
@@ -116,6 +118,8 @@ class Labyrinth:
         "prism-recurrent-hauto",
         "prism-goals-h1",
         "prism-goals",
+        "state+goals",
+        "recurrent+goals",
     )
     independent_fits: int = 3
     quick: bool = False
@@ -164,6 +168,8 @@ class Labyrinth:
             "prism": {**starts, "max_iterations": self.max_iterations, **network},
             "prism-markov": {},
             "prism-goals": starts,
+            "state+goals": {},
+            "recurrent+goals": {},
         }
 
 

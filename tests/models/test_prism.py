@@ -1,0 +1,93 @@
+"""PRISM as a composition: defaults by the pair, options as objects, and what the parts promise together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import prism_irl as prism
+from prism_irl.errors import InputError
+from prism_irl.labels import label_accuracy
+from prism_irl.rewards.goals import Goals
+from prism_irl.switching.recurrent import Recurrent
+from prism_irl.switching.state import State
+from prism_irl.worlds.frustration import FrustrationWorld
+
+QUICK = {"n_starts": 1, "max_iterations": 3, "device": "cpu"}
+
+
+def test_a_pair_has_its_own_defaults() -> None:
+    chosen = {
+        ("recurrent", "tabular"): {"history": 1, "max_iterations": 180, "network": "gru", "hidden": 32, "n_starts": 4},
+        ("independent", "tabular"): {"network": "rnn", "hidden": 128, "learning_rate": 1e-3},
+        ("state", "goals"): {"history": "auto", "backoff": "auto", "max_iterations": 15, "n_starts": 3, "hidden": 32},
+        ("markov", "soft-1"): {"discount": 0.95, "max_iterations": 80, "warm_up": 15, "n_candidates": 2},
+    }
+    for (switching, rewards), expected in chosen.items():
+        model = prism.PRISM(3, switching=switching, rewards=rewards)
+        assert expected.items() <= model.get_params().items()
+        assert clone(model).get_params() == model.get_params()
+    assert prism.PRISM(3, switching="state", rewards="goals", max_iterations=7).max_iterations == 7
+    assert prism.PRISM(3, rewards=Goals(sparsity=5.0)).history == "auto"
+
+
+def test_options_stand_for_a_name() -> None:
+    demos = FrustrationWorld().simulate(30, seed=0).demonstrations
+    by_name = prism.PRISM(2, switching="recurrent", network="gru", hidden=8, embedding=8, learning_rate=1e-2, **QUICK)
+    options = Recurrent(network="gru", hidden=8, embedding=8, learning_rate=1e-2)
+    by_options = prism.PRISM(2, switching=options, **QUICK)
+    np.testing.assert_array_equal(by_name.fit(demos).predict_proba(demos), by_options.fit(demos).predict_proba(demos))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"switching": State(kernel="cube")}, "kernel is 'cube'; choose pair, table, mlp"),
+        ({"switching": State(shrinkage=-1.0)}, "shrinkage must be at least 0"),
+        ({"rewards": Goals(habit="some")}, "habit is 'some'; choose all, idle or none"),
+        ({"rewards": Goals(goal_discount=1.0)}, "goal_discount must be at least 0 and below 1"),
+        ({"rewards": "soft-1", "history": 2}, "see the current state alone"),
+        ({"switching": 3}, "give a name"),
+        ({"switching": "single"}, "single has one intention"),
+        ({"rewards": "features"}, "need observations"),
+        ({"switching": "markov", "observe": "now"}, "observe is 'now'"),
+        ({"switching": "per-trajectory", "starts": "annealed"}, "belongs to chains"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(parameters: dict[str, object], words: str) -> None:
+    demos = FrustrationWorld().simulate(5, seed=0).demonstrations
+    with pytest.raises(InputError, match=words) as error:
+        prism.PRISM(2, **{**QUICK, **parameters}).fit(demos)
+    assert "\n" not in str(error.value)
+
+
+def test_goals_with_a_kernel_that_sees_the_state() -> None:
+    """The two goals of the gridworld by name, a habit that every step has taught, and a proper likelihood."""
+    world = FrustrationWorld()
+    demos, test = (world.simulate(n, seed=seed).demonstrations for n, seed in ((120, 3), (60, 4)))
+    options = {"history": 2, "backoff": 16.0, "n_starts": 2, "max_iterations": 5, "device": "cpu"}
+    model = prism.PRISM(3, switching="state", rewards="goals", **options).fit(demos)
+    assert {goals[0] for goals in model.goals_[:-1]} == {0, 24}
+    assert model.goals_[-1] == []
+    assert model.state_rewards_.shape == (3, world.n_states)
+    np.testing.assert_allclose(model.action_proba(test).sum(1), 1.0, atol=1e-9)
+    idle = prism.PRISM(3, switching="state", rewards=Goals(habit="idle"), **options).fit(demos)
+    assert model.score(test) > idle.score(test) - 0.005
+    assert test.labels is not None
+    assert label_accuracy(test.labels, model.predict(test)) > 0.6
+
+
+def test_the_former_name_of_the_log_still_reads() -> None:
+    demos = FrustrationWorld().simulate(5, seed=0).demonstrations
+    model = prism.HIQL(2, n_starts=1, max_iterations=2).fit(demos)
+    with pytest.warns(FutureWarning, match="monitor_"):
+        assert model.history_ == model.monitor_
+
+
+def test_rewards_on_states_only_where_there_are_some() -> None:
+    demos = FrustrationWorld().simulate(10, seed=0).demonstrations
+    model = prism.HIQL(2, n_starts=1, max_iterations=2).fit(demos)
+    assert not hasattr(model, "state_rewards_")
+    assert not hasattr(model, "goals_")
+    assert not hasattr(prism.TrajectoryMixture(2, n_starts=1, max_iterations=2).fit(demos), "kernel_")
