@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import COMMON, HERE, CommonOptions, FitsOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
 
@@ -20,12 +20,11 @@ def reproduce(
     *,
     quick: bool = False,
     out: Path | None = None,
-    jobs: int = 2,
-    scheduler: str | None = None,
+    fits: FitsOptions = HERE,
     overwrite: bool = False,
     resume: bool = False,
     parts: str | None = None,
-    common: CommonOptions | None = None,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Run an experiment of the paper and put its numbers beside ours.
 
@@ -41,9 +40,7 @@ def reproduce(
         A smaller honest run: fewer trajectories, folds, starts and iterations, labelled as such.
     out
         Folder of the results [default: runs/EXPERIMENT].
-    jobs
-        Fits that run at the same time.
-    scheduler
+    fits.scheduler
         Address of a running Dask scheduler, tcp://host:port, whose workers make the fits of gridworld and labyrinth.
     overwrite
         Replace results that are already there.
@@ -54,23 +51,23 @@ def reproduce(
     """
     if dataset is not None and experiment != "bridge":
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
-    if scheduler is not None and experiment == "bridge":
+    if fits.scheduler is not None and experiment == "bridge":
         raise InputError("bridge makes its fits one after the other; leave out --scheduler.")
     if (parts is not None and experiment != "labyrinth") or (resume and experiment == "gridworld"):
         raise InputError(f"--parts and --resume belong to the labyrinth; {experiment} runs in one piece.")
     folder = RunFolder(out or Path("runs") / experiment, overwrite=overwrite, resume=resume, common=common)
     from prism_irl.scale.fanout import cluster
 
-    with cluster(scheduler):
+    with cluster(fits.scheduler):
         if experiment == "bridge":
             _bridge(folder, dataset, quick=quick)
         elif experiment == "labyrinth":
-            _labyrinth(folder, parts, jobs, quick=quick)
+            _labyrinth(folder, parts, fits.jobs, quick=quick)
         else:
             from prism_irl.experiments.gridworld.run import Gridworld
 
             settings = Gridworld.small() if quick else Gridworld()
-            run_gridworld(folder, settings, jobs, "Frustration gridworld (paper §5.1)")
+            run_gridworld(folder, settings, fits.jobs, "Frustration gridworld (paper §5.1)")
 
 
 def run_gridworld(folder: RunFolder, settings: Gridworld, jobs: int, title: str) -> None:

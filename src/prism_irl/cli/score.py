@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import COMMON, CommonOptions
 
 
 def score(
@@ -13,7 +13,7 @@ def score(
     *,
     method: str | None = None,
     unknown_state: bool = False,
-    common: CommonOptions | None = None,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Score a fitted model on a table: predictive log-likelihood and, kept apart, the paper's score.
 
@@ -36,7 +36,7 @@ def score(
 
     model, data = open_run(run, table, unknown_state=unknown_state, method=method)
     found = scores(infer_once(model, data.demonstrations), data.demonstrations)
-    if common is not None and common.json:
+    if common.json:
         print_json(found)
     else:
         print_scores(found, leaks=model.leaks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import COMMON, CommonOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def segment(
     method: str | None = None,
     unknown_state: bool = False,
     overwrite: bool = False,
-    common: CommonOptions | None = None,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Give every step of a table its intention.
 
