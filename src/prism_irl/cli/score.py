@@ -30,12 +30,12 @@ def score(
     unknown_state
         Accept states that the fit never saw; there all intentions act uniformly.
     """
-    from prism_irl.cli.inference import infer_once, scores
     from prism_irl.cli.open_run import open_run
     from prism_irl.cli.printing import print_json, print_scores
+    from prism_irl.evaluation.likelihood import evaluate
 
     model, data = open_run(run, table, unknown_state=unknown_state, method=method)
-    found = scores(infer_once(model, data.demonstrations), data.demonstrations)
+    found = evaluate(model, data.demonstrations)
     if common.json:
         print_json(found)
     else:
