@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.experiments.oracle import KnownWorld, WorldOracle
 from prism_irl.models import registry
 from prism_irl.models.prism import PAPER
 from prism_irl.models.registry import Method
@@ -31,6 +32,13 @@ def build_method(identifier: str, n_intentions: int, options: Options) -> Method
     return registry.method(identifier, n_intentions, **(options[max(named, key=len)] if named else {}))
 
 
+def simulated_methods(world: KnownWorld, identifiers: Sequence[str], options: Options) -> list[Method]:
+    """The methods of an experiment on a simulated world, after the truth."""
+    oracle = WorldOracle(world)
+    known = [build_method(identifier, oracle.n_intentions, options) for identifier in identifiers]
+    return [Method("oracle", "Truth (Bayes filter)", oracle), *known]
+
+
 def paper_options(experiment: str, **changes: Any) -> dict[str, Any]:
     """Options that make the registered gate of the paper the one of an experiment of the paper (Table hparams)."""
     return {name: value for name, value in PAPER[experiment].items() if name != "n_intentions"} | changes
@@ -45,9 +53,10 @@ def write(folder: Path, done: Evaluation, title: str, experiment: str, *, quick:
 
 
 class Simulated(NamedTuple):
-    """Fits to a simulated world, and the fold that figures show: its trajectories and hidden counters."""
+    """Fits to a simulated world, and the fold that figures show: its models, trajectories and hidden counters."""
 
     evaluation: Evaluation
+    models: dict[str, Any]
     test: Demonstrations
     counters: npt.NDArray[np.int64]
 
@@ -56,7 +65,8 @@ def run_simulated(simulation: Any, methods: Sequence[Method], **options: Any) ->
     """Cross-validate methods on a simulation (`run_methods` takes the options), and keep the models of one fold."""
     demos: Demonstrations = simulation.demonstrations
     done = run_methods(demos, methods, keep_models=True, **options)
-    return Simulated(done, demos.subset(done.test), simulation.counters[steps_of(demos.offsets, done.test)])
+    steps = steps_of(demos.offsets, done.test)
+    return Simulated(done, done.models(), demos.subset(done.test), simulation.counters[steps])
 
 
 def steps_of(offsets: npt.NDArray[np.int64], trajectories: npt.ArrayLike) -> npt.NDArray[np.int64]:

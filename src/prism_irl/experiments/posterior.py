@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.experiments.harness import Simulated
 from prism_irl.figures import style, timelines
-from prism_irl.models.base import IntentionModel
 
 
 def posterior_above_counter(
-    found: Mapping[str, tuple[IntentionModel, Sequence[int]]],
-    test: Demonstrations,
+    done: Simulated,
+    main: str,
+    order: Sequence[int],
     trajectory: int,
-    counter: Any,
     *,
+    title: str,
     intentions: Sequence[str],
     label: str,
     width: float,
 ) -> tuple[Figure, list[Axes]]:
-    """Draw one test trajectory, a row per model and the counter below.
+    """Draw one test trajectory: the posterior of a model, that of the truth where it is there, and the counter below.
 
     Parameters
     ----------
-    found : title → model, and its intentions in the order of the true ones
-    counter : (n,) hidden quantity of every test step
+    main, title : identifier of the model, and its name above the axes
+    order : intentions of the model in the order of the true ones, ``intentions``
+    label : name of the counter
     """
-    assert test.labels is not None
-    steps = slice(int(test.offsets[trajectory]), int(test.offsets[trajectory + 1]))
+    assert done.test.labels is not None
+    steps = slice(int(done.test.offsets[trajectory]), int(done.test.offsets[trajectory + 1]))
+    found = [(title, main, list(order)), ("Truth (Bayes smoother)", "oracle", list(range(len(intentions))))]
+    found = [row for row in found if row[1] in done.models]
     rows = len(found) + 1
     figure, axes = style.new_figure(rows, 1, width=width, height=1.2 * rows, sharex=True)
-    for ax, (title, (model, order)) in zip(axes, found.items(), strict=False):
-        probabilities = model.predict_proba(test)[steps][:, list(order)]
-        timelines.posterior_timeline(ax, probabilities, names=intentions, true=test.labels[steps])
+    for ax, (name, model, columns) in zip(axes, found, strict=False):
+        probabilities = done.models[model].predict_proba(done.test)[steps][:, columns]
+        timelines.posterior_timeline(ax, probabilities, names=intentions, true=done.test.labels[steps])
         # Right of the legend, which stands above the axes on the left.
-        ax.set_title(title, loc="right")
+        ax.set_title(name, loc="right")
         ax.set_xlabel("")
-    timelines.counter_timeline(axes[-1], counter[steps], label=label)
+    timelines.counter_timeline(axes[-1], done.counters[steps], label=label)
     return figure, axes

@@ -98,8 +98,7 @@ def _explore(
         return
     ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
     name = f"{best.name}, the best predictor here with several intentions"
-    captions = exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events)
-    results.add_captions(folder / "figures", captions)
+    exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events)
 
 
 def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def _explore(
     K = chosen.n_intentions
     best = max((winner for winner in winners if winner.n_intentions == K), key=lambda winner: winner.score)
     assert best.model is not None
-    captions = exemplar.write_exemplar(
+    exemplar.write_exemplar(
         folder,
         demos,
         best.model,
@@ -146,7 +146,6 @@ def _explore(
         facts={"agreement": chosen.agreement} if K > 1 else None,
         events=events,
     )
-    results.add_captions(folder / "figures", captions)
 
 
 def _metrics(
