@@ -14,7 +14,6 @@ from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
-    from prism_irl.mdp import MDP
     from prism_irl.robots.episodes import EpisodeSource
     from prism_irl.robots.vision.encoders import Encoder
     from prism_irl.robots.vision.tokenizer import Tokenizer
@@ -147,15 +146,6 @@ def encode_and_count(
     }
     storage.write_json(folder / "metrics.json", metrics)
     return demos, metrics
-
-
-def load_mdp(folder: Path) -> MDP:
-    """Dynamics that `tokenize` counted."""
-    from prism_irl.mdp import MDP
-
-    tensors, header = storage.load_tensors(folder / "mdp.safetensors")
-    state = {name: tensor.numpy() for name, tensor in tensors.items()}
-    return MDP.from_state(int(header["n_states"]), float(header["discount"]), state)
 
 
 def show(metrics: dict[str, Any], out: Path) -> None:

@@ -79,26 +79,14 @@ def compare(
     results.write_results(folder, result, done.rows)
     results.write_methods(folder / "table.csv", result["methods"])
     results.write_figures(folder / "figures", {"method_bars": partial(results.likelihood_figure, result=result)})
-    _explore(folder, demos, methods, result, mdp, events)
-    return result
-
-
-def _explore(
-    folder: Path,
-    demos: Demonstrations,
-    methods: Sequence[Method],
-    result: dict[str, Any],
-    mdp: MDP | None,
-    events: Mapping[str, Any] | None,
-) -> None:
-    """Show the best method with several intentions; a page of an earlier comparison must not show its old one."""
     best = exemplar.choose_exemplar(methods, result["methods"])
     if best is None:
-        (folder / FILE).unlink(missing_ok=True)
-        return
+        (folder / FILE).unlink(missing_ok=True)  # a page of an earlier comparison must not show its old one
+        return result
     ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
     name = f"{best.name}, the best predictor here with several intentions"
     exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events)
+    return result
 
 
 def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:

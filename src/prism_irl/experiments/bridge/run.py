@@ -65,7 +65,7 @@ def run(
     for method in methods:
         begin(method.name)
         clock = time.perf_counter()
-        outcomes[method.id] = method.run(data, train, test)
+        outcomes[method.id] = method.run(train, test)
         table[method.id] = _entry(method, outcomes[method.id], data, time.perf_counter() - clock)
     likelihoods = likelihood_table(settings, data, train, test, begin)
     sizes = granularity_table(settings, data, begin)

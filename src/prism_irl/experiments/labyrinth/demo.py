@@ -83,9 +83,10 @@ def run(
     done = harness.run_simulated(simulation, methods, mdp=world.mdp, extra=truth, **how)
     note = (
         f"{len(simulation.demonstrations)} simulated windows of {world.horizon} steps (seed "
-        f"{settings.simulation_seed}), one of {FOLDS} folds. The mouse wants water, home or to explore; when it changes "
-        "its mind depends on how long the port still rests and on how long it has been inside, which no present state "
-        "shows. Starts and stopping points were chosen by likelihood on validation trajectories of the training part."
+        f"{settings.simulation_seed}), one of {FOLDS} folds. The mouse wants water, home or to explore; when it "
+        "changes its mind depends on how long the port still rests and on how long it has been inside, which no "
+        "present state shows. Starts and stopping points were chosen by likelihood on validation trajectories of the "
+        "training part."
     )
     found = done.evaluation.table()
     result = harness.write(folder, done.evaluation, title, "labyrinth-demo", quick=True, notes=[note], methods=found)
