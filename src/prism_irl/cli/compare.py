@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prism_irl.cli.options import FIVE_FOLDS, HERE, NO_COLUMNS, ColumnOptions, FitsOptions, FoldOptions
+from prism_irl.cli.options import FIVE_FOLDS, NO_COLUMNS, ColumnOptions, FoldOptions
 from prism_irl.cli.run_folder import RunFolder
 
 
@@ -18,7 +18,6 @@ def compare(
     cut: FoldOptions = FIVE_FOLDS,
     seeds: int = 1,
     truth: Path | None = None,
-    fits: FitsOptions = HERE,
     columns: ColumnOptions = NO_COLUMNS,
 ) -> None:
     """Cross-validate several methods on a table, by the same proper likelihood.
@@ -61,7 +60,7 @@ def compare(
             folds=cut.folds,
             by=cut.by,
             seeds=seeds,
-            jobs=fits.jobs,
+            jobs=cut.jobs,
             extra=None if truth is None else read_truth(truth, source.demos),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
@@ -76,5 +75,5 @@ def compare(
 
     config = comparison.config(source.demos, chosen, folds=cut.folds, seeds=seeds, by=cut.by)
     config["data"] = {"file": table.name, "columns": columns.roles(), **config["data"]}
-    with cluster(fits.scheduler):
+    with cluster(cut.scheduler):
         folder.make(work, show, progress=fits_progress, config=config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,23 +111,21 @@ def _iterates(model: IntentionModel) -> bool:
 @contextmanager
 def _watched(folder: Path | None, *, resume: bool) -> Iterator[em.OnIteration]:
     """Progress bar and, with a folder, TensorBoard; a fit that begins again drops the old curves."""
-    from prism_irl.cli import tensorboard as logging_tensorboard
     from prism_irl.cli.progress import em_progress
+    from prism_irl.cli.tensorboard import tensorboard
 
-    with em_progress() as show:
-        if folder is None:
-            yield show
-            return
-        logs = folder / "tensorboard"
-        if logs.exists() and not resume:
-            shutil.rmtree(logs)
-        with logging_tensorboard.tensorboard(logs) as log:
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(em_progress())]
+        if folder is not None:
+            if not resume:
+                shutil.rmtree(folder / "tensorboard", ignore_errors=True)
+            listeners.append(stack.enter_context(tensorboard(folder / "tensorboard")))
 
-            def both(now: em.Progress) -> None:
-                show(now)
-                log(now)
+        def on_iteration(now: em.Progress) -> None:
+            for listener in listeners:
+                listener(now)
 
-            yield both
+        yield on_iteration
 
 
 def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool) -> None:

@@ -90,8 +90,8 @@ HERE = FitsOptions()
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class FoldOptions:
-    """How data is cut for a cross-validation."""
+class FoldOptions(FitsOptions):
+    """How data is cut for a cross-validation, and where its fits are made."""
 
     folds: int = 5
     "Parts of the cross-validation."

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from prism_irl.cli.options import COMMON, HERE, CommonOptions, FitsOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
-
-if TYPE_CHECKING:
-    from prism_irl.experiments.gridworld.run import Gridworld
 
 
 def reproduce(
@@ -64,23 +62,20 @@ def reproduce(
         elif experiment == "labyrinth":
             _labyrinth(folder, parts, fits.jobs, quick=quick)
         else:
-            from prism_irl.experiments.gridworld.run import Gridworld
+            from prism_irl.experiments.gridworld.run import Gridworld, run
 
             settings = Gridworld.small() if quick else Gridworld()
-            run_gridworld(folder, settings, fits.jobs, "Frustration gridworld (paper §5.1)")
+            run_world(folder, run, settings, fits.jobs, "Frustration gridworld (paper §5.1)")
 
 
-def run_gridworld(folder: RunFolder, settings: Gridworld, jobs: int, title: str) -> None:
-    """Run the gridworld with these settings into a folder; `prism demo` is a small one."""
+def run_world(folder: RunFolder, run: Callable[..., dict[str, Any]], settings: Any, jobs: int, title: str) -> None:
+    """Run the experiment of a simulated world with these settings into a folder; `prism demo` has small ones."""
     from prism_irl.cli.progress import fits_progress
-    from prism_irl.experiments.gridworld import run as gridworld
 
-    folder.make(
-        lambda path, on_fit: gridworld.run(settings, path, jobs=jobs, on_fit=on_fit, title=title),
-        show_methods,
-        progress=fits_progress,
-        config={},
-    )
+    def work(path: Path, on_fit: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=jobs, on_fit=on_fit, title=title)
+
+    folder.make(work, show_methods, progress=fits_progress, config={})
 
 
 def show_methods(metrics: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from prism_irl.cli.options import FIVE_FOLDS, HERE, NO_COLUMNS, ColumnOptions, FitsOptions, FoldOptions
+from prism_irl.cli.options import FIVE_FOLDS, NO_COLUMNS, ColumnOptions, FoldOptions
 from prism_irl.cli.run_folder import RunFolder
 
 
@@ -21,7 +21,6 @@ def select_command(
     starts: int | None = None,
     max_iterations: int | None = None,
     seed: int = 0,
-    fits: FitsOptions = HERE,
     columns: ColumnOptions = NO_COLUMNS,
 ) -> None:
     """Say how many intentions the data identifies: what predicts, and what independent fits agree on.
@@ -72,10 +71,10 @@ def select_command(
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
         return select(
-            demos, settings, path, mdp=source.mdp, jobs=fits.jobs, title=title, on_fit=on_fit, events=source.events
+            demos, settings, path, mdp=source.mdp, jobs=cut.jobs, title=title, on_fit=on_fit, events=source.events
         )
 
-    with cluster(fits.scheduler):
+    with cluster(cut.scheduler):
         folder.make(
             work,
             print_selection,

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarForm
 from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color, note
 
 NOT_A_LIKELIHOOD = "not a likelihood"
 
@@ -64,27 +64,11 @@ def method_bars(ax: Axes, rows: Sequence[Mapping[str, Any]], *, ceiling: float |
         if not proper:
             box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.9}
             ax.text(left + 0.3 * margin, y, NOT_A_LIKELIHOOD, va="center", fontsize=6, style="italic", bbox=box)
-        ax.annotate(
-            f"{means[y]:.3f}".replace("-", "−"),
-            (1.0, y),
-            xytext=(4, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-            color=INK if proper else MUTED,
-        )
+        value, ink = f"{means[y]:.3f}".replace("-", "−"), INK if proper else MUTED
+        note(ax, value, 1.0, y, relative="x", offset=(4, 0), va="center", color=ink)
     if ceiling is not None:
         ax.axvline(ceiling, color=INK, linestyle=(0, (4, 2)), linewidth=0.9)
-        ax.annotate(
-            "oracle",
-            (ceiling, 1.0),
-            xytext=(0, 2),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-        )
+        note(ax, "oracle", ceiling, 1.0, relative="y", offset=(0, 2), ha="center")
     if any(reference is not None for reference in references):
         ax.plot([], [], "D", color=PALETTE[3], markersize=4, fillstyle="none", label="published")
         # On the side of the plot where the oracle's name is not.

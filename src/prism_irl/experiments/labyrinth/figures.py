@@ -21,9 +21,9 @@ from prism_irl.figures import curves, maps, style, timelines
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE
 from prism_irl.labels import match
 from prism_irl.maze import ACTION_NAMES, N_NODES
-from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import load
 from prism_irl.report.explorer import FILE
+from prism_irl.report.table_rows import method_bar_rows
 from prism_irl.report.verdict import AGREEMENT_GOOD
 from prism_irl.studies import results
 from prism_irl.studies.exemplar import write_exemplar
@@ -37,6 +37,7 @@ NETWORKS = {"lstm": ("s", "LSTM"), "transformer": ("^", "Transformer")}
 def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> None:
     """Write every figure whose part has run, as SVG and PNG, with captions for the report."""
     saved = cache / "models"
+    modes = any(entry["matched"] for entry in result.get("alignment", {}).get("methods", {}).values())
     drawings: list[tuple[str, bool, results.Draw]] = [
         ("method_bars", bool(result["methods"]), lambda path: bars(path, result)),
         ("b_networks", "paper" in result, lambda path: networks(path, result["paper"])),
@@ -44,7 +45,7 @@ def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> 
         ("d_segmentation", _segmented(result, saved), lambda path: segmentation(path, data, result, saved)),
         ("frontier", bool(result.get("frontier", {}).get("methods")), lambda path: frontier(path, result)),
         ("animals", bool(result.get("animals", {}).get("methods")), lambda path: animals(path, result)),
-        ("alignment", _has_modes(result), lambda path: enrichments(path, result)),
+        ("alignment", modes, lambda path: enrichments(path, result)),
     ]
     results.write_figures(folder, {stem: draw for stem, there, draw in drawings if there})
     explore(folder.parent, data, result, saved)
@@ -56,14 +57,12 @@ def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> None:
     Of the methods that are fitted to all windows, the one with the highest held-out likelihood is shown among those
     whose independent fits agree; where none does, the one on which they agree most.
     """
-    methods = result.get("alignment", {}).get("methods", {})
-    there = {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
-    there = {name: entry for name, entry in there.items() if entry["n_intentions"] > 1}
+    there = {name: entry for name, entry in _saved_fits(result, saved).items() if entry["n_intentions"] > 1}
     if not there:
         (run / FILE).unlink(missing_ok=True)  # of other parts, with models that are gone
         return
     held_out = {name: _score(result["methods"].get(name)) for name in there}
-    agreed = {name: -1.0 if entry["agreement"] is None else entry["agreement"] for name, entry in there.items()}
+    agreed = {name: _agreement(entry) for name, entry in there.items()}
     sure = [name for name in there if agreed[name] >= AGREEMENT_GOOD and held_out[name] > -np.inf]
     best = max(sure, key=held_out.__getitem__) if sure else max(there, key=agreed.__getitem__)
     why = (
@@ -92,13 +91,12 @@ def _score(entry: Mapping[str, Any] | None) -> float:
 
 def bars(path: Path, result: dict[str, Any]) -> str:
     """(a): the best methods by predictive likelihood, then the paper scores with the published numbers."""
-    ranked = sorted(result["methods"].values(), key=lambda entry: -entry["predictive_ll"]["mean"])
-    rows = [results.likelihood_bar(entry) for entry in ranked[:N_BARS]]
-    rows += [results.paper_bar(entry) for entry in ranked if entry["leaks"] and entry["paper_score"]]
-    figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.22 * len(rows))
+    ranked, n = method_bar_rows(result), len(result["methods"])
+    rows = [row for i, row in enumerate(ranked) if i < N_BARS or not row["is_likelihood"]]
+    figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.24 * len(rows))
     curves.method_bars(ax, rows)
     style.save(figure, path)
-    left_out = "" if len(ranked) <= N_BARS else f" The {N_BARS} best of {len(ranked)} methods."
+    left_out = "" if n <= N_BARS else f" The {N_BARS} best of {n} methods."
     return (
         f"(a) Test score per method, mean and spread over folds.{left_out} Hatched: the paper's score, which is not a "
         "likelihood, with the published number as a diamond."
@@ -220,8 +218,9 @@ def enrichments(path: Path, result: dict[str, Any]) -> str:
     figure, (ax,) = style.new_figure(width=4.6, height=0.8 + 0.36 * len(methods))
     for i, mode in enumerate(modes):
         y = np.arange(len(methods)) + 0.2 * (i - (len(modes) - 1) / 2)
-        ax.plot([_nan(m["matched"][mode]) for m in methods], y, "o", color=PALETTE[i], label=mode)
-        control = [_nan(m["shuffled"]["matched"][mode]) for m in methods]
+        own = np.array([m["matched"][mode] for m in methods], float)  # None becomes NaN
+        ax.plot(own, y, "o", color=PALETTE[i], label=mode)
+        control = np.array([m["shuffled"]["matched"][mode] for m in methods], float)
         ax.plot(control, y, "|", color=PALETTE[i], markersize=7, label=f"{mode}, shuffled")
     ax.axvline(1.0, color=MUTED, linewidth=0.8, linestyle=":")
     ax.set_yticks(range(len(methods)), [m["name"] for m in methods])
@@ -234,31 +233,28 @@ def enrichments(path: Path, result: dict[str, Any]) -> str:
     )
 
 
-def _nan(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def _has_modes(result: dict[str, Any]) -> bool:
+def _saved_fits(result: dict[str, Any], saved: Path) -> dict[str, dict[str, Any]]:
+    """The methods of the part alignment whose best fit is there."""
     methods = result.get("alignment", {}).get("methods", {})
-    return any(entry["matched"] for entry in methods.values())
+    return {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
 
 
 def _explained(result: dict[str, Any], saved: Path) -> dict[str, Any] | None:
-    """The fit whose maps are drawn: the best explanation with as many intentions as the paper, else any."""
-    methods = result.get("alignment", {}).get("methods", {})
-    there = {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
-    drawable = {name: entry for name, entry in there.items() if _on_maze(load(saved / entry["model"]))}
-    three = {name: entry for name, entry in drawable.items() if entry["n_intentions"] == 3} or drawable
-    if not three:
-        return None
-    best = max(three, key=lambda name: -1.0 if three[name]["agreement"] is None else three[name]["agreement"])
-    found: dict[str, Any] = three[best]
-    return found
+    """The fit whose maps are drawn: the best explanation with as many intentions as the paper, else any.
+
+    Its states are the nodes of the maze, and it has something to draw on them.
+    """
+    drawable = []
+    for entry in _saved_fits(result, saved).values():
+        model = load(saved / entry["model"])
+        if model.n_states_ == N_NODES and state_rewards(model) is not None:
+            drawable.append(entry)
+    three = [entry for entry in drawable if entry["n_intentions"] == 3] or drawable
+    return max(three, key=_agreement, default=None)
 
 
-def _on_maze(model: IntentionModel) -> bool:
-    """Whether the states are the nodes of the maze, and there is something to draw on them."""
-    return model.n_states_ == N_NODES and state_rewards(model) is not None
+def _agreement(entry: Mapping[str, Any]) -> float:
+    return -1.0 if entry["agreement"] is None else float(entry["agreement"])
 
 
 def _segmented(result: dict[str, Any], saved: Path) -> bool:
