@@ -1,7 +1,7 @@
 """One way to run an experiment: registered methods with its settings, cross-validated, into one folder.
 
 An experiment names its methods by the identifiers of `models.registry` and says in a small dictionary which options
-each of them gets; nothing else in the experiments knows how a method is built. `studies.cross_validation.run_methods`
+each of them gets; nothing else in the experiments knows how a method is built. `studies.cross_validation`
 makes the fits, as it does for `prism compare` and `prism select`, and `studies.results` knows the files.
 """
 
@@ -20,7 +20,7 @@ from prism_irl.models import registry
 from prism_irl.models.prism import PAPER
 from prism_irl.models.registry import Method
 from prism_irl.studies import results
-from prism_irl.studies.cross_validation import Evaluation, run_methods
+from prism_irl.studies.cross_validation import Evaluation, cross_validate
 
 Options = Mapping[str, Mapping[str, Any]]
 """Identifier → options of the method and of its variants; those of ``""`` serve the methods that are not named."""
@@ -62,9 +62,9 @@ class Simulated(NamedTuple):
 
 
 def run_simulated(simulation: Any, methods: Sequence[Method], **options: Any) -> Simulated:
-    """Cross-validate methods on a simulation (`run_methods` takes the options), and keep the models of one fold."""
+    """Cross-validate methods on a simulation (`cross_validate` takes the options), and keep the models of one fold."""
     demos: Demonstrations = simulation.demonstrations
-    done = run_methods(demos, methods, keep_models=True, **options)
+    done = cross_validate(demos, methods, keep_models=True, **options)
     steps = steps_of(demos.offsets, done.test)
     return Simulated(done, done.models(), demos.subset(done.test), simulation.counters[steps])
 

@@ -14,7 +14,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
 from prism_irl.report.explorer import FILE
 from prism_irl.studies import exemplar, results
-from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, run_methods
+from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
 from prism_irl.studies.full_fits import fit_to_all
 
 SPLIT_SEED = 0
@@ -52,7 +52,7 @@ def compare(
         remembered.unlink()
     if fresh:
         shutil.rmtree(folder / EXEMPLARS, ignore_errors=True)
-    done = run_methods(
+    done = cross_validate(
         demos,
         methods,
         folds=folds,

@@ -21,7 +21,7 @@ from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
 from prism_irl.models.registry import Method
 from prism_irl.studies import exemplar, results, selection
-from prism_irl.studies.cross_validation import Evaluation, OnFit, run_methods
+from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
 from prism_irl.studies.selection import Candidate, Choice
 
 METHODS = {"markov": "hiql", "independent": "prism", "recurrent": "prism-recurrent"}
@@ -103,7 +103,7 @@ def select(
         method.model._check_parameters(demos)
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    done = run_methods(
+    done = cross_validate(
         demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit
     )
     sets: dict[str, Any] = {"sets": settings.sets, "starts": settings.starts_per_set, "jobs": jobs}
