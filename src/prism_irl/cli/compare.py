@@ -40,8 +40,8 @@ def compare(
         An .npz file with true rewards (Z, S, A) and transitions (S, A, S), for the expected value difference; needs
         true labels.
     """
+    from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import fits_progress
-    from prism_irl.cli.reproduce import show_methods
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.value_difference import read_truth
     from prism_irl.models.registry import method
@@ -69,7 +69,7 @@ def compare(
         )
 
     def show(metrics: dict[str, Any]) -> None:
-        show_methods(metrics)
+        print_experiment(metrics)
         for note in comparison.best_two_note(metrics):
             print(note)
 

@@ -48,6 +48,17 @@ def _cell(value: Any, digits: int) -> str:
     return f"{value:.{digits}f}"
 
 
+def print_experiment(metrics: dict[str, Any]) -> None:
+    """Every table that a comparison of methods or an experiment has."""
+    print_methods(metrics)
+    print_value_differences(metrics)
+    print_paper_tables(metrics)
+    print_alignment(metrics)
+    if "granularity" in metrics:
+        print_phases(metrics)
+        print_tokens(metrics)
+
+
 def print_methods(metrics: dict[str, Any]) -> None:
     """Method table: predictive LL and paper score side by side, the latter marked where it is no likelihood."""
     entries = metrics["methods"].values()

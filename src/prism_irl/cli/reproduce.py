@@ -70,24 +70,17 @@ def reproduce(
 
 def run_world(folder: RunFolder, run: Callable[..., dict[str, Any]], settings: Any, jobs: int, title: str) -> None:
     """Run the experiment of a simulated world with these settings into a folder; `prism demo` has small ones."""
+    from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import fits_progress
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
         return run(settings, path, jobs=jobs, on_fit=on_fit, title=title)
 
-    folder.make(work, show_methods, progress=fits_progress, config={})
-
-
-def show_methods(metrics: dict[str, Any]) -> None:
-    """Print what every comparison of methods has: scores, and value differences where there are some."""
-    from prism_irl.cli.printing import print_methods, print_value_differences
-
-    print_methods(metrics)
-    print_value_differences(metrics)
+    folder.make(work, print_experiment, progress=fits_progress, config={})
 
 
 def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli import printing
+    from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import fits_progress
     from prism_irl.experiments.labyrinth import run as labyrinth
 
@@ -96,14 +89,9 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
     labyrinth.check_parts(chosen)
     data = labyrinth.load(settings)  # says what to fetch before anything is written
 
-    def show(metrics: dict[str, Any]) -> None:
-        printing.print_methods(metrics)
-        printing.print_paper_tables(metrics)
-        printing.print_alignment(metrics)
-
     folder.make(
         lambda path, on_fit: labyrinth.run(settings, path, parts=chosen, jobs=jobs, on_fit=on_fit, data=data),
-        show,
+        print_experiment,
         progress=fits_progress,
         config={"data": {"sha256": data.demos.checksum()}},
         stale=("cache/*.json", "parts/*.json", "cache/models"),
@@ -111,7 +99,7 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
-    from prism_irl.cli import printing
+    from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import counting
     from prism_irl.experiments.bridge import run as bridge
 
@@ -123,9 +111,7 @@ def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
     def show(metrics: dict[str, Any]) -> None:
         where = "simulated pick-and-place" if metrics["simulated"] else str(dataset)
         print(f"{metrics['n_trajectories']} episodes, {metrics['n_steps']} steps: {where}")
-        printing.print_methods(metrics)
-        printing.print_phases(metrics)
-        printing.print_tokens(metrics)
+        print_experiment(metrics)
 
     folder.make(
         work,

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.experiments.oracle import KnownWorld, WorldOracle
+from prism_irl.figures import style, timelines
 from prism_irl.models import registry
 from prism_irl.models.prism import PAPER
 from prism_irl.models.registry import Method
@@ -24,6 +27,9 @@ from prism_irl.studies.cross_validation import Evaluation, cross_validate
 
 Options = Mapping[str, Mapping[str, Any]]
 """Identifier → options of the method and of its variants; those of ``""`` serve the methods that are not named."""
+
+NETWORK = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
+"""Of the learned methods that are not the paper's: smaller than the paper's, it overfits less quickly."""
 
 
 def build_method(identifier: str, n_intentions: int, options: Options) -> Method:
@@ -72,3 +78,38 @@ def run_simulated(simulation: Any, methods: Sequence[Method], **options: Any) ->
 def steps_of(offsets: npt.NDArray[np.int64], trajectories: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Steps of some trajectories, one trajectory after the other, where ``offsets`` tell where each begins."""
     return np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in np.asarray(trajectories)])
+
+
+def posterior_above_counter(
+    done: Simulated,
+    main: str,
+    order: Sequence[int],
+    trajectory: int,
+    *,
+    title: str,
+    intentions: Sequence[str],
+    label: str,
+    width: float,
+) -> tuple[Figure, list[Axes]]:
+    """Draw one test trajectory: the posterior of a model, that of the truth where it is there, and the counter below.
+
+    Parameters
+    ----------
+    main, title : identifier of the model, and its name above the axes
+    order : intentions of the model in the order of the true ones, ``intentions``
+    label : name of the counter
+    """
+    assert done.test.labels is not None
+    steps = slice(int(done.test.offsets[trajectory]), int(done.test.offsets[trajectory + 1]))
+    found = [(title, main, list(order)), ("Truth (Bayes smoother)", "oracle", list(range(len(intentions))))]
+    found = [row for row in found if row[1] in done.models]
+    rows = len(found) + 1
+    figure, axes = style.new_figure(rows, 1, width=width, height=1.2 * rows, sharex=True)
+    for ax, (name, model, columns) in zip(axes, found, strict=False):
+        probabilities = done.models[model].predict_proba(done.test)[steps][:, columns]
+        timelines.posterior_timeline(ax, probabilities, names=intentions, true=done.test.labels[steps])
+        # Right of the legend, which stands above the axes on the left.
+        ax.set_title(name, loc="right")
+        ax.set_xlabel("")
+    timelines.counter_timeline(axes[-1], done.counters[steps], label=label)
+    return figure, axes

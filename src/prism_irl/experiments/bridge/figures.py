@@ -170,8 +170,7 @@ def confusion_matrix(path: Path, confusion: Mapping[str, Any], name: str) -> str
             colour = "white" if shares[row, column] > 0.6 else style.INK
             text = f"{shares[row, column]:.2f}"
             ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
-    ax.set_xlabel("intention, matched")
-    ax.set_ylabel("true phase")
+    ax.set(xlabel="intention, matched", ylabel="true phase")
     style.save(figure, path)
     return f"Steps of each true phase (rows) by matched intention (columns), {name}."
 
@@ -188,8 +187,7 @@ def accuracy_bars(path: Path, methods: Mapping[str, Mapping[str, Any]]) -> str:
         ax.text(1.01, y, f"{accuracy:.2f} ({ari:.2f})", va="center", fontsize=7)
     ax.set_yticks(range(len(methods)), [entry["name"] for entry in methods.values()])
     ax.invert_yaxis()
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("label accuracy (ARI)")
+    ax.set(xlim=(0, 1), xlabel="label accuracy (ARI)")
     style.save(figure, path)
     return "Label accuracy (bars) and ARI (points) per method, all episodes."
 
@@ -207,8 +205,7 @@ def likelihood_by_k(path: Path, rows: list[dict[str, Any]]) -> str:
         if row["network"] != "rnn":
             ax.plot(row["K"], row["predictive_ll"], "^", color=style.PALETTE[1], markersize=4)
             ax.annotate(row["network"], (row["K"], row["predictive_ll"]), xytext=(4, 0), textcoords="offset points")
-    ax.set_xlabel("intentions K")
-    ax.set_ylabel("nats per step")
+    ax.set(xlabel="intentions K", ylabel="nats per step")
     ax.legend()
     style.save(figure, path)
     return (

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.facts import state_rewards
 from prism_irl.evaluation.value_difference import recovered_order, recovered_policies
-from prism_irl.experiments.harness import Simulated
-from prism_irl.experiments.posterior import posterior_above_counter
+from prism_irl.experiments.harness import Simulated, posterior_above_counter
 from prism_irl.figures import maps, style
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
@@ -46,7 +46,21 @@ def write_all(folder: Path, world: FrustrationWorld, result: dict[str, Any], don
     drawings["values_all"] = lambda path: values(path, world, done.models, names, done.test)
     results.write_figures(folder, drawings)
     if main is not None and model.n_intentions == len(INTENTIONS):
-        explore(folder.parent, world, model, name, done)
+        write_exemplar(
+            folder.parent,
+            done.test,
+            model,
+            name=f"{name}, the best predictor here with several intentions",
+            how="It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
+            "has not seen.",
+            order=recovered_order(model, done.test, len(INTENTIONS)),  # of the truth
+            maps=False,
+            layout=grid(world.size, world.size, world.barriers),
+            names=INTENTIONS,
+            actions=ACTIONS,
+            counters={"frustration": done.counters},
+            events=_events(world, done.test),
+        )
 
 
 def _main_method(result: dict[str, Any], models: Models) -> str | None:
@@ -54,25 +68,6 @@ def _main_method(result: dict[str, Any], models: Models) -> str | None:
     methods = [Method(name, name, model, result["methods"][name]["leaks"]) for name, model in models.items()]
     best = choose_exemplar(methods, result["methods"])
     return next((name for name in models if name != "oracle"), None) if best is None else best.id
-
-
-def explore(run: Path, world: FrustrationWorld, model: Any, name: str, done: Simulated) -> None:
-    """Write the interactive part of the report for the test trajectories, intentions in the order of the truth."""
-    write_exemplar(
-        run,
-        done.test,
-        model,
-        name=f"{name}, the best predictor here with several intentions",
-        how="It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
-        "has not seen.",
-        order=recovered_order(model, done.test, len(INTENTIONS)),
-        maps=False,
-        layout=grid(world.size, world.size, world.barriers),
-        names=INTENTIONS,
-        actions=ACTIONS,
-        counters={"frustration": done.counters},
-        events=_events(world, done.test),
-    )
 
 
 def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDArray[np.bool_]]:
@@ -84,6 +79,11 @@ def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDAr
         for intention, cell in zip(INTENTIONS, (world.goal, world.abandon), strict=True)
     }
     return {"barrier met": met, **arrives}
+
+
+def _world_map(ax: Axes, world: FrustrationWorld, values: Any, greedy: Any, **look: Any) -> None:
+    look |= {"greedy": greedy, "barriers": world.barriers}
+    maps.grid_heatmap(ax, values, width=world.size, height=world.size, **look)
 
 
 def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
@@ -100,17 +100,9 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
         limits = (0.0, float(mdp.policy_evaluation(world.policies[row], world.rewards[row]).max()))
         own = axes[row * len(columns) : (row + 1) * len(columns)]
         for ax, (name, policies) in zip(own, columns.items(), strict=True):
-            maps.grid_heatmap(
-                ax,
-                mdp.policy_evaluation(policies[row], world.rewards[row]),
-                width=world.size,
-                height=world.size,
-                greedy=policies[row].argmax(-1),
-                barriers=world.barriers,
-                mark=(goals[row],),
-                title=name if row == 0 else None,
-                limits=limits,
-            )
+            value, greedy = mdp.policy_evaluation(policies[row], world.rewards[row]), policies[row].argmax(-1)
+            title = name if row == 0 else None
+            _world_map(ax, world, value, greedy, mark=(goals[row],), title=title, limits=limits)
         own[0].set_ylabel(intention)
         maps.add_colorbar(own[-1], own, label="value")
     style.save(figure, path)
@@ -126,8 +118,7 @@ def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: De
     assert found is not None
     figure, axes = style.new_figure(1, 2, width=4.2, height=1.9)
     for ax, k, intention in zip(axes, order, INTENTIONS, strict=True):
-        shape: dict[str, Any] = {"width": world.size, "height": world.size, "barriers": world.barriers}
-        maps.grid_heatmap(ax, found[k], greedy=model.q_[k].argmax(-1), title=intention, **shape)
+        _world_map(ax, world, found[k], model.q_[k].argmax(-1), title=intention)
         maps.add_colorbar(ax, [ax], label="reward")
     style.save(figure, path)
     return (

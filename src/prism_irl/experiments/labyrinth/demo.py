@@ -20,7 +20,6 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.facts import state_rewards
 from prism_irl.evaluation.value_difference import Truth, recovered_order
 from prism_irl.experiments import harness
-from prism_irl.experiments.posterior import posterior_above_counter
 from prism_irl.figures import maps, style
 from prism_irl.figures import maze as drawing
 from prism_irl.studies import results
@@ -61,8 +60,7 @@ class LabyrinthDemo:
     def options(self) -> dict[str, dict[str, Any]]:
         """Options of each method."""
         shared = {"discount": self.world.discount, "seed": self.seed}
-        network = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
-        learned = {"n_starts": self.starts, "max_iterations": self.max_iterations, **network, **shared}
+        learned = {"n_starts": self.starts, "max_iterations": self.max_iterations, **harness.NETWORK, **shared}
         return {MAIN: learned, "prism": learned, "hiql": {"n_starts": self.chain_starts, **shared}, "iavi": shared}
 
 
@@ -159,7 +157,7 @@ def occupancy(path: Path, model: Any, order: list[int], test: Demonstrations) ->
 def posterior(path: Path, done: harness.Simulated, order: list[int]) -> str:
     """Posterior over time above the refractory counter, for the first test window."""
     title, width = "Recurrent switching", style.PAGE_WIDTH
-    figure, axes = posterior_above_counter(
+    figure, axes = harness.posterior_above_counter(
         done, MAIN, order, 0, title=title, intentions=INTENTIONS, label="port rests", width=width
     )
     colours = {maze.WATER: style.intention_color(DRINK), maze.HOME: style.intention_color(LEAVE)}

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.alignment import SHUFFLES
 from prism_irl.evaluation.consensus import consensus
 from prism_irl.experiments import harness
 from prism_irl.experiments.labyrinth.data import Data
@@ -38,7 +39,6 @@ from prism_irl.rewards.iavi import IAVI
 from prism_irl.studies.cross_validation import OnFit, cross_validate, with_seed
 from prism_irl.studies.full_fits import fit_to_all
 
-SHUFFLES = 20
 TIMED_ITERATIONS = 5
 
 

@@ -44,7 +44,6 @@ def run(
     for path in (cache, done):
         path.mkdir(parents=True, exist_ok=True)
     work = labyrinth_parts.Work(cache, jobs, on_fit)
-    seconds = {}
     for part in parts:
         clock = time.perf_counter()
         result = labyrinth_parts.RUNNERS[part](settings, data, work)
@@ -53,12 +52,9 @@ def run(
         storage.write_json(
             done / f"{part}.json", {"quick": settings.quick, "result": result, "seconds": spent, "jobs": jobs}
         )
-    found = {}
-    for part in PARTS:
-        if (saved := _saved(done, part, settings)) is not None:
-            found[part] = saved["result"]
-            seconds[part] = float(saved.get("seconds", 0.0))
-    result = assemble(settings, data, found, title)
+    saved = {part: own for part in PARTS if (own := _saved(done, part, settings)) is not None}
+    seconds = {part: float(own.get("seconds", 0.0)) for part, own in saved.items()}
+    result = assemble(settings, data, {part: own["result"] for part, own in saved.items()}, title)
     result["seconds"] = seconds
     result["notes"].append(_time_note(seconds, jobs))
     storage.write_json(folder / "metrics.json", result)
