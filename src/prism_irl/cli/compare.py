@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prism_irl.cli.options import FIVE_FOLDS, NO_COLUMNS, ColumnOptions, FoldOptions
+from prism_irl.cli.options import ColumnOptions, FoldOptions
 from prism_irl.cli.run_folder import RunFolder
 
 
@@ -15,10 +15,10 @@ def compare(
     folder: RunFolder,
     methods: str = "uniform,iavi,ngram,hiql,prism,prism-recurrent",
     intentions: int = 3,
-    cut: FoldOptions = FIVE_FOLDS,
+    cut: FoldOptions = FoldOptions(),
     seeds: int = 1,
     truth: Path | None = None,
-    columns: ColumnOptions = NO_COLUMNS,
+    columns: ColumnOptions = ColumnOptions(),
 ) -> None:
     """Cross-validate several methods on a table, by the same proper likelihood.
 

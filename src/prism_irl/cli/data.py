@@ -7,7 +7,7 @@ from typing import Any
 from cyclopts import App
 
 from prism_irl.cli.groups import EXPERIMENTS
-from prism_irl.cli.options import COMMON, CommonOptions
+from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
 app = App(
@@ -19,7 +19,7 @@ app = App(
 
 
 @app.command(name="list")
-def list_(*, common: CommonOptions = COMMON) -> None:
+def list_(*, common: CommonOptions = CommonOptions()) -> None:
     """Say which data sets are known, and which are here.
 
     Example: prism data list
@@ -49,7 +49,7 @@ def list_(*, common: CommonOptions = COMMON) -> None:
 
 
 @app.command
-def fetch(name: str, *, address: str | None = None, common: CommonOptions = COMMON) -> None:
+def fetch(name: str, *, address: str | None = None, common: CommonOptions = CommonOptions()) -> None:
     """Download a data set into the folder named by PRISM_DATA, or into the user's cache folder.
 
     Example: prism data fetch labyrinth

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from prism_irl.cli.options import COMMON, CommonOptions
+from prism_irl.cli.options import CommonOptions
 from prism_irl.cli.reproduce import run_world
 from prism_irl.cli.run_folder import RunFolder
 
@@ -16,7 +16,7 @@ def demo(
     out: Path = Path("runs/demo"),
     jobs: int = 2,
     overwrite: bool = True,
-    common: CommonOptions = COMMON,
+    common: CommonOptions = CommonOptions(),
 ) -> None:
     """Simulate an agent with hidden intentions and recover them, in a minute or three.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import storage
-from prism_irl.cli.options import NO_COLUMNS, ColumnOptions, ModelOptions, build_model
+from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
 
@@ -24,7 +24,7 @@ def fit(
     table: Path,
     *,
     folder: RunFolder,
-    columns: ColumnOptions = NO_COLUMNS,
+    columns: ColumnOptions = ColumnOptions(),
     model: ModelOptions | None = None,
     preset: str | None = None,
     method: str | None = None,
@@ -48,16 +48,16 @@ def fit(
     tensorboard
         Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
     """
-    from prism_irl.cli import tensorboard as logging_tensorboard
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.sources import read_events
+    from prism_irl.cli.tensorboard import writer_class
     from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
 
     estimator = build_model(model, preset, method)
     if tensorboard:
-        logging_tensorboard.check_available()
+        writer_class()
     iterates = _iterates(estimator)
     checkpoint, resume = folder.out / "checkpoint", folder.resume and iterates
     if iterates and distributed.restarted() and (checkpoint / "request.json").exists():

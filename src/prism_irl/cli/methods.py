@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from prism_irl.cli.options import COMMON, CommonOptions
+from prism_irl.cli.options import CommonOptions
 
 KEYS = ("id", "name", "switching", "rewards", "leaks", "takes_intentions", "when")
 
 
-def methods(*, common: CommonOptions = COMMON) -> None:
+def methods(*, common: CommonOptions = CommonOptions()) -> None:
     """List the methods that fit and compare know: what each is made of, and when to choose it.
 
     Example: prism methods --json

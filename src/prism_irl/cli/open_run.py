@@ -40,6 +40,3 @@ class FittedOptions:
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
         return model, tables.read(source, **read, unknown_state=self.unknown_state)
-
-
-AS_FITTED = FittedOptions()

@@ -57,9 +57,6 @@ class ColumnOptions:
         return {role: name for role, name in given(self).items() if role != "events"}
 
 
-NO_COLUMNS = ColumnOptions()
-
-
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CommonOptions:
@@ -69,9 +66,6 @@ class CommonOptions:
     "Print the result as JSON on standard output."
     debug: bool = False
     "Show the full stack trace of an error."
-
-
-COMMON = CommonOptions()
 
 
 @Parameter(name="*")
@@ -85,9 +79,6 @@ class FitsOptions:
     "Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine."
 
 
-HERE = FitsOptions()
-
-
 @Parameter(name="*")
 @dataclass(frozen=True)
 class FoldOptions(FitsOptions):
@@ -97,9 +88,6 @@ class FoldOptions(FitsOptions):
     "Parts of the cross-validation."
     by: Literal["trajectory", "group"] = "trajectory"
     "What a fold keeps together."
-
-
-FIVE_FOLDS = FoldOptions()
 
 
 def _model_options() -> type:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prism_irl.cli.options import COMMON, CommonOptions
+from prism_irl.cli.options import CommonOptions
 
 
-def report(run: Path, *, common: CommonOptions = COMMON) -> None:
+def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
     """Write report.html of a run folder again.
 
     Example: prism report runs/mouse

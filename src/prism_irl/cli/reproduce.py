@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from prism_irl.cli.options import COMMON, HERE, CommonOptions, FitsOptions
+from prism_irl.cli.options import CommonOptions, FitsOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
 
@@ -18,11 +18,11 @@ def reproduce(
     *,
     quick: bool = False,
     out: Path | None = None,
-    fits: FitsOptions = HERE,
+    fits: FitsOptions = FitsOptions(),
     overwrite: bool = False,
     resume: bool = False,
     parts: str | None = None,
-    common: CommonOptions = COMMON,
+    common: CommonOptions = CommonOptions(),
 ) -> None:
     """Run an experiment of the paper and put its numbers beside ours.
 

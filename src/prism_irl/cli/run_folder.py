@@ -18,7 +18,7 @@ from typing import Any
 from cyclopts import Parameter
 
 from prism_irl import storage
-from prism_irl.cli.options import COMMON, CommonOptions
+from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
 MARKERS = ("config.json", "metrics.json", "model.safetensors")
@@ -37,7 +37,7 @@ class RunFolder:
     "Replace results that are already there."
     resume: bool = False
     "Go on with an interrupted run; finished fits are not made again."
-    common: CommonOptions = COMMON
+    common: CommonOptions = CommonOptions()
 
     def __post_init__(self) -> None:
         if self.overwrite and self.resume:

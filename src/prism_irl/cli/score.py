@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prism_irl.cli.open_run import AS_FITTED, FittedOptions
-from prism_irl.cli.options import COMMON, CommonOptions
+from prism_irl.cli.open_run import FittedOptions
+from prism_irl.cli.options import CommonOptions
 
 
-def score(run: Path, table: Path, *, fitted: FittedOptions = AS_FITTED, common: CommonOptions = COMMON) -> None:
+def score(
+    run: Path, table: Path, *, fitted: FittedOptions = FittedOptions(), common: CommonOptions = CommonOptions()
+) -> None:
     """Score a fitted model on a table: predictive log-likelihood and, kept apart, the paper's score.
 
     Example: prism score runs/mouse new.csv --json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl.cli.open_run import AS_FITTED, FittedOptions
-from prism_irl.cli.options import COMMON, CommonOptions
+from prism_irl.cli.open_run import FittedOptions
+from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ def segment(
     out: Path,
     names: Path | None = None,
     write_back: Path | None = None,
-    fitted: FittedOptions = AS_FITTED,
+    fitted: FittedOptions = FittedOptions(),
     overwrite: bool = False,
-    common: CommonOptions = COMMON,
+    common: CommonOptions = CommonOptions(),
 ) -> None:
     """Give every step of a table its intention.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from prism_irl.cli.options import FIVE_FOLDS, NO_COLUMNS, ColumnOptions, FoldOptions
+from prism_irl.cli.options import ColumnOptions, FoldOptions
 from prism_irl.cli.run_folder import RunFolder
 
 
@@ -16,12 +16,12 @@ def select_command(
     intentions: str = "1..6",
     switching: Literal["markov", "recurrent", "independent"] = "markov",
     history: int = 1,
-    cut: FoldOptions = FIVE_FOLDS,
+    cut: FoldOptions = FoldOptions(),
     sets: int = 3,
     starts: int | None = None,
     max_iterations: int | None = None,
     seed: int = 0,
-    columns: ColumnOptions = NO_COLUMNS,
+    columns: ColumnOptions = ColumnOptions(),
 ) -> None:
     """Say how many intentions the data identifies: what predicts, and what independent fits agree on.
 

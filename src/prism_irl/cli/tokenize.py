@@ -56,10 +56,7 @@ class TokenizeOptions:
     dataset; the options of the codebooks do not apply then."""
 
 
-DEFAULTS = TokenizeOptions()
-
-
-def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = DEFAULTS) -> None:
+def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = TokenizeOptions()) -> None:
     """Turn robot demonstrations into tokens that can be fitted: frames to states, commands to actions.
 
     Example: prism tokenize bridge_lerobot --encoder dinov2-small --states 2048 --actions 32 --out tokens

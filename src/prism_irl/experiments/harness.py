@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.experiments.oracle import KnownWorld, WorldOracle
+from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.figures import style, timelines
 from prism_irl.models import registry
 from prism_irl.models.prism import PAPER
@@ -38,7 +38,7 @@ def build_method(identifier: str, n_intentions: int, options: Options) -> Method
     return registry.method(identifier, n_intentions, **(options[max(named, key=len)] if named else {}))
 
 
-def simulated_methods(world: KnownWorld, identifiers: Sequence[str], options: Options) -> list[Method]:
+def simulated_methods(world: Any, identifiers: Sequence[str], options: Options) -> list[Method]:
     """The methods of an experiment on a simulated world, after the truth."""
     oracle = WorldOracle(world)
     known = [build_method(identifier, oracle.n_intentions, options) for identifier in identifiers]

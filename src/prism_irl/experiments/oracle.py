@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, Self
+
+import numpy as np
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntentionModel
 
 
-class KnownWorld(Protocol):
-    """A world with an exact filter and smoother."""
-
-    @property
-    def policies(self) -> FloatArray:
-        """True policies (K, S, A)."""
-
-    def oracle(self, demos: Demonstrations) -> Any:
-        """Beliefs under the true process, with ``action_proba`` (n, A) and ``smoothed`` (n, K)."""
-
-
 class WorldOracle(IntentionModel):
-    """The exact Bayes filter and smoother of the generating process: nothing to fit, nothing can beat it."""
+    """The exact Bayes filter and smoother of the generating process: nothing to fit, nothing can beat it.
 
-    def __init__(self, world: KnownWorld) -> None:
+    ``world`` has the true ``policies`` (K, S, A), and beliefs ``oracle(demos)`` with ``action_proba`` (n, A) and
+    ``smoothed`` (n, K).
+    """
+
+    def __init__(self, world: Any) -> None:
         self.world = world
         self.n_intentions = len(world.policies)
 
@@ -34,15 +29,13 @@ class WorldOracle(IntentionModel):
 
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """p(a | past) under the true process."""
-        proba: FloatArray = self.world.oracle(demos).action_proba
-        return proba
+        return np.asarray(self.world.oracle(demos).action_proba)
 
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """P(z_t | everything) under the true process."""
-        smoothed: FloatArray = self.world.oracle(demos).smoothed
-        return smoothed
+        return np.asarray(self.world.oracle(demos).smoothed)
 
     @property
     def policies_(self) -> FloatArray:
         """The agent's policies."""
-        return self.world.policies
+        return np.asarray(self.world.policies)

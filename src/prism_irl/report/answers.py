@@ -64,10 +64,12 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
             f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."
         )
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
+    stories = enumerate(explorer["story"]["wants"])
+    wants = [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in stories]
     return [
         Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
-        Question("What does each intention want?", [], _wants(explorer, names)),
+        Question("What does each intention want?", [], wants),
         Question("When does the agent switch?", by_topic["switches"] + _switches(explorer), []),
         Question("Can I trust it?", by_topic["trust"], []),
     ]
@@ -89,11 +91,6 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     if not is_comparison(metrics):
         text += " To ask the data for the number, run prism select."
     return [Finding("info", text)]
-
-
-def _wants(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Want]:
-    wants = explorer["story"]["wants"]
-    return [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in enumerate(wants)]
 
 
 def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:

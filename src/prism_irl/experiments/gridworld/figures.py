@@ -23,7 +23,6 @@ from prism_irl.experiments.harness import Simulated, posterior_above_counter
 from prism_irl.figures import maps, style
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.registry import Method
 from prism_irl.report.state_places import grid
 from prism_irl.studies import results
 from prism_irl.studies.exemplar import choose_exemplar, write_exemplar
@@ -35,7 +34,9 @@ Models = Mapping[str, IntentionModel]
 def write_all(folder: Path, world: FrustrationWorld, result: dict[str, Any], done: Simulated) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
     names = {name: entry["name"] for name, entry in result["methods"].items()}
-    main = _main_method(result, done.models)
+    # The best predictor whose intentions switch and whose gate has not seen the action; without one, any method.
+    best = choose_exemplar(done.evaluation.methods, result["methods"])
+    main = next((id for id in done.models if id != "oracle"), None) if best is None else best.id
     drawings: dict[str, results.Draw] = {"method_bars": partial(results.likelihood_figure, result=result)}
     if main is not None:
         model, name = done.models[main], names[main]
@@ -61,13 +62,6 @@ def write_all(folder: Path, world: FrustrationWorld, result: dict[str, Any], don
             counters={"frustration": done.counters},
             events=_events(world, done.test),
         )
-
-
-def _main_method(result: dict[str, Any], models: Models) -> str | None:
-    """The best predictor whose intentions switch and whose gate has not seen the action; without one, any method."""
-    methods = [Method(name, name, model, result["methods"][name]["leaks"]) for name, model in models.items()]
-    best = choose_exemplar(methods, result["methods"])
-    return next((name for name in models if name != "oracle"), None) if best is None else best.id
 
 
 def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDArray[np.bool_]]:
