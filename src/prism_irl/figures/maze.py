@@ -69,7 +69,10 @@ def maze_map(
     ax.add_collection(PolyCollection(list(squares), array=visible, cmap=colours, norm=scale, edgecolors="face", lw=0.3))
     ax.add_collection(LineCollection(list(maze.walls()), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
     if policy is not None:
-        _draw_flow(ax, _checked_policy(policy), v, hidden, scale)
+        p = np.asarray(policy, float)
+        if p.shape != (maze.N_NODES, maze.N_ACTIONS):
+            raise InputError(f"The policy has shape {p.shape}; the maze needs ({maze.N_NODES}, {maze.N_ACTIONS}).")
+        _draw_flow(ax, np.where(maze.valid_actions(), p, 0.0), v, hidden, scale)
     x, y = maze.layout()[maze.WATER]
     ax.plot(x, y, "*", markersize=8, color="white", markeredgecolor=INK, markeredgewidth=0.7, zorder=5)
     x, y = maze.ENTRANCE
@@ -209,13 +212,6 @@ def _numbers(values: ArrayLike, n: int) -> tuple[Floats, NDArray[np.bool_]]:
     if v.shape != (n,):
         raise InputError(f"values has shape {v.shape}; give one number per node, ({n},).")
     return v, ~np.isfinite(v)
-
-
-def _checked_policy(policy: ArrayLike) -> Floats:
-    p = np.asarray(policy, float)
-    if p.shape != (maze.N_NODES, maze.N_ACTIONS):
-        raise InputError(f"The policy has shape {p.shape}; the maze needs ({maze.N_NODES}, {maze.N_ACTIONS}).")
-    return np.where(maze.valid_actions(), p, 0.0)
 
 
 def _scale(visible: Floats, limits: tuple[float, float] | None = None) -> Normalize:

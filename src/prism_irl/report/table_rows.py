@@ -66,7 +66,8 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
     for method in methods.values():
         for key in method:
             if key not in known and number(method[key]) is not None:
-                further.setdefault(key, Column(key, _title(key)))
+                title = " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))
+                further.setdefault(key, Column(key, title))
     always = {"predictive_ll", "paper_score"}
     columns = [
         column
@@ -197,7 +198,3 @@ def _best(column: Column, methods: Mapping[str, Mapping[str, Any]]) -> float | N
     if not column.best or len(found) < 2:
         return None
     return max(found) if column.best > 0 else min(found)
-
-
-def _title(key: str) -> str:
-    return " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))

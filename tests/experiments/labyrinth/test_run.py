@@ -191,7 +191,7 @@ def test_without_annotations_there_are_visits_and_exits_only():
 
 def test_meaning_is_read_from_the_windows_that_are_given():
     data = simulated()
-    steps = data.meaning._steps(data.demos.subset([3, 1]))
+    steps = data._steps(data.demos.subset([3, 1]))
     np.testing.assert_array_equal(steps, np.concatenate([np.arange(120, 160), np.arange(40, 80)]))
 
 

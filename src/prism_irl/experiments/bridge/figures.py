@@ -28,7 +28,7 @@ from prism_irl.robots.recordings import frames_of, kept_frames, reachable
 from prism_irl.studies import results
 
 SHOWN = 3
-"""Episodes drawn as filmstrips: the first ones that were held out."""
+"""Episodes drawn as filmstrips: the first ones that were held out and that the raster shows as well."""
 
 
 def write_all(
@@ -36,7 +36,9 @@ def write_all(
 ) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
     demos = data.tokens if len(outcomes[main].labels) == data.tokens.n_steps else data.motions
-    pictures = {i: _pictures(settings, data, demos, i) for i in _watched(demos)}
+    in_raster = set(selected_trajectories(demos).tolist())
+    held_out = [i for i in demos.split_indices(0.8, seed=0)[1].tolist() if i in in_raster]
+    pictures = {i: _pictures(settings, data, demos, i) for i in held_out[:SHOWN]}
     name = result["methods"][main]["name"]
     drawings = filmstrips(demos, outcomes[main].labels, name, pictures)
     if "confusion" in result:
@@ -101,12 +103,6 @@ def _recorded(data: Data, demos: Demonstrations, i: int) -> Iterator[npt.NDArray
     """Frames of the kept steps of trajectory i, read from the dataset."""
     found = frames_of(data.source, int(_identifier(demos, i)))
     return None if found is None else kept_frames(found, demos, i)
-
-
-def _watched(demos: Demonstrations) -> list[int]:
-    """The first held-out episodes that the raster shows as well."""
-    shown = set(selected_trajectories(demos).tolist())
-    return [int(i) for i in demos.split_indices(0.8, seed=0)[1] if int(i) in shown][:SHOWN]
 
 
 def _identifier(demos: Demonstrations, i: int) -> str:

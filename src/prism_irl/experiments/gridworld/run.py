@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.value_difference import Truth
 from prism_irl.experiments import harness
 from prism_irl.experiments.gridworld.settings import EVD_COLUMNS, METHODS, PAPER_EVD, Gridworld
@@ -57,7 +56,9 @@ def run(
     for name, reported in PAPER_EVD.items():
         if name in found:
             found[name]["paper_evd"] = dict(zip(EVD_COLUMNS, reported, strict=True))
-    known = known_intentions(settings.world, simulation.demonstrations)
+    demos = simulation.demonstrations
+    # LL per step of the expert's policies when the true intention of each step is given.
+    known = float(np.log(settings.world.policies[demos.labels, demos.states, demos.actions]).mean())
     result = harness.write(
         folder,
         done.evaluation,
@@ -70,12 +71,6 @@ def run(
     )
     gridworld_figures.write_all(folder / "figures", settings.world, result, done)
     return result
-
-
-def known_intentions(world: FrustrationWorld, demos: Demonstrations) -> float:
-    """LL per step of the expert's policies when the true intention of each step is told."""
-    assert demos.labels is not None
-    return float(np.log(world.policies[demos.labels, demos.states, demos.actions]).mean())
 
 
 def _notes(settings: Gridworld, known: float) -> list[str]:

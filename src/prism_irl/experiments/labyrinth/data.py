@@ -26,7 +26,7 @@ TARGETS = {"water": WATER, "home": HOME}
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Demonstrations with what is known about them from outside.
+    """Demonstrations with what is known about them from outside, and what a fit means in terms of that.
 
     Parameters
     ----------
@@ -42,29 +42,11 @@ class Data:
     events: Events
     animals: Demonstrations | None = None
 
-    @property
-    def meaning(self) -> Meaning:
-        """What a fit is asked beyond its likelihood."""
-        return Meaning(self.mdp, self.events, self.demos.offsets)
+    def meaning(self, model: IntentionModel, test: Demonstrations) -> dict[str, Any]:
+        """What a fit is asked beyond its likelihood, on held-out trajectories: for `cross_validate`.
 
-
-@dataclass(frozen=True, eq=False)
-class Meaning:
-    """Names of intentions from their maps, and the alignment of labels with outside events.
-
-    Parameters
-    ----------
-    mdp : MDP
-    events : Events of the trajectories whose positions are ``trajectory_names``
-    offsets : where those trajectories begin
-    """
-
-    mdp: MDP
-    events: Events
-    offsets: Any
-
-    def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, Any]:
-        """Alignment on held-out trajectories, and the history that was chosen; for `cross_validate`."""
+        The alignment of labels with outside events, and the history that was chosen.
+        """
         row: dict[str, Any] = {}
         if getattr(model, "history_length_", 1) > 1:
             row |= {"history_length": model.history_length_, "backoff": model.backoff_}
@@ -109,7 +91,7 @@ class Meaning:
     def _steps(self, demos: Demonstrations) -> Any:
         assert demos.trajectory_names is not None
         windows = demos.trajectory_names.astype(np.int64)
-        return steps_of(self.offsets, windows)
+        return steps_of(self.demos.offsets, windows)
 
 
 def load(settings: Labyrinth) -> Data:

@@ -37,12 +37,15 @@ NETWORKS = {"lstm": ("s", "LSTM"), "transformer": ("^", "Transformer")}
 def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> None:
     """Write every figure whose part has run, as SVG and PNG, with captions for the report."""
     saved = cache / "models"
-    modes = any(entry["matched"] for entry in result.get("alignment", {}).get("methods", {}).values())
+    aligned = result.get("alignment", {})
+    modes = any(entry["matched"] for entry in aligned.get("methods", {}).values())
+    keys = list(aligned.get("segmentation", {}).values())
+    segmented = bool(keys) and all(is_saved(saved / key) for key in keys)
     drawings: list[tuple[str, bool, results.Draw]] = [
         ("method_bars", bool(result["methods"]), lambda path: bars(path, result)),
         ("b_networks", "paper" in result, lambda path: networks(path, result["paper"])),
         ("c_maps", _explained(result, saved) is not None, lambda path: reward_maps(path, data, result, saved)),
-        ("d_segmentation", _segmented(result, saved), lambda path: segmentation(path, data, result, saved)),
+        ("d_segmentation", segmented, lambda path: segmentation(path, data, result, saved)),
         ("frontier", bool(result.get("frontier", {}).get("methods")), lambda path: frontier(path, result)),
         ("animals", bool(result.get("animals", {}).get("methods")), lambda path: animals(path, result)),
         ("alignment", modes, lambda path: enrichments(path, result)),
@@ -255,8 +258,3 @@ def _explained(result: dict[str, Any], saved: Path) -> dict[str, Any] | None:
 
 def _agreement(entry: Mapping[str, Any]) -> float:
     return -1.0 if entry["agreement"] is None else float(entry["agreement"])
-
-
-def _segmented(result: dict[str, Any], saved: Path) -> bool:
-    keys = result.get("alignment", {}).get("segmentation", {})
-    return bool(keys) and all(is_saved(saved / key) for key in keys.values())

@@ -279,7 +279,7 @@ def alignment(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
             "consensus": _consensus(models, likelihoods, data.demos),
             "n_intentions": models[best].n_intentions,
             "model": names[best],
-            **data.meaning.alignment(models[best], data.demos, shuffles=SHUFFLES),
+            **data.alignment(models[best], data.demos, shuffles=SHUFFLES),
         }
     return {"methods": result, "segmentation": {label: next(fits)[0] for label in segmented}}
 

@@ -56,19 +56,15 @@ def run(
     seconds = {part: float(own.get("seconds", 0.0)) for part, own in saved.items()}
     result = assemble(settings, data, {part: own["result"] for part, own in saved.items()}, title)
     result["seconds"] = seconds
-    result["notes"].append(_time_note(seconds, jobs))
+    each = ", ".join(f"{part} {value:.0f} s" for part, value in seconds.items())
+    result["notes"].append(
+        f"Time spent: {each}; {sum(seconds.values()) / 60:.0f} minutes in all, {jobs} fits at a time. A part that was "
+        "resumed counts all of its runs."
+    )
     storage.write_json(folder / "metrics.json", result)
     write_tables(folder, result)
     labyrinth_figures.write_all(folder / "figures", data, result, cache)
     return result
-
-
-def _time_note(seconds: dict[str, float], jobs: int) -> str:
-    each = ", ".join(f"{part} {value:.0f} s" for part, value in seconds.items())
-    return (
-        f"Time spent: {each}; {sum(seconds.values()) / 60:.0f} minutes in all, {jobs} fits at a time. A part that was "
-        "resumed counts all of its runs."
-    )
 
 
 def _saved(folder: Path, part: str, settings: Labyrinth) -> dict[str, Any] | None:
@@ -103,7 +99,10 @@ def recommended(found: dict[str, Any]) -> dict[str, Any]:
     predictors = {
         name: entry["predictive_ll"]["mean"]
         for name, entry in found.get("honest", {}).get("methods", {}).items()
-        if entry.get("mean_dwell") and entry["mean_dwell"]["mean"] >= 10 and _has_intentions(entry)
+        if entry.get("mean_dwell")
+        and entry["mean_dwell"]["mean"] >= 10
+        # Methods with several intentions were asked where exits fall.
+        and any(key.endswith(("_enrichment", "_in_named")) for key in entry)
     }
     explanations = {
         name: entry["agreement"]
@@ -114,11 +113,6 @@ def recommended(found: dict[str, Any]) -> dict[str, Any]:
         "predictor": max(predictors, key=predictors.__getitem__) if predictors else None,
         "explanation": max(explanations, key=explanations.__getitem__) if explanations else None,
     }
-
-
-def _has_intentions(entry: dict[str, Any]) -> bool:
-    """Methods with several intentions were asked where exits fall."""
-    return any(key.endswith(("_enrichment", "_in_named")) for key in entry)
 
 
 def write_tables(folder: Path, result: dict[str, Any]) -> None:
