@@ -1,8 +1,8 @@
 """One way to run an experiment: registered methods with its settings, cross-validated, into one folder.
 
 An experiment names its methods by the identifiers of `models.registry` and says in a small dictionary which options
-each of them gets; nothing else in the experiments knows how a method is built. `studies.cross_validation`
-makes the fits, as it does for `prism compare` and `prism select`, and `studies.results` knows the files.
+each of them gets; nothing else in the experiments knows how a method is built. `studies.cross_validation` makes the
+fits, as it does for `prism compare` and `prism select`, and `studies.results` knows the files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Options = Mapping[str, Mapping[str, Any]]
 """Identifier → options of the method and of its variants; those of ``""`` serve the methods that are not named."""
 
 NETWORK = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
-"""Of the learned methods that are not the paper's: smaller than the paper's, it overfits less quickly."""
+"""The small network of the learned methods that are not the paper's."""
 
 
 def build_method(identifier: str, n_intentions: int, options: Options) -> Method:
