@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from prism_irl.evaluation.alignment import Events
+from prism_irl.experiments import harness
 from prism_irl.experiments.bridge import run as bridge
 from prism_irl.experiments.gridworld import figures as gridworld_figures
 from prism_irl.experiments.labyrinth import figures as labyrinth_figures
@@ -52,12 +53,11 @@ def gridworld_run(folder):
     """What the experiment explores, from one quick fit."""
     world = FrustrationWorld(horizon=20)
     simulation = world.simulate(30, seed=3)
-    train, test = np.arange(24), np.arange(24, 30)
-    model = HIQL(2, n_starts=2, max_iterations=10).fit(simulation.demonstrations.subset(train))
-    counters = simulation.counters.reshape(30, 20)[test].ravel()
-    score = {"name": "HIQL (Markov chain)", "leaks": False, "predictive_ll": {"mean": -1.0, "std": 0.0}}
-    (folder / "metrics.json").write_text(json.dumps({"title": "Gridworld", "methods": {"hiql": score}}))
-    gridworld_figures.explore(folder, world, model, score["name"], simulation.demonstrations.subset(test), counters)
+    methods = [Method("hiql", "HIQL (Markov chain)", HIQL(2, n_starts=2, max_iterations=10))]
+    done = harness.run_simulated(simulation, methods, only_folds=(0,))
+    found = done.evaluation.table()
+    result = harness.write(folder, done.evaluation, "Gridworld", "gridworld", quick=True, methods=found)
+    gridworld_figures.write_all(folder / "figures", world, result, done)
 
 
 def labyrinth_run(folder):

@@ -1,4 +1,4 @@
-"""`prism fit` of any method: one inference per data set, the numbers of `evaluate`, and nothing that is not there."""
+"""`prism fit` of any method: one inference per data set, the numbers of the model, and nothing that is not there."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from prism_irl import PRISM, Demonstrations
 from prism_irl.cli.fitted import fit_metrics
-from prism_irl.cli.inference import infer_once, scores
-from prism_irl.evaluation.likelihood import evaluate
+from prism_irl.evaluation.likelihood import evaluate, infer_once
+from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
 from prism_irl.switching.base import Switching
@@ -37,10 +37,14 @@ def table(demos: Demonstrations, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.mark.parametrize("method", ["prism-markov", "prism-recurrent", "prism-paper", "iavi", "ngram", "uniform"])
-def test_one_inference_says_what_evaluate_says(method: str, demos: Demonstrations) -> None:
+def test_one_inference_says_what_the_model_says(method: str, demos: Demonstrations) -> None:
     model = registry.method(method, 2, **SMALL, device="cpu").model.fit(demos)
     found = infer_once(model, demos)
-    assert scores(found, demos) == evaluate(model, demos)
+    result = evaluate(model, demos)
+    assert (result["predictive_ll"], result["paper_score"]) == (model.score(demos), model.paper_score(demos))
+    labels = segmentation_metrics(demos.labels, model.predict(demos), demos.offsets)
+    assert {"ari", "nmi", "boundary_f1", "mean_dwell"} < set(result)
+    assert all(result[name] == labels[name] for name in result if name in labels)
     np.testing.assert_array_equal(found.probabilities, model.predict_proba(demos))
     np.testing.assert_array_equal(found.labels, model.predict(demos))
 

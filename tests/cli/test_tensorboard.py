@@ -10,7 +10,7 @@ import pytest
 
 from prism_irl import PRISM, Demonstrations, InputError
 from prism_irl.cli.main import main
-from prism_irl.cli.tensorboard import check_available, tensorboard
+from prism_irl.cli.tensorboard import tensorboard, writer_class
 
 TRAIN, VALIDATION = "log-likelihood per step/train", "log-likelihood per step/validation"
 
@@ -49,4 +49,4 @@ def test_the_command_writes_into_its_run_folder(make_demos: Callable[..., Demons
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(InputError, match=r"prism-irl\[logging\]"):
-        check_available()
+        writer_class()

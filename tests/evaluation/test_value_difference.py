@@ -8,7 +8,8 @@ import pytest
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.value_difference import Truth, read_truth, recovered_order
-from prism_irl.experiments.gridworld.run import BayesOracle, truth
+from prism_irl.experiments.gridworld.run import truth
+from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.mdp import MDP, boltzmann
 from prism_irl.models.references import Empirical, NGram
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
@@ -24,7 +25,7 @@ def stand_in(policies, predicted):
 
 
 def test_the_expert_loses_nothing():
-    found = truth(WORLD)(BayesOracle(WORLD).fit(DEMOS), DEMOS)
+    found = truth(WORLD)(WorldOracle(WORLD).fit(DEMOS), DEMOS)
     assert list(found) == KEYS
     assert found == pytest.approx(dict.fromkeys(KEYS, 0.0), abs=1e-9)
 

@@ -10,7 +10,7 @@ from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.references import Uniform
 from prism_irl.models.registry import Method
-from prism_irl.studies.cross_validation import run_methods
+from prism_irl.studies.cross_validation import cross_validate
 
 
 def test_variants_get_the_options_of_the_longest_identifier():
@@ -31,7 +31,7 @@ def test_the_registered_gate_becomes_that_of_the_paper(experiment):
 
 
 def test_what_every_experiment_writes(make_demos, tmp_path):
-    done = run_methods(make_demos(seed=1), [Method("uniform", "Uniform", Uniform())], folds=4, only_folds=(2, 0))
+    done = cross_validate(make_demos(seed=1), [Method("uniform", "Uniform", Uniform())], folds=4, only_folds=(2, 0))
     result = harness.write(tmp_path, done, "Tiny", "harness", quick=True, methods=done.table())
     assert json.loads((tmp_path / "metrics.json").read_text()) == result
     assert (result["title"], result["experiment"], result["folds"], result["seeds"]) == ("Tiny", "harness", 2, 1)

@@ -32,12 +32,10 @@ def test_corridors_take_the_colours_between_their_ends(ax):
     np.testing.assert_allclose(shown[halfway], 0.5)
 
 
-def test_unvisited_nodes_and_nan_are_grey(ax):
+def test_nodes_without_a_number_are_grey(ax):
     values = np.ones(127)
-    values[5] = np.nan
-    grey = np.zeros(127, bool)
-    grey[100] = True
-    drawing.maze_map(ax, values, unvisited=grey)
+    values[[5, 100]] = np.nan
+    drawing.maze_map(ax, values)
     mask = np.ma.getmaskarray(polygons(ax)[0].get_array())
     assert mask[[5, 100]].all()
     assert not mask[[0, 1, 99]].any()
@@ -87,7 +85,6 @@ def test_any_graph_can_be_drawn(ax, tmp_path):
         edges=[(0, 1), (1, 2)],
         towards=[1, 1, 0],
         confidence=[0.5, 1.0, 1.0],
-        mark=[1],
         title="graph",
     )
     nodes, arrows = polygons(ax)
@@ -103,7 +100,6 @@ def test_any_graph_can_be_drawn(ax, tmp_path):
     [
         (lambda ax: drawing.maze_map(ax, np.zeros(5)), "one number per node"),
         (lambda ax: drawing.maze_map(ax, np.zeros(127), policy=np.ones((127, 2))), "policy"),
-        (lambda ax: drawing.maze_map(ax, np.zeros(127), unvisited=[True]), "unvisited"),
         (lambda ax: drawing.graph_map(ax, [1.0], layout=[(0, 0)], edges=[(0, 3)]), "edge"),
         (lambda ax: drawing.graph_map(ax, [1.0], layout=[0.0], edges=[]), "layout"),
         (lambda ax: drawing.graph_map(ax, [1.0], layout=[(0, 0)], edges=[], towards=[4]), "arrows"),

@@ -32,7 +32,7 @@ def demos(make_demos) -> Demonstrations:
 
 def rows_of(demos, methods=METHODS, **options):
     """Rows in a fixed order, without the time that they took."""
-    fits = list(cross_validate(demos, methods, **{"folds": FOLDS, "seeds": SEEDS} | options))
+    fits = cross_validate(demos, methods, **{"folds": FOLDS, "seeds": SEEDS} | options).fits
     for fit in fits:
         assert (fit.method.id, fit.fold, fit.seed) == tuple(fit.row[key] for key in ("method", "fold", "seed"))
         assert fit.row["fit_seconds"] >= 0
@@ -94,7 +94,7 @@ def test_test_folds_are_never_seen_in_training(demos, monkeypatch):
     named = replace(demos, trajectory_names=np.arange(len(demos)), groups=groups)
     for by in ("trajectory", "group"):
         seen.clear()
-        list(cross_validate(named, METHODS[1:2], folds=FOLDS, by=by))
+        cross_validate(named, METHODS[1:2], folds=FOLDS, by=by)
         assert len(seen) == FOLDS
         tested = [set(range(len(demos))) - train for train in seen]
         assert sorted(name for test in tested for name in test) == list(range(len(demos)))
@@ -110,7 +110,7 @@ def demos_folds(demos, by):
 
 def test_an_evaluation_has_all_fits_in_order_and_the_models_of_the_first(demos, rows):
     totals = []
-    done = cross_validation.run_methods(
+    done = cross_validate(
         demos,
         METHODS,
         folds=FOLDS,
@@ -128,12 +128,13 @@ def test_an_evaluation_has_all_fits_in_order_and_the_models_of_the_first(demos, 
     np.testing.assert_array_equal(done.test, demos.fold_indices(FOLDS)[2][1])
     for name, model in done.models().items():
         assert model.score(demos.subset(done.test)) == found[name, SEEDS[0], 2]
-    assert cross_validation.run_methods(demos, METHODS, only_folds=()).table() == {}
+    assert cross_validate(demos, METHODS, only_folds=()).table() == {}
 
 
 def test_models_come_back_only_where_asked_for(demos):
-    fits = list(cross_validate(demos, METHODS[:2], folds=2, keep=lambda fold, seed: fold == 1))
+    fits = cross_validate(demos, METHODS[:2], folds=2, only_folds=(1, 0), keep_models=True).fits
     assert [fit.model is not None for fit in fits] == [fit.fold == 1 for fit in fits]
+    assert all(fit.model is None for fit in cross_validate(demos, METHODS[:2], folds=2).fits)
     assert all(hasattr(fit.model, "n_states_") for fit in fits if fit.model is not None)
     assert not hasattr(METHODS[0].model, "n_states_"), "the method itself must stay unfitted"
 

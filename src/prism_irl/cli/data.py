@@ -19,7 +19,7 @@ app = App(
 
 
 @app.command(name="list")
-def list_(*, common: CommonOptions | None = None) -> None:
+def list_(*, common: CommonOptions = CommonOptions()) -> None:
     """Say which data sets are known, and which are here.
 
     Example: prism data list
@@ -37,7 +37,7 @@ def list_(*, common: CommonOptions | None = None) -> None:
             "files": files,
             "ready": set(files.values()) == {"ready"},
         }
-    if common is not None and common.json:
+    if common.json:
         print_json(found)
         return
     for name, entry in found.items():
@@ -49,7 +49,7 @@ def list_(*, common: CommonOptions | None = None) -> None:
 
 
 @app.command
-def fetch(name: str, *, address: str | None = None, common: CommonOptions | None = None) -> None:
+def fetch(name: str, *, address: str | None = None, common: CommonOptions = CommonOptions()) -> None:
     """Download a data set into the folder named by PRISM_DATA, or into the user's cache folder.
 
     Example: prism data fetch labyrinth
@@ -68,7 +68,7 @@ def fetch(name: str, *, address: str | None = None, common: CommonOptions | None
         raise InputError(f"There is no data set {name!r}; choose among {', '.join(PUBLIC)}.")
     data = PUBLIC[name]
     done = store.fetch(data, address)
-    if common is not None and common.json:
+    if common.json:
         print_json({"folder": data.folder, "files": done})
         return
     for file, what in done.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from prism_irl.cli.options import CommonOptions
-from prism_irl.cli.reproduce import run_gridworld, show_methods
+from prism_irl.cli.reproduce import run_world
 from prism_irl.cli.run_folder import RunFolder
 
 
@@ -16,7 +16,7 @@ def demo(
     out: Path = Path("runs/demo"),
     jobs: int = 2,
     overwrite: bool = True,
-    common: CommonOptions | None = None,
+    common: CommonOptions = CommonOptions(),
 ) -> None:
     """Simulate an agent with hidden intentions and recover them, in a minute or three.
 
@@ -36,16 +36,10 @@ def demo(
     """
     folder = RunFolder(out, overwrite=overwrite, common=common)
     if world == "gridworld":
-        from prism_irl.experiments.gridworld.run import Gridworld
+        from prism_irl.experiments.gridworld.run import Gridworld, run
 
-        run_gridworld(folder, Gridworld.demo(), jobs, "Frustration gridworld: a demonstration")
-        return
-    from prism_irl.cli.progress import fits_progress
-    from prism_irl.experiments.labyrinth import demo as labyrinth
+        run_world(folder, run, Gridworld.demo(), jobs, "Frustration gridworld: a demonstration")
+    else:
+        from prism_irl.experiments.labyrinth import demo as labyrinth
 
-    folder.make(
-        lambda path, on_fit: labyrinth.run(labyrinth.LabyrinthDemo(), path, jobs=jobs, on_fit=on_fit),
-        show_methods,
-        progress=fits_progress,
-        config={},
-    )
+        run_world(folder, labyrinth.run, labyrinth.LabyrinthDemo(), jobs, "Simulated labyrinth: a demonstration")

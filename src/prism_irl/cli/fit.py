@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import storage
-from prism_irl.cli.options import ColumnOptions, CommonOptions, ModelOptions, build_model, given
+from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
 
@@ -22,16 +23,12 @@ if TYPE_CHECKING:
 def fit(
     table: Path,
     *,
-    out: Path,
-    columns: ColumnOptions | None = None,
+    folder: RunFolder,
+    columns: ColumnOptions = ColumnOptions(),
     model: ModelOptions | None = None,
     preset: str | None = None,
     method: str | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
     tensorboard: bool = False,
-    events: tuple[str, ...] = (),
-    common: CommonOptions | None = None,
 ) -> None:
     """Fit a model to a table of states and actions.
 
@@ -41,76 +38,52 @@ def fit(
     ----------
     table
         A .csv, .parquet or .npz file.
-    out
-        Folder of the results.
+    folder.resume
+        Go on with an interrupted fit, with the same result as if it had never been interrupted.
     preset
         paper-gridworld, paper-labyrinth or paper-bridge: the paper's model and hyperparameters.
     method
         Another method, as prism compare names them (hiql, swirl-2, prism-goals, …), or MODULE:CLASS of your own
         [default: PRISM with the options of the model].
-    overwrite
-        Replace a run that is already there.
-    resume
-        Go on with an interrupted fit, with the same result as if it had never been interrupted.
     tensorboard
         Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
-    events
-        Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat.
     """
-    folder = RunFolder(out, overwrite=overwrite, resume=resume, common=common)
-    estimator = build_model(model, preset, method)
-    fit_table(table, estimator, given(columns), folder, tensorboard=tensorboard, events=events)
-
-
-def fit_table(
-    source: Path,
-    model: IntentionModel,
-    columns: dict[str, Any],
-    folder: RunFolder,
-    *,
-    tensorboard: bool = False,
-    events: Sequence[str] = (),
-) -> None:
-    """Fit a model to a table and leave model, metrics, segments, figures and report in the folder.
-
-    Under torchrun the ranks fit together, and one of them writes and prints. With ``tensorboard`` the likelihood of
-    every iteration goes to OUT/tensorboard; columns named in ``events`` are marked in the report.
-    """
-    from prism_irl.cli import tensorboard as logging_tensorboard
-    from prism_irl.cli.events import read_events
     from prism_irl.cli.fitted import write_run
+    from prism_irl.cli.sources import read_events
+    from prism_irl.cli.tensorboard import writer_class
     from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
 
+    estimator = build_model(model, preset, method)
     if tensorboard:
-        logging_tensorboard.check_available()
-    iterates = _iterates(model)
+        writer_class()
+    iterates = _iterates(estimator)
     checkpoint, resume = folder.out / "checkpoint", folder.resume and iterates
     if iterates and distributed.restarted() and (checkpoint / "request.json").exists():
         # After a lost rank torchrun repeats the command as it was.
-        folder, resume = RunFolder(folder.out, resume=True, common=folder.common), True
+        folder, resume = replace(folder, overwrite=False, resume=True), True
     watch: dict[str, Any] = {"resume": resume}
-    with distributed.join() as world:
-        table = tables.read(source, **columns)
-        demos, marks = table.demonstrations, read_events(table, events)  # wrong columns are refused before a fit
-        if isinstance(model, PairModel):
-            model._check_parameters(demos)  # before a folder is made
+    with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
+        rows = tables.read(table, **columns.roles())
+        demos, marks = rows.demonstrations, read_events(rows, columns.events)  # wrong columns are refused before a fit
+        if isinstance(estimator, PairModel):
+            estimator._check_parameters(demos)  # before a folder is made
         if not world.writes:
             if iterates:  # another method is not shared among ranks
-                model.fit(demos, **watch)
+                estimator.fit(demos, **watch)
             return
         folder.open()
-        request = {"parameters": model.get_params(deep=False), "data": demos.checksum()}
+        request = {"parameters": estimator.get_params(deep=False), "data": demos.checksum()}
         _open_checkpoint(checkpoint, request, resume=resume)
         if iterates:
-            memory.announce(demos, model, world.size)
+            memory.announce(demos, estimator, world.size)
             with _watched(folder.out if tensorboard else None, resume=resume) as on_iteration:
                 watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
-                model.fit(demos, **watch)
+                estimator.fit(demos, **watch)
         else:
-            model.fit(demos)
-    metrics = write_run(folder.out, model, table, columns=columns, source=source, events=marks)
+            estimator.fit(demos)
+    metrics = write_run(folder.out, estimator, rows, columns=columns.roles(), source=table, events=marks)
     shutil.rmtree(checkpoint)
     folder.finish(metrics, show)
 
@@ -138,23 +111,21 @@ def _iterates(model: IntentionModel) -> bool:
 @contextmanager
 def _watched(folder: Path | None, *, resume: bool) -> Iterator[em.OnIteration]:
     """Progress bar and, with a folder, TensorBoard; a fit that begins again drops the old curves."""
-    from prism_irl.cli import tensorboard as logging_tensorboard
     from prism_irl.cli.progress import em_progress
+    from prism_irl.cli.tensorboard import tensorboard
 
-    with em_progress() as show:
-        if folder is None:
-            yield show
-            return
-        logs = folder / "tensorboard"
-        if logs.exists() and not resume:
-            shutil.rmtree(logs)
-        with logging_tensorboard.tensorboard(logs) as log:
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(em_progress())]
+        if folder is not None:
+            if not resume:
+                shutil.rmtree(folder / "tensorboard", ignore_errors=True)
+            listeners.append(stack.enter_context(tensorboard(folder / "tensorboard")))
 
-            def both(now: em.Progress) -> None:
-                show(now)
-                log(now)
+        def on_iteration(now: em.Progress) -> None:
+            for listener in listeners:
+                listener(now)
 
-            yield both
+        yield on_iteration
 
 
 def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool) -> None:

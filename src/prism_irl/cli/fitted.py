@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl import storage
-from prism_irl.cli.inference import Inference, infer_once, label_metrics
 from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import save
@@ -91,7 +91,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
             float(dwell.lengths[dwell.labels == k].mean()) if (dwell.labels == k).any() else None
             for k in range(model.n_intentions)
         ],
-        **label_metrics(found, demos),
+        **label_metrics(found.labels, demos),
     }
 
 

@@ -7,7 +7,7 @@ from prism_irl.cli.options import CommonOptions
 KEYS = ("id", "name", "switching", "rewards", "leaks", "takes_intentions", "when")
 
 
-def methods(*, common: CommonOptions | None = None) -> None:
+def methods(*, common: CommonOptions = CommonOptions()) -> None:
     """List the methods that fit and compare know: what each is made of, and when to choose it.
 
     Example: prism methods --json
@@ -15,7 +15,7 @@ def methods(*, common: CommonOptions | None = None) -> None:
     from prism_irl.models import registry
 
     entries = [{key: getattr(entry, key) for key in KEYS} for entry in registry.entries()]
-    if common is not None and common.json:
+    if common.json:
         from prism_irl.cli.printing import print_json
 
         print_json(entries)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cyclopts import Parameter
 
 from prism_irl import storage
 
@@ -12,23 +15,28 @@ if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
 
 
-def open_run(
-    run: Path, source: Path, *, unknown_state: bool, method: str | None = None
-) -> tuple[IntentionModel, tables.Table]:
-    """Load a run folder and read a table with the columns and vocabularies of its fit.
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FittedOptions:
+    """How a fitted model reads new data."""
 
-    ``method`` is MODULE:CLASS of a model from outside this package, which somebody trusts.
-    """
-    from prism_irl.data import tables
-    from prism_irl.data.vocabulary import Vocabulary
-    from prism_irl.models.persistence import load
+    method: str | None = None
+    "MODULE:CLASS of the model, where it is not one of this package."
+    unknown_state: bool = False
+    "Accept states that the fit never saw; there all intentions act uniformly."
 
-    model = load(run, method)
-    config = storage.read_json(run / "config.json")
-    words = config.get("vocabulary")
-    # Labels, groups and times are not needed here; where they have their default names they are found anyway.
-    optional = ("intention", "group", "time")
-    columns = {role: name for role, name in config.get("data", {}).get("columns", {}).items() if role not in optional}
-    states = None if words is None else Vocabulary.from_json(words["states"])
-    actions = None if words is None else Vocabulary.from_json(words["actions"])
-    return model, tables.read(source, **columns, states=states, actions=actions, unknown_state=unknown_state)
+    def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
+        """Load a run folder and read a table with the columns and vocabularies of its fit."""
+        from prism_irl.data import tables
+        from prism_irl.data.vocabulary import Vocabulary
+        from prism_irl.models.persistence import load
+
+        model = load(run, self.method)
+        config = storage.read_json(run / "config.json")
+        # Labels, groups and times are not needed here; where they have their default names they are found anyway.
+        optional = ("intention", "group", "time")
+        columns = config.get("data", {}).get("columns", {})
+        read = {role: name for role, name in columns.items() if role not in optional}
+        if (words := config.get("vocabulary")) is not None:
+            read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
+        return model, tables.read(source, **read, unknown_state=self.unknown_state)

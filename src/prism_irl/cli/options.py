@@ -11,7 +11,7 @@ import dataclasses
 import types
 import typing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -49,6 +49,12 @@ class ColumnOptions:
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
+    events: tuple[str, ...] = ()
+    "Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat."
+
+    def roles(self) -> dict[str, Any]:
+        """The columns that were named and that a fit reads."""
+        return {role: name for role, name in given(self).items() if role != "events"}
 
 
 @Parameter(name="*")
@@ -60,6 +66,28 @@ class CommonOptions:
     "Print the result as JSON on standard output."
     debug: bool = False
     "Show the full stack trace of an error."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FitsOptions:
+    """How many fits are made at the same time, and where."""
+
+    jobs: int = 2
+    "Fits that run at the same time."
+    scheduler: str | None = None
+    "Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FoldOptions(FitsOptions):
+    """How data is cut for a cross-validation, and where its fits are made."""
+
+    folds: int = 5
+    "Parts of the cross-validation."
+    by: Literal["trajectory", "group"] = "trajectory"
+    "What a fold keeps together."
 
 
 def _model_options() -> type:

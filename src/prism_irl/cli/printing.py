@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from prism_irl import storage
+
+Columns = Mapping[str, tuple[str, int]]
+"""Heading → key of the entry, and how many digits it gets."""
+WORDS = ("method", "names", "in the named intention")  # headings of columns that may wrap
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    print(json.dumps(storage.read_plain(value), indent=2))
 
 
 def _console(width: int = 110) -> Console:
@@ -17,64 +27,70 @@ def _console(width: int = 110) -> Console:
     return console if console.is_terminal else Console(width=width)
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON document on standard output."""
-    print(json.dumps(storage.read_plain(value), indent=2))
+def _print_table(title: str, rows: Iterable[Mapping[str, Any]], columns: Columns, width: int = 110) -> None:
+    """One line per row; a row can have a ``style``."""
+    table = Table(title=title, title_justify="left")
+    for heading in columns:
+        words = heading in WORDS
+        table.add_column(heading, justify="left" if words else "right", no_wrap=not words)
+    for row in rows:
+        table.add_row(*(_cell(row.get(key), digits) for key, digits in columns.values()), style=row.get("style"))
+    _console(width).print(table)
 
 
-def _number(value: Any, digits: int) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, dict):
+def _cell(value: Any, digits: int) -> str:
+    """Text as it is; a number, or mean and spread of several; a dash where there is none."""
+    if value is None or isinstance(value, str):
+        return value or "–"
+    if isinstance(value, Mapping):
         spread = f" ± {value['std']:.{digits}f}" if value.get("std") else ""
         return f"{value['mean']:.{digits}f}{spread}"
     return f"{value:.{digits}f}"
 
 
+def print_experiment(metrics: dict[str, Any]) -> None:
+    """Every table that a comparison of methods or an experiment has."""
+    print_methods(metrics)
+    print_value_differences(metrics)
+    print_paper_tables(metrics)
+    print_alignment(metrics)
+    if "granularity" in metrics:
+        print_phases(metrics)
+        print_tokens(metrics)
+
+
 def print_methods(metrics: dict[str, Any]) -> None:
     """Method table: predictive LL and paper score side by side, the latter marked where it is no likelihood."""
-    table = Table(title=metrics["title"], title_justify="left")
-    table.add_column("method")
-    for heading in ("predictive LL", "paper score", "label accuracy", "mean dwell", "fit s"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    leaking = False
-    for entry in metrics["methods"].values():
-        leaking |= entry["leaks"]
-        paper = _number(entry["paper_score"], 3) + (" *" if entry["leaks"] else "")
-        table.add_row(
-            entry["name"],
-            _number(entry["predictive_ll"], 3),
-            paper,
-            _number(entry.get("label_accuracy"), 3),
-            _number(entry.get("mean_dwell"), 1),
-            _number(entry.get("fit_seconds"), 1),
-        )
-    console = _console()
-    console.print(table)
-    if leaking:
-        console.print("* not a likelihood: the gate has seen the action that it is scored on, so this number can")
-        console.print("  exceed the truth's. The same model's predictive LL is the honest one.")
+    entries = metrics["methods"].values()
+    columns = {
+        "method": ("name", 0),
+        "predictive LL": ("predictive_ll", 3),
+        "paper score": ("paper", 3),
+        "label accuracy": ("label_accuracy", 3),
+        "mean dwell": ("mean_dwell", 1),
+        "fit s": ("fit_seconds", 1),
+    }
+    marked = [entry | {"paper": _cell(entry["paper_score"], 3) + " *" * entry["leaks"]} for entry in entries]
+    _print_table(metrics["title"], marked, columns)
+    if any(entry["leaks"] for entry in entries):
+        print("* not a likelihood: the gate has seen the action that it is scored on, so this number can")
+        print("  exceed the truth's. The same model's predictive LL is the honest one.")
 
 
 def print_value_differences(metrics: dict[str, Any]) -> None:
     """Expected value differences, closer to zero is better, with the paper's numbers below ours."""
     entries = metrics["methods"].values()  # a method without policies over states has no such numbers
-    columns = list(dict.fromkeys(key for entry in entries for key in entry if key.startswith("evd_")))
-    if not columns:
-        return
-    table = Table(title="Expected value difference (closer to zero is better)", title_justify="left")
-    table.add_column("method")
-    for column in columns:
-        table.add_column(column.removeprefix("evd_").replace("s0_", "s0 "), justify="right", no_wrap=True)
-    for entry in metrics["methods"].values():
-        if entry.get(columns[0]) is None:
-            continue
-        table.add_row(entry["name"], *(_number(entry[column], 2) for column in columns))
-        if "paper_evd" in entry:
-            table.add_row(
-                "  in the paper", *(_number(entry["paper_evd"][column], 2) for column in columns), style="dim"
-            )
-    _console().print(table)
+    keys = list(dict.fromkeys(key for entry in entries for key in entry if key.startswith("evd_")))
+    rows = []
+    for entry in entries:
+        if keys and entry.get(keys[0]) is not None:
+            rows.append(entry)
+            if "paper_evd" in entry:
+                rows.append({"name": "  in the paper", **entry["paper_evd"], "style": "dim"})
+    if rows:
+        columns = {key.removeprefix("evd_").replace("s0_", "s0 "): (key, 2) for key in keys}
+        title = "Expected value difference (closer to zero is better)"
+        _print_table(title, rows, {"method": ("name", 0), **columns})
 
 
 def print_scores(scores: dict[str, Any], *, leaks: bool) -> None:
@@ -90,42 +106,42 @@ def print_scores(scores: dict[str, Any], *, leaks: bool) -> None:
 
 def print_selection(metrics: dict[str, Any]) -> None:
     """Print the table and the recommendation."""
-    shown = Table(title=metrics["title"], title_justify="left")
-    for heading in ("K", "predictive LL", "s.e.", "agreement", "least used", "mean dwell", "shortest dwell"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    columns = {
+        "K": ("K", 0),
+        "predictive LL": ("mean", 4),
+        "s.e.": ("standard_error", 4),
+        "agreement": ("agreement", 2),
+        "least used": ("use", 0),
+        "mean dwell": ("mean_dwell", 1),
+        "shortest dwell": ("minimum_dwell", 1),
+    }
+    rows = []
     for key, entry in metrics["methods"].items():
         mark = " ←" if key == f"k{metrics['recommended']}" else ""
-        agreement = "–" if entry["agreement"] is None else f"{entry['agreement']:.2f}"
-        shown.add_row(
-            key.removeprefix("k") + mark,
-            f"{entry['predictive_ll']['mean']:.4f}",
-            f"{entry['standard_error']:.4f}",
-            agreement,
-            f"{100 * entry['minimum_use']:.1f}%",
-            f"{entry['mean_dwell']:.1f}",
-            f"{entry['minimum_dwell']:.1f}",
-        )
+        cells = {"K": key.removeprefix("k") + mark, "use": f"{100 * entry['minimum_use']:.1f}%"}
+        rows.append(entry | cells | {"mean": entry["predictive_ll"]["mean"]})
+    _print_table(metrics["title"], rows, columns)
     console = _console()
-    console.print(shown)
     console.print(metrics["recommendation"], soft_wrap=not console.is_terminal, highlight=False)
 
 
 def print_paper_tables(metrics: dict[str, Any]) -> None:
     """Tables num_latents, model_type and timing, with the paper's numbers beside ours."""
     paper = metrics.get("paper", {})
-    console = _console(140)
+    columns = {
+        "ours": ("paper_score_test", 3),
+        "paper": ("reported_test", 3),
+        "ours, train": ("paper_score_train", 3),
+        "paper, train": ("reported_train", 3),
+        "predictive LL": ("predictive_test", 3),
+        "mean dwell": ("mean_dwell", 1),
+    }
     for name, first in (("num_latents", "K"), ("model_type", "network")):
-        if not paper.get(name):
-            continue
-        table = Table(title=f"Table {name}: test score as in the paper (not a likelihood)", title_justify="left")
-        for heading in (first, "ours", "paper", "ours, train", "paper, train", "predictive LL", "mean dwell"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for row in paper[name]:
-            numbers = ("paper_score_test", "reported_test", "paper_score_train", "reported_train", "predictive_test")
-            table.add_row(str(row[first]), *(f"{row[key]:.3f}" for key in numbers), f"{row['mean_dwell']:.1f}")
-        console.print(table)
+        if paper.get(name):
+            title = f"Table {name}: test score as in the paper (not a likelihood)"
+            _print_table(title, paper[name], {first: (first, 0), **columns}, 140)
     for row in paper.get("timing", []):
-        console.print(
+        _console(140).print(
             f"Seconds per EM iteration on {row['device']} (paper, {row['reported_device']}): "
             f"E-step {row['e_step']:.4f} ({row['reported_e_step']}), "
             f"rewards per intention {row['rewards_per_intention']:.6f} ({row['reported_rewards']}), "
@@ -136,24 +152,18 @@ def print_paper_tables(metrics: dict[str, Any]) -> None:
 
 def print_alignment(metrics: dict[str, Any]) -> None:
     """What the intentions mean: names from the maps, enrichment against shuffled labels, agreement."""
-    methods = metrics.get("alignment", {}).get("methods", {})
-    if not methods:
-        return
-    table = Table(title="Alignment of fits to all data (shuffled labels in brackets)", title_justify="left")
-    table.add_column("method")
-    modes = list(next(iter(methods.values()))["matched"])
-    for heading in ("agreement", *modes, "in the named intention", "names"):
-        table.add_column(heading, justify="right" if heading != "names" else "left")
-    for entry in methods.values():
-        shuffled = entry["shuffled"]
-        table.add_row(
-            entry["name"],
-            "–" if entry["agreement"] is None else f"{entry['agreement']:.2f}",
-            *(_beside(entry["matched"][mode], shuffled["matched"][mode]) for mode in modes),
-            ", ".join(f"{event} {_beside(v, shuffled['in_named'][event])}" for event, v in entry["in_named"].items()),
-            "–" if entry["names"] is None else ", ".join(entry["names"]),
-        )
-    _console(140).print(table)
+    rows = []
+    modes: list[str] = []
+    for entry in metrics.get("alignment", {}).get("methods", {}).values():
+        modes, shuffled = list(entry["matched"]), entry["shuffled"]
+        named = (f"{event} {_beside(v, shuffled['in_named'][event])}" for event, v in entry["in_named"].items())
+        cells = {mode: _beside(value, shuffled["matched"][mode]) for mode, value in entry["matched"].items()}
+        names = None if entry["names"] is None else ", ".join(entry["names"])
+        rows.append(entry | cells | {"in_named": ", ".join(named), "names": names})
+    if rows:
+        columns = {"method": ("name", 0), "agreement": ("agreement", 2), **{mode: (mode, 0) for mode in modes}}
+        columns |= {"in the named intention": ("in_named", 0), "names": ("names", 0)}
+        _print_table("Alignment of fits to all data (shuffled labels in brackets)", rows, columns, 140)
 
 
 def _beside(value: float | None, control: float | None) -> str:
@@ -165,35 +175,18 @@ def print_phases(metrics: dict[str, Any]) -> None:
     entries = metrics["methods"].values()
     if all(entry["label_accuracy"] is None for entry in entries):
         return
-    columns = ("label_accuracy", "ari", "nmi", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50", "log_density")
-    table = Table(title="Phases against the truth (log density: of commands, not of tokens)", title_justify="left")
-    table.add_column("method")
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right", no_wrap=True)
-    for entry in entries:
-        numbers = [entry.get(column) for column in columns]
-        digits = [1 if column.startswith(("edit", "f1")) else 3 for column in columns]
-        table.add_row(
-            entry["name"],
-            *("–" if value is None else f"{value['mean']:.{d}f}" for value, d in zip(numbers, digits, strict=True)),
-        )
-    _console(140).print(table)
+    keys = ("label_accuracy", "ari", "nmi", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50", "log_density")
+    columns = {key.replace("_", " "): (key, 1 if key.startswith(("edit", "f1")) else 3) for key in keys}
+    title = "Phases against the truth (log density: of commands, not of tokens)"
+    _print_table(title, entries, {"method": ("name", 0), **columns}, 140)
 
 
 def print_tokens(metrics: dict[str, Any]) -> None:
     """Likelihood against K and network, and granularity."""
-    console = _console()
-    table = Table(title="Paper's model on tokens, held-out episodes (paper score: not a likelihood)")
-    for heading in ("K", "network", "predictive LL", "paper score", "log K", "mean dwell"):
-        table.add_column(heading, justify="right")
-    for row in metrics["likelihood_by_k"]:
-        scores = (row["predictive_ll"], row["paper_score"], row["log_k"])
-        table.add_row(str(row["K"]), row["network"], *(f"{s:.3f}" for s in scores), f"{row['mean_dwell']:.1f}")
-    console.print(table)
-    table = Table(title="Granularity of the state tokens, mean ± std over episodes")
-    for heading in ("states", "coverage %", "revisits", "singletons %"):
-        table.add_column(heading, justify="right")
-    for row in metrics["granularity"]:
-        numbers = (row[name] for name in ("coverage", "revisits", "singletons"))
-        table.add_row(str(row["n_states"]), *(f"{value['mean']:.2f} ± {value['std']:.2f}" for value in numbers))
-    console.print(table)
+    columns = {"K": ("K", 0), "network": ("network", 0), "predictive LL": ("predictive_ll", 3)}
+    columns |= {"paper score": ("paper_score", 3), "log K": ("log_k", 3), "mean dwell": ("mean_dwell", 1)}
+    title = "Paper's model on tokens, held-out episodes (paper score: not a likelihood)"
+    _print_table(title, metrics["likelihood_by_k"], columns)
+    columns = {"states": ("n_states", 0), "coverage %": ("coverage", 2), "revisits": ("revisits", 2)}
+    title = "Granularity of the state tokens, mean ± std over episodes"
+    _print_table(title, metrics["granularity"], {**columns, "singletons %": ("singletons", 2)})

@@ -7,7 +7,7 @@ from pathlib import Path
 from prism_irl.cli.options import CommonOptions
 
 
-def report(run: Path, *, common: CommonOptions | None = None) -> None:
+def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
     """Write report.html of a run folder again.
 
     Example: prism report runs/mouse

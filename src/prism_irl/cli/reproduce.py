@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import CommonOptions, FitsOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
-
-if TYPE_CHECKING:
-    from prism_irl.experiments.gridworld.run import Gridworld
 
 
 def reproduce(
@@ -20,12 +18,11 @@ def reproduce(
     *,
     quick: bool = False,
     out: Path | None = None,
-    jobs: int = 2,
-    scheduler: str | None = None,
+    fits: FitsOptions = FitsOptions(),
     overwrite: bool = False,
     resume: bool = False,
     parts: str | None = None,
-    common: CommonOptions | None = None,
+    common: CommonOptions = CommonOptions(),
 ) -> None:
     """Run an experiment of the paper and put its numbers beside ours.
 
@@ -41,9 +38,7 @@ def reproduce(
         A smaller honest run: fewer trajectories, folds, starts and iterations, labelled as such.
     out
         Folder of the results [default: runs/EXPERIMENT].
-    jobs
-        Fits that run at the same time.
-    scheduler
+    fits.scheduler
         Address of a running Dask scheduler, tcp://host:port, whose workers make the fits of gridworld and labyrinth.
     overwrite
         Replace results that are already there.
@@ -54,48 +49,38 @@ def reproduce(
     """
     if dataset is not None and experiment != "bridge":
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
-    if scheduler is not None and experiment == "bridge":
+    if fits.scheduler is not None and experiment == "bridge":
         raise InputError("bridge makes its fits one after the other; leave out --scheduler.")
     if (parts is not None and experiment != "labyrinth") or (resume and experiment == "gridworld"):
         raise InputError(f"--parts and --resume belong to the labyrinth; {experiment} runs in one piece.")
     folder = RunFolder(out or Path("runs") / experiment, overwrite=overwrite, resume=resume, common=common)
     from prism_irl.scale.fanout import cluster
 
-    with cluster(scheduler):
+    with cluster(fits.scheduler):
         if experiment == "bridge":
             _bridge(folder, dataset, quick=quick)
         elif experiment == "labyrinth":
-            _labyrinth(folder, parts, jobs, quick=quick)
+            _labyrinth(folder, parts, fits.jobs, quick=quick)
         else:
-            from prism_irl.experiments.gridworld.run import Gridworld
+            from prism_irl.experiments.gridworld.run import Gridworld, run
 
             settings = Gridworld.small() if quick else Gridworld()
-            run_gridworld(folder, settings, jobs, "Frustration gridworld (paper §5.1)")
+            run_world(folder, run, settings, fits.jobs, "Frustration gridworld (paper §5.1)")
 
 
-def run_gridworld(folder: RunFolder, settings: Gridworld, jobs: int, title: str) -> None:
-    """Run the gridworld with these settings into a folder; `prism demo` is a small one."""
+def run_world(folder: RunFolder, run: Callable[..., dict[str, Any]], settings: Any, jobs: int, title: str) -> None:
+    """Run the experiment of a simulated world with these settings into a folder; `prism demo` has small ones."""
+    from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import fits_progress
-    from prism_irl.experiments.gridworld import run as gridworld
 
-    folder.make(
-        lambda path, on_fit: gridworld.run(settings, path, jobs=jobs, on_fit=on_fit, title=title),
-        show_methods,
-        progress=fits_progress,
-        config={},
-    )
+    def work(path: Path, on_fit: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=jobs, on_fit=on_fit, title=title)
 
-
-def show_methods(metrics: dict[str, Any]) -> None:
-    """Print what every comparison of methods has: scores, and value differences where there are some."""
-    from prism_irl.cli.printing import print_methods, print_value_differences
-
-    print_methods(metrics)
-    print_value_differences(metrics)
+    folder.make(work, print_experiment, progress=fits_progress, config={})
 
 
 def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli import printing
+    from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import fits_progress
     from prism_irl.experiments.labyrinth import run as labyrinth
 
@@ -104,14 +89,9 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
     labyrinth.check_parts(chosen)
     data = labyrinth.load(settings)  # says what to fetch before anything is written
 
-    def show(metrics: dict[str, Any]) -> None:
-        printing.print_methods(metrics)
-        printing.print_paper_tables(metrics)
-        printing.print_alignment(metrics)
-
     folder.make(
         lambda path, on_fit: labyrinth.run(settings, path, parts=chosen, jobs=jobs, on_fit=on_fit, data=data),
-        show,
+        print_experiment,
         progress=fits_progress,
         config={"data": {"sha256": data.demos.checksum()}},
         stale=("cache/*.json", "parts/*.json", "cache/models"),
@@ -119,7 +99,7 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
-    from prism_irl.cli import printing
+    from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import counting
     from prism_irl.experiments.bridge import run as bridge
 
@@ -131,9 +111,7 @@ def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
     def show(metrics: dict[str, Any]) -> None:
         where = "simulated pick-and-place" if metrics["simulated"] else str(dataset)
         print(f"{metrics['n_trajectories']} episodes, {metrics['n_steps']} steps: {where}")
-        printing.print_methods(metrics)
-        printing.print_phases(metrics)
-        printing.print_tokens(metrics)
+        print_experiment(metrics)
 
     folder.make(
         work,

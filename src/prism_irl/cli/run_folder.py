@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cyclopts import Parameter
+
 from prism_irl import storage
 from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
@@ -24,35 +26,49 @@ MARKERS = ("config.json", "metrics.json", "model.safetensors")
 Metrics = dict[str, Any]
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
 class RunFolder:
-    """--out, --overwrite, --resume and --json of a command, and what every command does with them.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; made by `open`, so that what is wrong with the input is said before anything is written.
-    overwrite, resume : bool
-        Begin again, or go on; not both.
-    common : CommonOptions, optional
-        Says whether JSON is printed.
-    """
+    """--out, --overwrite, --resume and --json of a command, and what every command does with them."""
 
     out: Path
+    "Folder of the results."
     overwrite: bool = False
+    "Replace results that are already there."
     resume: bool = False
-    common: CommonOptions | None = None
+    "Go on with an interrupted run; finished fits are not made again."
+    common: CommonOptions = CommonOptions()
 
     def __post_init__(self) -> None:
         if self.overwrite and self.resume:
             raise InputError("--overwrite begins again and --resume goes on; pass one of them.")
 
     def open(self, *stale: str) -> Path:
-        """Create the folder, or refuse one that is not ours; overwriting drops what ``stale`` patterns match."""
-        folder = prepare_folder(self.out, overwrite=self.overwrite, resume=self.resume)
-        if self.overwrite:
-            for old in (path for pattern in stale for path in folder.glob(pattern)):
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
+        """Create the folder, or refuse one that is not ours; overwriting drops what ``stale`` patterns match.
+
+        Called late, so that what is wrong with the input is said before anything is written.
+        """
+        folder = self.out
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file; choose another output folder.")
+        if folder.is_dir() and not (self.overwrite or self.resume):
+            if any((folder / name).exists() for name in MARKERS):
+                raise InputError(f"{folder} already holds a run; choose another --out or pass --overwrite.")
+            if (folder / "checkpoint").exists() or (folder / "cache").exists():
+                raise InputError(
+                    f"{folder} holds an unfinished run; go on with --resume or begin again with --overwrite."
+                )
+            if any(folder.iterdir()):
+                raise InputError(f"{folder} is not empty; choose another --out or pass --overwrite.")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / ".prism-write-test"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InputError(f"Cannot write into {folder} ({error.strerror}); choose another --out.") from None
+        for old in (path for pattern in stale if self.overwrite for path in folder.glob(pattern)):
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
         return folder
 
     def make(
@@ -84,7 +100,7 @@ class RunFolder:
             from prism_irl.report.render import write_report
 
             write_report(self.out)
-        if self.common is not None and self.common.json:
+        if self.common.json:
             from prism_irl.cli.printing import print_json
 
             print_json(metrics)
@@ -92,28 +108,6 @@ class RunFolder:
         show(metrics)
         if report:
             print(f"Report: {self.out / 'report.html'}")
-
-
-def prepare_folder(path: str | Path, *, overwrite: bool = False, resume: bool = False) -> Path:
-    """Create the output folder, or refuse one that is not ours to write into."""
-    folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; choose another output folder.")
-    if folder.is_dir() and not (overwrite or resume):
-        if any((folder / name).exists() for name in MARKERS):
-            raise InputError(f"{folder} already holds a run; choose another --out or pass --overwrite.")
-        if (folder / "checkpoint").exists() or (folder / "cache").exists():
-            raise InputError(f"{folder} holds an unfinished run; go on with --resume or begin again with --overwrite.")
-        if any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty; choose another --out or pass --overwrite.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".prism-write-test"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise InputError(f"Cannot write into {folder} ({error.strerror}); choose another --out.") from None
-    return folder
 
 
 def command_line() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prism_irl.cli.open_run import FittedOptions
 from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
@@ -24,10 +25,9 @@ def segment(
     out: Path,
     names: Path | None = None,
     write_back: Path | None = None,
-    method: str | None = None,
-    unknown_state: bool = False,
+    fitted: FittedOptions = FittedOptions(),
     overwrite: bool = False,
-    common: CommonOptions | None = None,
+    common: CommonOptions = CommonOptions(),
 ) -> None:
     """Give every step of a table its intention.
 
@@ -48,14 +48,9 @@ def segment(
     write_back
         The LeRobot dataset that the data was tokenized from: --out becomes a copy of it with a column intention (-1
         where a step was not segmented), and the dataset itself is only read.
-    method
-        MODULE:CLASS of the model, where it is not one of this package.
-    unknown_state
-        Accept states that the fit never saw; there all intentions act uniformly.
     overwrite
         Replace a file that is already there.
     """
-    from prism_irl.cli.open_run import open_run
     from prism_irl.data import tables
 
     if write_back is not None and names is not None:
@@ -66,7 +61,7 @@ def segment(
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
     if write_back is None:
         tables.check_writable(out)
-    model, data = open_run(run, table, unknown_state=unknown_state, method=method)
+    model, data = fitted.open(run, table)
     if write_back is None:
         tables.write_table(segmented(model, data, names), out)
         steps = data.demonstrations.n_steps

@@ -1,10 +1,22 @@
-"""Where `prism select` and `prism compare` take their data from: a table of one's own, or a data set by name."""
+"""Where commands take their data from: a table of one's own, or a data set by name.
+
+`--events` are columns of a table that mark what happened, for people to look at; no fit ever reads them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prism_irl.cli.options import ColumnOptions
+from prism_irl.data import tables
+from prism_irl.datasets import NAMED
+from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
@@ -19,15 +31,33 @@ class Source(NamedTuple):
     events: dict[str, Any]
 
 
-def read_source(table: Path, columns: dict[str, Any], events: Sequence[str]) -> Source:
+def read_source(table: Path, columns: ColumnOptions) -> Source:
     """Read a file, or the named data set where there is no such file."""
-    from prism_irl.cli.events import read_events, refuse_events
-    from prism_irl.data import tables
-    from prism_irl.datasets import NAMED
-
     if str(table) in NAMED and not table.exists():
-        refuse_events(str(table), events)
+        if columns.events:
+            raise InputError(f"Events ({columns.events[0]!r}) are columns of a table of your own; {table} has none.")
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), {})
-    rows = tables.read(table, **columns)
-    return Source(rows.demonstrations, None, read_events(rows, events))
+    rows = tables.read(table, **columns.roles())
+    return Source(rows.demonstrations, None, read_events(rows, columns.events))
+
+
+def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Columns that mark steps at which something happened, {name: (n,) bool}: true or false, 1 or 0, or empty."""
+    found: dict[str, npt.NDArray[np.bool_]] = {}
+    for name in names:
+        if table.frame is None:
+            raise InputError(f"Events ({name!r}) are columns of a table, and an npz file has none; give a .csv file.")
+        if name not in table.frame.columns:
+            there = ", ".join(map(str, table.frame.columns[:50]))
+            raise InputError(f"There is no column {name!r} for the events; the table has the columns {there}.")
+        column = table.frame[name]
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        wrong = ~np.isin(numbers, (0.0, 1.0)) & column.notna().to_numpy()
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InputError(
+                f"The event in column {name!r}, row {row} is {column.iloc[row]}; write 1 where it happens, else 0."
+            )
+        found[name] = (numbers == 1.0)[table.order]
+    return found

@@ -14,9 +14,9 @@ from prism_irl import em
 from prism_irl.optional import need
 
 
-def check_available() -> None:
-    """Say before the work begins that TensorBoard is missing."""
-    _writer_class()
+def writer_class() -> Any:
+    """What writes event files; asked for before the work begins, it says that TensorBoard is missing."""
+    return need("torch.utils.tensorboard", "logging").SummaryWriter
 
 
 @contextmanager
@@ -28,12 +28,12 @@ def tensorboard(folder: str | Path) -> Iterator[em.OnIteration]:
     >>> with tensorboard("runs/mouse/tensorboard") as log:  # doctest: +SKIP
     ...     model.fit(demos, on_iteration=log)
     """
-    writer_class = _writer_class()
+    make = writer_class()
     writers: dict[int, Any] = {}
 
     def on_iteration(now: em.Progress) -> None:
         if now.start not in writers:
-            writers[now.start] = writer_class(log_dir=str(Path(folder) / f"start_{now.start:02d}"))
+            writers[now.start] = make(log_dir=str(Path(folder) / f"start_{now.start:02d}"))
         writer = writers[now.start]
         writer.add_scalar("log-likelihood per step/train", now.train, now.iteration)
         if now.validation is not None:
@@ -44,7 +44,3 @@ def tensorboard(folder: str | Path) -> Iterator[em.OnIteration]:
     finally:
         for writer in writers.values():
             writer.close()
-
-
-def _writer_class() -> Any:
-    return need("torch.utils.tensorboard", "logging").SummaryWriter

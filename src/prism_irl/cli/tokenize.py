@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import Parameter
 
 from prism_irl import storage
-from prism_irl.cli.options import CommonOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
-    from prism_irl.mdp import MDP
     from prism_irl.robots.episodes import EpisodeSource
     from prism_irl.robots.vision.encoders import Encoder
     from prism_irl.robots.vision.tokenizer import Tokenizer
@@ -58,15 +56,7 @@ class TokenizeOptions:
     dataset; the options of the codebooks do not apply then."""
 
 
-def tokenize(
-    dataset: Path,
-    *,
-    out: Path,
-    options: TokenizeOptions | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    common: CommonOptions | None = None,
-) -> None:
+def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = TokenizeOptions()) -> None:
     """Turn robot demonstrations into tokens that can be fitted: frames to states, commands to actions.
 
     Example: prism tokenize bridge_lerobot --encoder dinov2-small --states 2048 --actions 32 --out tokens
@@ -75,38 +65,34 @@ def tokenize(
     ----------
     dataset
         Folder of a LeRobot dataset (v2.x, v3.0), of TFRecord shards (RLDS), or of raw BridgeData V2.
-    out
+    folder.out
         Folder of the results: demonstrations.npz for prism fit, mdp.safetensors, tokenizer, metrics.json.
-    overwrite
-        Replace results that are already there.
-    resume
+    folder.resume
         Go on with an interrupted run; frames that are encoded are not encoded again.
     """
-    folder = RunFolder(out, overwrite=overwrite, resume=resume, common=common)
     from prism_irl.cli.progress import plain_warnings
     from prism_irl.robots import recordings
     from prism_irl.robots.episodes import open_episodes
     from prism_irl.robots.vision.encoders import make_encoder
 
-    asked = options or TokenizeOptions()
-    source = open_episodes(dataset, strict=asked.strict)
-    encoder = make_encoder(asked.encoder, camera=asked.camera, batch_size=asked.batch_size, device=asked.device)
-    tokenizer = _tokenizer(asked)
+    source = open_episodes(dataset, strict=options.strict)
+    encoder = make_encoder(options.encoder, camera=options.camera, batch_size=options.batch_size, device=options.device)
+    tokenizer = _tokenizer(options)
 
     config = {
         "dataset": source.describe(),
-        "source": recordings.place(dataset, out),  # where a report finds the frames again
-        "options": vars(asked),
+        "source": recordings.place(dataset, folder.out),  # where a report finds the frames again
+        "options": vars(options),
     }
 
     def work(path: Path, _: None) -> dict[str, Any]:
-        demos, metrics = encode_and_count(source, encoder, tokenizer, asked, path)
+        demos, metrics = encode_and_count(source, encoder, tokenizer, options, path)
         config["data"] = {"sha256": demos.checksum()}
         return metrics
 
     folder.make(
         work,
-        lambda metrics: show(metrics, out),
+        lambda metrics: show(metrics, folder.out),
         progress=plain_warnings,
         config=config,
         stale=("cache",),
@@ -157,15 +143,6 @@ def encode_and_count(
     }
     storage.write_json(folder / "metrics.json", metrics)
     return demos, metrics
-
-
-def load_mdp(folder: Path) -> MDP:
-    """Dynamics that `tokenize` counted."""
-    from prism_irl.mdp import MDP
-
-    tensors, header = storage.load_tensors(folder / "mdp.safetensors")
-    state = {name: tensor.numpy() for name, tensor in tensors.items()}
-    return MDP.from_state(int(header["n_states"]), float(header["discount"]), state)
 
 
 def show(metrics: dict[str, Any], out: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -97,27 +97,23 @@ def shifted(labels: IntArray, offsets: IntArray, generator: np.random.Generator)
     return np.asarray(labels[first + (np.arange(len(labels)) - first + by) % length], dtype=np.int64)
 
 
-class _Numbers(NamedTuple):
-    """Everything that is also computed for shuffled labels."""
-
-    enrichment: FloatArray
-    matched: FloatArray
-    shares: dict[str, FloatArray]
-    distances: dict[str, float]
-
-
-def _numbers(labels: IntArray, offsets: IntArray, events: Events, n_intentions: int) -> _Numbers:
+def _numbers(
+    labels: IntArray, offsets: IntArray, events: Events, n_intentions: int, named: Mapping[str, int]
+) -> dict[str, dict[str, float]]:
+    """Everything that is also computed for shuffled labels; ``named`` says which event belongs to which intention."""
     n_modes = len(events.mode_names)
     found = enrichment(labels, events.modes, n_intentions, n_modes)
     rows, columns = linear_sum_assignment(found, maximize=True)
     matched = np.full(n_modes, np.nan)  # of an intention of its own; with K < M some modes have none
     matched[columns] = found[rows, columns]
-    shares = {name: event_shares(labels, at, n_intentions) for name, at in events.happened.items()}
-    distances = {}
-    for name, at in events.happened.items():
-        steps = steps_to_next(labels, offsets, at)
-        distances[name] = float(np.median(steps)) if len(steps) else np.nan
-    return _Numbers(found, matched, shares, distances)
+    steps = {name: steps_to_next(labels, offsets, at) for name, at in events.happened.items()}
+    return {
+        "matched": dict(zip(events.mode_names, matched.tolist(), strict=True)),
+        "in_named": {
+            event: float(event_shares(labels, events.happened[event], n_intentions)[k]) for event, k in named.items()
+        },
+        "steps_to_next": {name: float(np.median(own)) if len(own) else np.nan for name, own in steps.items()},
+    }
 
 
 def alignment(
@@ -129,7 +125,6 @@ def alignment(
     names: Sequence[str] | None = None,
     named_events: Mapping[str, str] | None = None,
     shuffles: int = SHUFFLES,
-    seed: int = 0,
 ) -> dict[str, Any]:
     """Return the alignment of a labelling with events, and the same numbers for shuffled labels.
 
@@ -143,7 +138,7 @@ def alignment(
         Of the intentions, from the maps (`name_intentions`).
     named_events : name of an intention → event, optional
         Which event should fall into which named intention, say {"water": "delivery"}.
-    shuffles, seed : number and seed of the shuffled labellings
+    shuffles : number of shuffled labellings
 
     Returns
     -------
@@ -158,38 +153,25 @@ def alignment(
         raise InputError(f"There are labels of {len(z)} steps and events of {len(events.modes)}; give the same steps.")
     if names is not None and len(names) != n_intentions:
         raise InputError(f"There are {len(names)} names for {n_intentions} intentions; give one each.")
-    own = _numbers(z, edges, events, n_intentions)
-    generator = np.random.default_rng(seed)
-    control = [_numbers(shifted(z, edges, generator), edges, events, n_intentions) for _ in range(shuffles)]
-    expected = {} if names is None or named_events is None else dict(named_events)
-
-    def in_named(numbers: _Numbers) -> dict[str, float]:
-        return {
-            event: float(numbers.shares[event][list(names or ()).index(name)])
-            for name, event in expected.items()
-            if name in (names or ())
-        }
-
-    def by_mode(matched: FloatArray) -> dict[str, float]:
-        return dict(zip(events.mode_names, matched.tolist(), strict=True))
-
-    def mean(dicts: list[dict[str, float]]) -> dict[str, float]:
-        return {key: float(np.mean([d[key] for d in dicts])) for key in (dicts[0] if dicts else {})}
-
-    top = own.enrichment.argmax(axis=0)
+    given = list(names or ())
+    named = {event: given.index(name) for name, event in (named_events or {}).items() if name in given}
+    own = _numbers(z, edges, events, n_intentions, named)
+    generator = np.random.default_rng(0)
+    control = [_numbers(shifted(z, edges, generator), edges, events, n_intentions, named) for _ in range(shuffles)]
+    table = enrichment(z, events.modes, n_intentions, len(events.mode_names))
+    shares = {event: event_shares(z, at, n_intentions).tolist() for event, at in events.happened.items()}
     return {
-        "enrichment": dict(zip(events.mode_names, own.enrichment.T.tolist(), strict=True)),
-        "matched": by_mode(own.matched),
-        "distinct": len(set(top.tolist())) == len(top),
-        "shares": {event: share.tolist() for event, share in own.shares.items()},
-        "in_named": in_named(own),
-        "steps_to_next": own.distances,
+        "enrichment": dict(zip(events.mode_names, table.T.tolist(), strict=True)),
+        "matched": own["matched"],
+        "distinct": len(set(table.argmax(axis=0).tolist())) == table.shape[1],
+        "shares": shares,
+        "in_named": own["in_named"],
+        "steps_to_next": own["steps_to_next"],
         "shuffled": {
-            "matched": mean([by_mode(numbers.matched) for numbers in control]),
-            "in_named": mean([in_named(numbers) for numbers in control]),
-            "steps_to_next": mean([numbers.distances for numbers in control]),
-            "labellings": shuffles,
-        },
+            what: {key: float(np.mean([one[what][key] for one in control])) for key in numbers if control}
+            for what, numbers in own.items()
+        }
+        | {"labellings": shuffles},
     }
 
 
@@ -232,12 +214,11 @@ def greedy_arrival(
     return arrives
 
 
-def name_intentions(arrival: npt.ArrayLike, names: Sequence[str], otherwise: str = "explore") -> list[str]:
+def name_intentions(arrival: npt.ArrayLike, names: Sequence[str]) -> list[str]:
     """Call each intention after the target that its greedy paths arrive at.
 
     Names are given one to one so that the summed shares of arriving nodes are largest; an intention whose share stays
-    below `NAMED_SHARE` is not called after its target. All others are called ``otherwise``, numbered if there are
-    several.
+    below `NAMED_SHARE` is not called after its target. All others are called "explore", numbered if there are several.
 
     Parameters
     ----------
@@ -252,4 +233,4 @@ def name_intentions(arrival: npt.ArrayLike, names: Sequence[str], otherwise: str
             found[k] = names[target]
     rest = found.count(None)
     numbers = iter(range(1, rest + 1))
-    return [name if name is not None else otherwise if rest == 1 else f"{otherwise} {next(numbers)}" for name in found]
+    return [name if name is not None else "explore" if rest == 1 else f"explore {next(numbers)}" for name in found]

@@ -1,39 +1,72 @@
 """The numbers of one fitted model on one data set, the two scores never mixed up.
 
 `predictive_ll` is mean log p(a_t | s_≤t, a_<t), normalised over actions; `paper_score` is the paper's, which is not a
-likelihood when the model's gate has seen a_t. Label metrics appear where the data has true labels.
+likelihood when the model's gate has seen a_t. Label metrics appear where the data has true labels. All come from one
+inference over the data: the score of some trajectories is the mean over their steps, because a trajectory's result
+never depends on what else is in the data.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation import metrics
 from prism_irl.labels import mean_dwell
 
 if TYPE_CHECKING:
-    from prism_irl.models.base import IntentionModel
+    from prism_irl.models.base import FloatArray, IntentionModel
+
+LABEL_METRICS = ("label_accuracy", "ari", "nmi", "boundary_f1", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50")
+
+
+class Inference(NamedTuple):
+    """What a fitted model says about every step, flat and aligned with the demonstrations.
+
+    ``probabilities`` (n, K): P(z_t=k | everything), and ``labels`` (n,) the likeliest k.
+    ``log_likelihood`` (n,): log p(a_t | s_≤t, a_<t).
+    ``paper`` (n,): the paper's score; the same array unless the prior sees the action.
+    """
+
+    labels: npt.NDArray[np.int64]
+    probabilities: FloatArray
+    log_likelihood: FloatArray
+    paper: FloatArray
+
+
+def infer_once(model: IntentionModel, demos: Demonstrations) -> Inference:
+    """Infer over the data once; a gate that sees the action needs a second pass for its predictive likelihood."""
+    if hasattr(model, "posterior"):
+        posterior = model.posterior(demos)
+        probabilities, paper = posterior.responsibilities, posterior.log_likelihood
+        likelihood = model.log_likelihood(demos) if model.leaks else paper
+    else:  # a method that is no pair of switching and rewards
+        probabilities = model.predict_proba(demos)
+        likelihood = paper = model.log_likelihood(demos)
+    return Inference(np.asarray(probabilities.argmax(axis=1), np.int64), probabilities, likelihood, paper)
 
 
 def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
     """Return predictive_ll, paper_score, mean_dwell, n_steps and, with true labels, label metrics."""
-    labels = model.predict(demos)
-    result: dict[str, Any] = {
-        "predictive_ll": model.score(demos),
-        "paper_score": model.paper_score(demos),
-        "mean_dwell": mean_dwell(labels, demos.offsets),
+    found = infer_once(model, demos)
+    return {
+        "predictive_ll": float(found.log_likelihood.mean()),
+        "paper_score": float(found.paper.mean()),
+        "mean_dwell": mean_dwell(found.labels, demos.offsets),
         "n_steps": demos.n_steps,
+        **label_metrics(found.labels, demos),
     }
-    if demos.labels is not None:
-        found = metrics.segmentation_metrics(demos.labels, labels, demos.offsets)
-        result |= {name: found[name] for name in LABEL_METRICS}
-    return result
 
 
-LABEL_METRICS = ("label_accuracy", "ari", "nmi", "boundary_f1", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50")
+def label_metrics(labels: npt.NDArray[np.int64], demos: Demonstrations) -> dict[str, float]:
+    """How well the labels (n,) agree with the true ones; empty where the data has none."""
+    if demos.labels is None:
+        return {}
+    everything = metrics.segmentation_metrics(demos.labels, labels, demos.offsets)
+    return {name: everything[name] for name in LABEL_METRICS}
 
 
 def summary(values: list[float]) -> dict[str, float]:

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color, note
 
 NOT_A_LIKELIHOOD = "not a likelihood"
 
@@ -64,27 +65,11 @@ def method_bars(ax: Axes, rows: Sequence[Mapping[str, Any]], *, ceiling: float |
         if not proper:
             box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.9}
             ax.text(left + 0.3 * margin, y, NOT_A_LIKELIHOOD, va="center", fontsize=6, style="italic", bbox=box)
-        ax.annotate(
-            f"{means[y]:.3f}".replace("-", "−"),
-            (1.0, y),
-            xytext=(4, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-            color=INK if proper else MUTED,
-        )
+        value, ink = f"{means[y]:.3f}".replace("-", "−"), INK if proper else MUTED
+        note(ax, value, 1.0, y, relative="x", offset=(4, 0), va="center", color=ink)
     if ceiling is not None:
         ax.axvline(ceiling, color=INK, linestyle=(0, (4, 2)), linewidth=0.9)
-        ax.annotate(
-            "oracle",
-            (ceiling, 1.0),
-            xytext=(0, 2),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-        )
+        note(ax, "oracle", ceiling, 1.0, relative="y", offset=(0, 2), ha="center")
     if any(reference is not None for reference in references):
         ax.plot([], [], "D", color=PALETTE[3], markersize=4, fillstyle="none", label="published")
         # On the side of the plot where the oracle's name is not.
@@ -112,29 +97,26 @@ def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     """
     if not history:
         raise InputError("The history is empty; there is no iteration to draw.")
-    starts: dict[int, list[Mapping[str, Any]]] = {}
-    for row in history:
-        starts.setdefault(int(row["start"]), []).append(row)
-    curves = {start: _curve(rows) for start, rows in starts.items()}
-    if not all(np.isfinite(train).any() for _, train, _ in curves.values()):
+    table = pd.DataFrame(history).reindex(columns=["start", "iteration", "train", "validation"]).apply(pd.to_numeric)
+    if not table["train"].notna().groupby(table["start"]).any().all():
         raise InputError("The history has a start without any training log-likelihood; there is no curve to draw.")
-    best = max(curves, key=lambda start: _peak(curves[start]))
-    others = [start for start in curves if start != best]
-    for i, start in enumerate(others):
-        iteration, train, _ = curves[start]
-        ax.plot(iteration, train, color="#b4bac2", linewidth=0.8, label=None if i else f"train, {len(others)} others")
-    iteration, train, validation = curves[best]
-    ax.plot(iteration, train, color=PALETTE[0], linewidth=1.6, label=f"train, start {best}", zorder=3)
-    monitored = train
-    if np.isfinite(validation).any():
-        monitored = validation
-        ax.plot(iteration, validation, color=PALETTE[3], linewidth=1.6, linestyle=(0, (4, 1.5)), zorder=3)
-        ax.lines[-1].set_label(f"validation, start {best}")
-    peak = int(np.nanargmax(monitored))
-    ax.plot(iteration[peak], monitored[peak], "o", color=INK, markersize=4, zorder=4, label="kept")
+    starts = {int(start): rows.sort_values("iteration") for start, rows in table.groupby("start", sort=False)}
+    best = max(starts, key=lambda start: _monitored(starts[start]).max())
+    others = [rows for start, rows in starts.items() if start != best]
+    for i, rows in enumerate(others):
+        label = None if i else f"train, {len(others)} others"
+        ax.plot(rows["iteration"], rows["train"], color="#b4bac2", linewidth=0.8, label=label)
+    own = starts[best]
+    ax.plot(own["iteration"], own["train"], color=PALETTE[0], linewidth=1.6, label=f"train, start {best}", zorder=3)
+    if own["validation"].notna().any():
+        dashed: dict[str, Any] = {"color": PALETTE[3], "linewidth": 1.6, "linestyle": (0, (4, 1.5)), "zorder": 3}
+        ax.plot(own["iteration"], own["validation"], label=f"validation, start {best}", **dashed)
+    peak = int(np.nanargmax(_monitored(own)))
+    ax.plot(
+        own["iteration"].iloc[peak], _monitored(own).iloc[peak], "o", color=INK, markersize=4, zorder=4, label="kept"
+    )
 
-    drawn = np.concatenate([curve[1] for curve in curves.values()] + [validation])
-    drawn = drawn[np.isfinite(drawn)]
+    drawn = pd.concat([table["train"], own["validation"]]).dropna()
     low, high = float(np.quantile(drawn, 0.02)), float(drawn.max())  # the first steps would flatten the rest
     pad = 0.06 * (high - low) or 0.01
     ax.set(ylim=(low - pad, high + pad), xlabel="EM iteration", ylabel="nats per step")
@@ -218,18 +200,6 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
     return ax
 
 
-def _curve(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return iteration, train and validation of one start, in order, NaN where a value is missing."""
-    ordered = sorted(rows, key=lambda row: float(row["iteration"]))
-    columns = [[_number(row.get(name)) for row in ordered] for name in ("iteration", "train", "validation")]
-    iteration, train, validation = (np.array(column) for column in columns)
-    return iteration, train, validation
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None or value == "" else float(value)
-
-
-def _peak(curve: tuple[np.ndarray, np.ndarray, np.ndarray]) -> float:
-    monitored = curve[2] if np.isfinite(curve[2]).any() else curve[1]
-    return float(np.nanmax(monitored))
+def _monitored(rows: pd.DataFrame) -> pd.Series:
+    """What the best iteration of a start is chosen by: validation where there is any, else training."""
+    return rows["validation"] if rows["validation"].notna().any() else rows["train"]

@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 
 from prism_irl.errors import InputError
 from prism_irl.figures.style import INK, MUTED, intention_color
+from prism_irl.labels import segments
 
 
 def filmstrip(
@@ -72,26 +73,16 @@ def filmstrip(
             raise InputError(f"The true phases have shape {truth.shape} for {T} steps; give one per step.")
         strips.append(("true", truth, -3.0 * unit))
     for name, values, low in strips:
-        for start, end in _runs(values):
-            ax.add_patch(Rectangle((start, low), end - start, unit, color=intention_color(int(values[start])), lw=0))
-            if names is not None and int(values[start]) < len(names) and end - start > T / 14:
-                text = names[int(values[start])]
-                ax.text((start + end) / 2, low + unit / 2, text, ha="center", va="center", fontsize=6, color="white")
+        cut = segments(values, [0, T])
+        for start, length, k in zip(cut.starts, cut.lengths, cut.labels, strict=True):
+            ax.add_patch(Rectangle((start, low), length, unit, color=intention_color(int(k)), lw=0))
+            if names is not None and k < len(names) and length > T / 14:
+                middle = (start + length / 2, low + unit / 2)
+                ax.text(*middle, names[int(k)], ha="center", va="center", fontsize=6, color="white")
         ax.text(-0.01 * T, low + unit / 2, name, ha="right", va="center", fontsize=6, color=INK)
-    ax.set_xlim(0, T)
-    ax.set_ylim(strips[-1][2] - 0.2 * unit, top + 0.2 * unit)
-    ax.set_yticks([])
-    ax.set_xlabel("step")
-    for side in ("left", "top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.set(xlim=(0, T), ylim=(strips[-1][2] - 0.2 * unit, top + 0.2 * unit), yticks=[], xlabel="step")
+    ax.spines[["left", "top", "right"]].set_visible(False)
     ax.tick_params(axis="x", colors=MUTED)
     if title is not None:
         ax.set_title(title)
     return ax
-
-
-def _runs(labels: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """First step and end of every stretch of one label."""
-    borders = np.flatnonzero(np.diff(labels)) + 1
-    starts = np.concatenate([[0], borders])
-    return list(zip(starts.tolist(), [*borders.tolist(), len(labels)], strict=True))

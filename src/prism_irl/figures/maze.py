@@ -34,7 +34,6 @@ def maze_map(
     values: ArrayLike,
     *,
     policy: ArrayLike | None = None,
-    unvisited: ArrayLike | None = None,
     title: str | None = None,
     limits: tuple[float, float] | None = None,
     norm: Normalize | None = None,
@@ -45,19 +44,17 @@ def maze_map(
     ----------
     ax : Axes
     values : (127,)
-        Reward or value of each node; NaN is greyed out like an unvisited node.
+        Reward or value of each node; NaN, for nodes that were never visited, is greyed out.
     policy : (127, 4), optional
         Action probabilities, of which the largest of each node becomes an arrow, the wider and darker the further it is
         ahead of the second. Greyed nodes get none, and neither do dead ends, which leave no choice.
-    unvisited : (127,) bool, optional
-        Nodes to grey out.
     title : str, optional
     limits : (low, high), optional
         Ends of the colour scale; by default the range of the nodes that are visible.
     norm : Normalize, optional
         Another scale, such as a logarithmic one, in place of ``limits``.
     """
-    v, hidden = _numbers(values, unvisited, maze.N_NODES)
+    v, hidden = _numbers(values, maze.N_NODES)
     scale = norm if norm is not None else _scale(v[~hidden], limits)
     cells = maze.cells()
     between = (1 - cells.share) * v[cells.ends[:, 0]] + cells.share * v[cells.ends[:, 1]]
@@ -72,7 +69,10 @@ def maze_map(
     ax.add_collection(PolyCollection(list(squares), array=visible, cmap=colours, norm=scale, edgecolors="face", lw=0.3))
     ax.add_collection(LineCollection(list(maze.walls()), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
     if policy is not None:
-        _draw_flow(ax, _checked_policy(policy), v, hidden, scale)
+        p = np.asarray(policy, float)
+        if p.shape != (maze.N_NODES, maze.N_ACTIONS):
+            raise InputError(f"The policy has shape {p.shape}; the maze needs ({maze.N_NODES}, {maze.N_ACTIONS}).")
+        _draw_flow(ax, np.where(maze.valid_actions(), p, 0.0), v, hidden, scale)
     x, y = maze.layout()[maze.WATER]
     ax.plot(x, y, "*", markersize=8, color="white", markeredgecolor=INK, markeredgewidth=0.7, zorder=5)
     x, y = maze.ENTRANCE
@@ -115,10 +115,7 @@ def graph_map(
     edges: Sequence[tuple[int, int]] | ArrayLike,
     towards: ArrayLike | None = None,
     confidence: ArrayLike | None = None,
-    unvisited: ArrayLike | None = None,
-    mark: Sequence[int] = (),
     title: str | None = None,
-    limits: tuple[float, float] | None = None,
 ) -> Axes:
     """Draw one number per node of any graph.
 
@@ -135,20 +132,16 @@ def graph_map(
         Node that an arrow at each node points to, negative or the node itself for none.
     confidence : (S,), optional
         0 to 1, the width and darkness of the arrows; 1 by default.
-    unvisited : (S,) bool, optional
-        Nodes to grey out.
-    mark : sequence of int
-        Nodes with a star.
-    title, limits : as in `maze_map`
+    title : str, optional
     """
     xy = np.asarray(layout, float)
     if xy.ndim != 2 or xy.shape[1] != 2 or not len(xy):
         raise InputError(f"The layout has shape {xy.shape}; give (x, y) of every node, (S, 2).")
-    v, hidden = _numbers(values, unvisited, len(xy))
+    v, hidden = _numbers(values, len(xy))
     pairs = np.asarray(edges, np.int64).reshape(-1, 2)
     if len(pairs) and (pairs.min() < 0 or pairs.max() >= len(xy)):
         raise InputError(f"An edge names the node {pairs.max()}; nodes run from 0 to {len(xy) - 1}.")
-    scale = _scale(v[~hidden], limits)
+    scale = _scale(v[~hidden])
     lengths = np.linalg.norm(xy[pairs[:, 0]] - xy[pairs[:, 1]], axis=1) if len(pairs) else np.array([])
     unit = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
     # Discs as polygons in data units, so that they keep their size relative to the edges in any figure.
@@ -173,8 +166,6 @@ def graph_map(
             ax, xy[from_][moves], (offset / np.maximum(length, 1e-12))[moves], sure[from_][moves],
             _ink(v[from_][moves], scale), size=0.42 * unit,
         )  # fmt: skip
-    for node in mark:
-        ax.plot(*xy[node], marker="*", markersize=8, color="white", markeredgecolor=INK, markeredgewidth=0.7, zorder=5)
     _finish(ax, title)
     ax.set_xlim(xy[:, 0].min() - 0.6 * unit, xy[:, 0].max() + 0.6 * unit)
     ax.set_ylim(xy[:, 1].min() - 0.6 * unit, xy[:, 1].max() + 0.6 * unit)
@@ -215,27 +206,15 @@ def _ink(values: Floats, scale: Normalize) -> Floats:
     return np.where(bright[:, None], to_rgba(INK), to_rgba("white"))
 
 
-def _numbers(values: ArrayLike, unvisited: ArrayLike | None, n: int) -> tuple[Floats, NDArray[np.bool_]]:
+def _numbers(values: ArrayLike, n: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """One number per node, and which of them are not known."""
     v = np.asarray(values, float)
     if v.shape != (n,):
         raise InputError(f"values has shape {v.shape}; give one number per node, ({n},).")
-    hidden: NDArray[np.bool_] = ~np.isfinite(v)
-    if unvisited is not None:
-        grey = np.asarray(unvisited, bool)
-        if grey.shape != (n,):
-            raise InputError(f"unvisited has shape {grey.shape}; give one flag per node, ({n},).")
-        hidden |= grey
-    return v, hidden
+    return v, ~np.isfinite(v)
 
 
-def _checked_policy(policy: ArrayLike) -> Floats:
-    p = np.asarray(policy, float)
-    if p.shape != (maze.N_NODES, maze.N_ACTIONS):
-        raise InputError(f"The policy has shape {p.shape}; the maze needs ({maze.N_NODES}, {maze.N_ACTIONS}).")
-    return np.where(maze.valid_actions(), p, 0.0)
-
-
-def _scale(visible: Floats, limits: tuple[float, float] | None) -> Normalize:
+def _scale(visible: Floats, limits: tuple[float, float] | None = None) -> Normalize:
     low, high = limits if limits is not None else (visible.min(), visible.max()) if len(visible) else (0.0, 1.0)
     return Normalize(float(low), float(high))
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, note
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -49,16 +49,7 @@ def agreement_by_intentions(ax: Axes, rows: Rows, chosen: int | None = None, *, 
     """
     k, agreement = _column(rows, "n_intentions"), _column(rows, "agreement")
     ax.axhline(threshold, color=MUTED, linestyle=(0, (4, 2)), linewidth=0.9)
-    ax.annotate(
-        "identified",
-        (1.0, threshold),
-        xycoords=("axes fraction", "data"),
-        xytext=(-2, 2),
-        textcoords="offset points",
-        ha="right",
-        fontsize=6.5,
-        color=MUTED,
-    )
+    note(ax, "identified", 1.0, threshold, relative="x", offset=(-2, 2), ha="right", fontsize=6.5, color=MUTED)
     known = np.isfinite(agreement)
     ax.plot(k[known], agreement[known], "s-", color=PALETTE[3], markersize=4)
     _ring(ax, k, agreement, chosen, "recommended")
@@ -69,7 +60,7 @@ def agreement_by_intentions(ax: Axes, rows: Rows, chosen: int | None = None, *, 
 def _column(rows: Rows, name: str) -> np.ndarray:
     if not rows:
         raise InputError("There is no number of intentions to draw; give at least one row.")
-    return np.array([np.nan if row[name] is None else float(row[name]) for row in rows])
+    return np.array([row[name] for row in rows], float)  # None becomes NaN
 
 
 def _ring(ax: Axes, k: np.ndarray, values: np.ndarray, chosen: int | None, label: str) -> None:

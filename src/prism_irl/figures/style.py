@@ -110,6 +110,13 @@ def new_figure(
     return figure, list(axes.ravel())
 
 
+def note(ax: Axes, text: str, x: float, y: float, *, relative: str, offset: tuple[float, float], **look: Any) -> None:
+    """Write a small text at a point, ``offset`` points away; the coordinate ``relative`` is a share of the axes."""
+    where = ("axes fraction", "data") if relative == "x" else ("data", "axes fraction")
+    options: dict[str, Any] = {"fontsize": 7, **look}
+    ax.annotate(text, (x, y), xytext=offset, xycoords=where, textcoords="offset points", **options)
+
+
 def to_svg(figure: Figure) -> bytes:
     """Return the figure as SVG; the same figure gives the same bytes."""
     buffer = BytesIO()

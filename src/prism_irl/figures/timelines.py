@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
 from prism_irl.figures.style import INK, intention_color
+from prism_irl.labels import segments
 
 _MARKS = ("v", "x", "o", "s")
 _STRIP = (-0.17, 0.1)  # bottom and height of the strip of true labels, below the unit interval
@@ -60,10 +61,7 @@ def posterior_timeline(
         z = np.asarray(true)
         if z.shape != (n_steps,):
             raise InputError(f"true has shape {z.shape}; the posterior has {n_steps} steps.")
-        cuts = np.flatnonzero(np.diff(z)) + 1
-        starts, ends = np.append(0, cuts), np.append(cuts, n_steps)
-        for start, end in zip(starts, ends, strict=True):
-            ax.broken_barh([(start - 0.5, end - start)], _STRIP, facecolor=intention_color(int(z[start])), linewidth=0)
+        label_strip(ax, z, *_STRIP)
     for i, (name, steps) in enumerate((events or {}).items()):
         at = np.asarray(steps, float).ravel()
         if len(at) and (at.min() < 0 or at.max() >= n_steps):
@@ -80,6 +78,13 @@ def posterior_timeline(
     ncols = min(n_intentions + len(events or {}), 4)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, columnspacing=1.0, borderpad=0.1)
     return ax
+
+
+def label_strip(ax: Axes, labels: ArrayLike, bottom: float, height: float) -> None:
+    """Draw the labels (T,) of one trajectory as a coloured strip: step t fills [t − ½, t + ½]."""
+    cut = segments(labels, [0, np.size(labels)])
+    for start, length, k in zip(cut.starts, cut.lengths, cut.labels, strict=True):
+        ax.broken_barh([(start - 0.5, length)], (bottom, height), facecolor=intention_color(int(k)), linewidth=0)
 
 
 def switch_average(

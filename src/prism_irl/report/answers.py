@@ -64,10 +64,12 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
             f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."
         )
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
+    stories = enumerate(explorer["story"]["wants"])
+    wants = [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in stories]
     return [
         Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
-        Question("What does each intention want?", [], _wants(explorer, names)),
+        Question("What does each intention want?", [], wants),
         Question("When does the agent switch?", by_topic["switches"] + _switches(explorer), []),
         Question("Can I trust it?", by_topic["trust"], []),
     ]
@@ -91,13 +93,8 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     return [Finding("info", text)]
 
 
-def _wants(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Want]:
-    wants = explorer["story"]["wants"]
-    return [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in enumerate(wants)]
-
-
 def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
-    places = [(state_name(explorer, int(s)), float(share)) for s, share in one["leads_to"]]
+    places = [(_name(explorer, "state", int(s)), float(share)) for s, share in one["leads_to"]]
     if not places:
         return "is never used."
     if places[0][1] >= HEADS_FOR:
@@ -111,7 +108,7 @@ def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
     else:
         text = f"roams over about {one['spread']:.0f} states; the most frequent, {places[0][0]}, takes "
         text += f"{_percent(places[0][1])} of its time"
-    acts = ", ".join(f"{action_name(explorer, int(a))} {_percent(share)}" for a, share in one["acts"][:2])
+    acts = ", ".join(f"{_name(explorer, 'action', int(a))} {_percent(share)}" for a, share in one["acts"][:2])
     return f"{text}. Mostly does {acts}. {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
 
 
@@ -130,7 +127,7 @@ def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
     for name, after in mapping(switches.get("after")).items():
         found += _after(name, after)
     if switches["places"]:
-        places = [(state_name(explorer, p["state"]), p["lift"], p["n"]) for p in switches["places"]]
+        places = [(_name(explorer, "state", p["state"]), p["lift"], p["n"]) for p in switches["places"]]
         listed = ", ".join(f"{name} ({lift:.1f}×, {n:,} switches)" for name, lift, n in places)
         found.append(f"More often than usual after {listed}.")
     return [Finding("info", " ".join(found))]
@@ -149,16 +146,10 @@ def _after(name: str, after: Mapping[str, Any]) -> list[str]:
     return [f"Less often {what} than elsewhere."] if rate <= otherwise / CLEAR else []
 
 
-def state_name(explorer: Mapping[str, Any], s: int) -> str:
-    """Return the name of a state, "state 7" where it has only a number."""
-    names = explorer.get("states")
-    return f"state {s}" if not names else str(names[s])
-
-
-def action_name(explorer: Mapping[str, Any], a: int) -> str:
-    """Return the name of an action, "action 2" where it has only a number."""
-    names = explorer.get("actions")
-    return f"action {a}" if not names else str(names[a])
+def _name(explorer: Mapping[str, Any], what: str, i: int) -> str:
+    """Name of a state or action, "state 7" where it has only a number."""
+    names = explorer.get(f"{what}s")
+    return str(names[i]) if names else f"{what} {i}"
 
 
 def _percent(share: float) -> str:

@@ -41,8 +41,8 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
         if k >= K:
             ax.set_axis_off()
             continue
-        time = np.array([np.nan if x is None else x for x in explorer["occupancy"][k]], float)
-        values = time if rewards is None else np.array([np.nan if x is None else x for x in rewards[k]], float)
+        time = np.array(explorer["occupancy"][k], float)
+        values = time if rewards is None else np.array(rewards[k], float)  # None becomes NaN
         values = np.where(time > 0, values, np.nan)  # what an inverse solve says about a place nobody saw is an echo
         if np.isfinite(values).sum() > MANY:  # a place left once in many visits can drown all others
             values = np.clip(values, *np.nanquantile(values, (0.02, 0.98)))

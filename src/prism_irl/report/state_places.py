@@ -75,9 +75,7 @@ def _layout(kind: str, xy: npt.ArrayLike, edges: Any, note: str, barriers: Seque
 def _is_maze(demos: Demonstrations) -> bool:
     if (demos.n_states, demos.n_actions) != (maze.N_NODES, maze.N_ACTIONS) or demos.state_names is not None:
         return False
-    inside = np.ones(demos.n_steps, bool)
-    inside[demos.offsets[1:] - 1] = False
-    here = np.flatnonzero(inside)
+    here = np.flatnonzero(~demos.first_steps) - 1
     if not len(here):
         return False
     expected = maze.successors()[demos.states[here].astype(np.int64), demos.actions[here].astype(np.int64)]

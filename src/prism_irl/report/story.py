@@ -60,9 +60,7 @@ def describe(
 
 def successor_counts(demos: Demonstrations, weights: npt.ArrayLike) -> csr_array:
     """(S, S) weighted number of times that one state followed another within a trajectory; weight of step t is (n,)."""
-    inside = np.ones(demos.n_steps, bool)
-    inside[demos.offsets[1:] - 1] = False
-    here = np.flatnonzero(inside)
+    here = np.flatnonzero(~demos.first_steps) - 1
     w = np.asarray(weights, np.float64)[here]
     pairs = (demos.states[here].astype(np.int64), demos.states[here + 1].astype(np.int64))
     return csr_array((w, pairs), shape=(demos.n_states, demos.n_states))
@@ -113,9 +111,7 @@ def _top(shares: Floats, n: int = 3) -> list[list[float]]:
 
 def _switches(demos: Demonstrations, p: Floats, events: Mapping[str, npt.NDArray[np.bool_]]) -> dict[str, Any]:
     labels = p.argmax(axis=1)
-    follows = np.ones(demos.n_steps, bool)
-    follows[demos.offsets[:-1]] = False
-    later = np.flatnonzero(follows)  # steps with a step before them
+    later = np.flatnonzero(~demos.first_steps)  # steps with a step before them
     switched = labels[later] != labels[later - 1]
     at = later[switched]
     pairs, numbers = np.unique(np.stack([labels[at - 1], labels[at]], axis=1), axis=0, return_counts=True)

@@ -66,7 +66,8 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
     for method in methods.values():
         for key in method:
             if key not in known and number(method[key]) is not None:
-                further.setdefault(key, Column(key, _title(key)))
+                title = " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))
+                further.setdefault(key, Column(key, title))
     always = {"predictive_ll", "paper_score"}
     columns = [
         column
@@ -88,20 +89,21 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
     return Table(columns, rows)
 
 
-def method_bar_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what `figures.curves.method_bars` draws: predictive scores, then the paper scores that leak."""
+def method_bar_rows(metrics: Mapping[str, Any], *, best_first: bool = True) -> list[dict[str, Any]]:
+    """Return what `figures.curves.method_bars` draws: predictive scores, and the paper scores that leak.
+
+    The best come first, paper scores behind all likelihoods; else they stay in the order of the methods.
+    """
     rows: list[dict[str, Any]] = []
-    leaking: list[dict[str, Any]] = []
-    for key, method in mapping(metrics.get("methods")).items():
-        method = mapping(method)
+    for key, entry in mapping(metrics.get("methods")).items():
+        method = mapping(entry)
         name, score, paper = method_name(key, method), method.get("predictive_ll"), method.get("paper_score")
         if key != "oracle" and (mean := number(score)) is not None:
             rows.append({"name": name, "mean": mean, "std": spread(score), "is_likelihood": True})
         if method.get("leaks") and (mean := number(paper)) is not None:
-            reported = number(method.get("paper_reported"))
             row = {"name": f"{name},\npaper score", "mean": mean, "std": spread(paper), "is_likelihood": False}
-            leaking.append(row | {"reference": reported})
-    return sorted(rows, key=lambda row: -float(row["mean"])) + sorted(leaking, key=lambda row: -float(row["mean"]))
+            rows.append(row | {"reference": number(method.get("paper_reported"))})
+    return sorted(rows, key=lambda row: (not row["is_likelihood"], -float(row["mean"]))) if best_first else rows
 
 
 class Tile(NamedTuple):
@@ -196,7 +198,3 @@ def _best(column: Column, methods: Mapping[str, Mapping[str, Any]]) -> float | N
     if not column.best or len(found) < 2:
         return None
     return max(found) if column.best > 0 else min(found)
-
-
-def _title(key: str) -> str:
-    return " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))

@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from prism_irl.report.names import default_names
+
 Level = Literal["good", "warning", "bad", "info"]
 Topic = Literal["", "converged", "number", "switches", "trust"]
 
@@ -135,11 +137,7 @@ def _usage(metrics: Mapping[str, Any]) -> list[Finding]:
     if not known:
         return []
     given = metrics.get("names")
-    names = (
-        given
-        if isinstance(given, list) and len(given) == len(shares)
-        else [f"intention {k}" for k, _ in enumerate(shares)]
-    )
+    names = given if isinstance(given, list) and len(given) == len(shares) else default_names(len(shares))
     rare = [f"{names[k]} ({100 * share:.1f}% of the steps)" for k, share in known if share < RARE_SHARE]
     if rare:
         return [Finding("warning", f"Hardly used: {', '.join(rare)}. Fewer intentions may do.")]

@@ -14,7 +14,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
 from prism_irl.report.explorer import FILE
 from prism_irl.studies import exemplar, results
-from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, run_methods
+from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
 from prism_irl.studies.full_fits import fit_to_all
 
 SPLIT_SEED = 0
@@ -52,7 +52,7 @@ def compare(
         remembered.unlink()
     if fresh:
         shutil.rmtree(folder / EXEMPLARS, ignore_errors=True)
-    done = run_methods(
+    done = cross_validate(
         demos,
         methods,
         folds=folds,
@@ -79,27 +79,14 @@ def compare(
     results.write_results(folder, result, done.rows)
     results.write_methods(folder / "table.csv", result["methods"])
     results.write_figures(folder / "figures", {"method_bars": partial(results.likelihood_figure, result=result)})
-    _explore(folder, demos, methods, result, mdp, events)
-    return result
-
-
-def _explore(
-    folder: Path,
-    demos: Demonstrations,
-    methods: Sequence[Method],
-    result: dict[str, Any],
-    mdp: MDP | None,
-    events: Mapping[str, Any] | None,
-) -> None:
-    """Show the best method with several intentions; a page of an earlier comparison must not show its old one."""
     best = exemplar.choose_exemplar(methods, result["methods"])
     if best is None:
-        (folder / FILE).unlink(missing_ok=True)
-        return
+        (folder / FILE).unlink(missing_ok=True)  # a page of an earlier comparison must not show its old one
+        return result
     ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
     name = f"{best.name}, the best predictor here with several intentions"
-    captions = exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events)
-    results.add_captions(folder / "figures", captions)
+    exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events)
+    return result
 
 
 def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:

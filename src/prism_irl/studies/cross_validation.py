@@ -7,8 +7,9 @@ fold. Results come back as plain rows, one per fit, and as a table with mean and
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -47,57 +48,6 @@ class Fit:
 OnFit = Callable[[Fit, int], None]
 
 
-def cross_validate(
-    demos: Demonstrations,
-    methods: Sequence[Method],
-    *,
-    folds: int = 5,
-    seeds: Sequence[int] = (0,),
-    by: str = "trajectory",
-    split_seed: int = 0,
-    only_folds: Sequence[int] | None = None,
-    mdp: MDP | None = None,
-    jobs: int = 1,
-    extra: Extra | None = None,
-    keep: Callable[[int, int], bool] = lambda fold, seed: False,
-    cache: Path | None = None,
-) -> Iterator[Fit]:
-    """Yield fits as they finish, in any order.
-
-    Parameters
-    ----------
-    only_folds : run these folds only (an honest smaller run)
-    jobs : fits at the same time on this machine; on a cluster inside `scale.fanout.cluster`
-    extra : further numbers of a fitted model on its test fold, picklable
-    keep : whether to return the fitted model of (fold, seed)
-    cache : folder that remembers the rows of finished fits, by configuration and data; an interrupted comparison
-        goes on where it stopped
-    """
-    splits = demos.fold_indices(folds, by=by, seed=split_seed)
-    data = "" if cache is None else data_key(demos, mdp, extra)
-    left: list[Job] = []
-    paths: list[Path | None] = []
-    for seed in seeds:
-        for fold in range(folds) if only_folds is None else only_folds:
-            for method in methods:
-                job = Job(method, fold, seed, splits[fold], keep(fold, seed))
-                path = None if cache is None or job.keep else cache / f"{job.key(data)}.json"
-                if path is not None and path.exists():
-                    # Methods without a seed share one file among all seeds, and equal methods among all names.
-                    own = {"method": method.id, "fold": fold, "seed": seed}
-                    yield Fit(method, fold, seed, read_row(path) | own)
-                else:
-                    left.append(job)
-                    paths.append(path)
-    shared = (demos, mdp, extra, fanout.side_by_side(jobs))
-    tasks = left if fanout.on_cluster() else _fitted_together(left, demos, mdp)
-    for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs):
-        path = paths[index]
-        if path is not None:  # written here, because a worker of a cluster need not see this disk
-            write_row(path, fit.row)
-        yield fit
-
-
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """The fits of some methods over some folds and seeds.
@@ -132,7 +82,7 @@ class Evaluation:
         return {method.id: kept[method.id] for method in self.methods if method.id in kept}
 
 
-def run_methods(
+def cross_validate(
     demos: Demonstrations,
     methods: Sequence[Method],
     *,
@@ -141,30 +91,56 @@ def run_methods(
     seeds: Sequence[int] = (0,),
     by: str = "trajectory",
     split_seed: int = 0,
-    on_fit: OnFit | None = None,
+    mdp: MDP | None = None,
+    jobs: int = 1,
+    extra: Extra | None = None,
+    cache: Path | None = None,
     keep_models: bool = False,
-    **options: Any,
+    on_fit: OnFit | None = None,
 ) -> Evaluation:
-    """Make every fit of `cross_validate`, which takes the ``options``.
+    """Make every fit.
 
     Parameters
     ----------
-    on_fit : called with each fit, as it finishes, and with how many there will be
+    only_folds : run these folds only (an honest smaller run)
+    jobs : fits at the same time on this machine; on a cluster inside `scale.fanout.cluster`
+    extra : further numbers of a fitted model on its test fold, picklable
+    cache : folder that remembers the rows of finished fits, by configuration and data; an interrupted comparison
+        goes on where it stopped
     keep_models : keep the models of the first fold and seed, for figures
+    on_fit : called with each fit, as it finishes in any order, and with how many there will be
     """
     tested = tuple(range(folds)) if only_folds is None else tuple(only_folds)
-    if keep_models:
-        first = tested[0], seeds[0]
-        options["keep"] = lambda fold, seed: (fold, seed) == first
-    options |= {"by": by, "split_seed": split_seed}
-    fits = []
-    for fit in cross_validate(demos, methods, folds=folds, only_folds=tested, seeds=seeds, **options):
+    splits = demos.fold_indices(folds, by=by, seed=split_seed)
+    data = "" if cache is None else data_key(demos, mdp, extra)
+    fits: list[Fit] = []
+
+    def finish(fit: Fit) -> None:
         fits.append(fit)
         if on_fit is not None:
             on_fit(fit, len(methods) * len(tested) * len(seeds))
+
+    left: list[Job] = []
+    paths: list[Path | None] = []
+    for seed, fold, method in itertools.product(seeds, tested, methods):
+        job = Job(method, fold, seed, splits[fold], keep_models and (fold, seed) == (tested[0], seeds[0]))
+        path = None if cache is None or job.keep else cache / f"{job.key(data)}.json"
+        if path is not None and path.exists():
+            # Methods without a seed share one file among all seeds, and equal methods among all names.
+            own = {"method": method.id, "fold": fold, "seed": seed}
+            finish(Fit(method, fold, seed, read_row(path) | own))
+        else:
+            left.append(job)
+            paths.append(path)
+    shared = (demos, mdp, extra, fanout.side_by_side(jobs))
+    tasks = left if fanout.on_cluster() else _fitted_together(left, demos, mdp)
+    for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs):
+        path = paths[index]
+        if path is not None:  # written here, because a worker of a cluster need not see this disk
+            write_row(path, fit.row)
+        finish(fit)
     fits.sort(key=lambda fit: (fit.method.id, fit.seed, fit.fold))
-    test = demos.fold_indices(folds, by=by, seed=split_seed)[tested[0]][1] if tested else np.zeros(0, np.int64)
-    return Evaluation(demos, methods, fits, tested, seeds, test)
+    return Evaluation(demos, methods, fits, tested, seeds, splits[tested[0]][1] if tested else np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)

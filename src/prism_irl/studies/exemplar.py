@@ -21,6 +21,7 @@ from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.registry import Method
 from prism_irl.report.explorer import write_explorer
 from prism_irl.report.pictures import write_pictures
+from prism_irl.studies.results import add_captions
 
 ALL_DATA = "It was fitted to all trajectories to be looked at; every score in the table comes from held-out folds."
 
@@ -52,8 +53,8 @@ def write_exemplar(
     order: Sequence[int] | None = None,
     maps: bool = True,
     **details: Any,
-) -> dict[str, str]:
-    """Write explorer.json and the figures that go with it; return their captions.
+) -> None:
+    """Write explorer.json and the figures that go with it, with their captions behind those that are there already.
 
     Parameters
     ----------
@@ -82,4 +83,4 @@ def write_exemplar(
         fit={"name": name, "how": how, **fit},
         **details,
     )
-    return write_pictures(folder / "figures", explorer, maps=maps)
+    add_captions(folder / "figures", write_pictures(folder / "figures", explorer, maps=maps))

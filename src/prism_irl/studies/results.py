@@ -11,6 +11,7 @@ import pandas as pd
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.figures import curves, style
+from prism_irl.report.table_rows import method_bar_rows
 
 Draw = Callable[[Path], str]
 """Draws a figure at a path without suffix, and returns its caption."""
@@ -63,27 +64,10 @@ def add_captions(folder: Path, captions: Mapping[str, str]) -> None:
     storage.write_json(path, there | dict(captions))
 
 
-def likelihood_bar(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The bar of a method's predictive likelihood."""
-    return {"name": entry["name"], **entry["predictive_ll"], "is_likelihood": True}
-
-
-def paper_bar(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The bar of a score that is not a likelihood, with the published number where there is one."""
-    reported = {"reference": entry.get("paper_reported"), "is_likelihood": False}
-    return {"name": f"{entry['name']}: paper score", **entry["paper_score"], **reported}
-
-
 def likelihood_figure(path: Path, result: Mapping[str, Any]) -> str:
     """Test score per method with fold spread; scores that are not likelihoods are hatched."""
-    rows: list[dict[str, Any]] = []
+    rows = method_bar_rows(result, best_first=False)
     oracle = result["methods"].get("oracle")
-    for entry in result["methods"].values():
-        if entry is oracle:
-            continue
-        rows.append(likelihood_bar(entry))
-        if entry["leaks"]:
-            rows.append(paper_bar(entry))
     figure, (ax,) = style.new_figure(width=5.0, height=0.6 + 0.28 * len(rows))
     curves.method_bars(ax, rows, ceiling=None if oracle is None else oracle["predictive_ll"]["mean"])
     style.save(figure, path)

@@ -6,7 +6,7 @@ the recommended number can be explored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,8 @@ from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
 from prism_irl.models.registry import Method
 from prism_irl.studies import exemplar, results, selection
-from prism_irl.studies.cross_validation import Evaluation, OnFit, run_methods
-from prism_irl.studies.selection import Candidate, Choice, Winner
+from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
+from prism_irl.studies.selection import Candidate, Choice
 
 METHODS = {"markov": "hiql", "independent": "prism", "recurrent": "prism-recurrent"}
 STARTS = {"markov": 8}  # a network takes minutes where a constant kernel takes a second
@@ -103,7 +103,7 @@ def select(
         method.model._check_parameters(demos)
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    done = run_methods(
+    done = cross_validate(
         demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit
     )
     sets: dict[str, Any] = {"sets": settings.sets, "starts": settings.starts_per_set, "jobs": jobs}
@@ -121,32 +121,23 @@ def select(
     }
     choice = selection.choose(candidates)
     result = _metrics(settings, done, candidates, choice, title)
-    _write(folder, result, done.rows, candidates, choice)
-    _explore(folder, demos, winners, candidates[choice.recommended], events)
-    return result
-
-
-def _explore(
-    folder: Path,
-    demos: Demonstrations,
-    winners: Sequence[Winner],
-    chosen: Candidate,
-    events: Mapping[str, Any] | None,
-) -> None:
-    """Show the winner with the recommended number of intentions in the interactive part of the report."""
-    K = chosen.n_intentions
+    results.write_results(folder, result, done.rows)
+    numbers = [found.row() for found in candidates.values()]
+    results.write_rows(folder / "table.csv", [{name: _cell(value) for name, value in row.items()} for row in numbers])
+    results.write_figures(folder / "figures", {"selection": partial(_draw, numbers=numbers, choice=choice)})
+    K = choice.recommended
     best = max((winner for winner in winners if winner.n_intentions == K), key=lambda winner: winner.score)
     assert best.model is not None
-    captions = exemplar.write_exemplar(
+    exemplar.write_exemplar(
         folder,
         demos,
         best.model,
         name=f"the winner of the independent fits with K={K}",
         how="It was fitted to all trajectories; the likelihoods in the table come from held-out folds.",
-        facts={"agreement": chosen.agreement} if K > 1 else None,
+        facts={"agreement": candidates[K].agreement} if K > 1 else None,
         events=events,
     )
-    results.add_captions(folder / "figures", captions)
+    return result
 
 
 def _metrics(
@@ -177,19 +168,6 @@ def _metrics(
         ],
         "methods": entries,
     }
-
-
-def _write(
-    folder: Path,
-    result: dict[str, Any],
-    rows: Sequence[dict[str, Any]],
-    candidates: dict[int, Candidate],
-    choice: Choice,
-) -> None:
-    numbers = [found.row() for found in candidates.values()]
-    results.write_results(folder, result, rows)
-    results.write_rows(folder / "table.csv", [{name: _cell(value) for name, value in row.items()} for row in numbers])
-    results.write_figures(folder / "figures", {"selection": partial(_draw, numbers=numbers, choice=choice)})
 
 
 def _cell(value: Any) -> Any:

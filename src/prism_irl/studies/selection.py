@@ -152,7 +152,11 @@ def independent_winners(
         for k in intentions
         for index in range(sets if k > 1 else 1)  # one intention is found from anywhere
     ]
-    return [_winner(model, demos) for _, model in fit_to_all(models, demos, mdp, jobs=jobs, folder=folder)]
+    winners = []
+    for _, model in fit_to_all(models, demos, mdp, jobs=jobs, folder=folder):
+        score = max(float(start["score"]) for start in model.starts_)
+        winners.append(Winner(model.n_intentions, score, np.asarray(model.predict(demos), dtype=np.int64), model))
+    return winners
 
 
 def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
@@ -166,7 +170,8 @@ def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
     """
     K = model.n_intentions
     seed = model.seed + 1000 * (index + 1)
-    if _has_constant_kernel(model):
+    # With nothing else to it: goals are searched for in their own way.
+    if isinstance(model, HIQL) or (type(model) is PRISM and model.switching == "markov"):
         kept = ("history", "smoothing", "backoff", "max_iterations", "patience", "discount")
         options = {name: getattr(model, name) for name in kept}
         options |= {"n_starts": starts if K > 1 else 1, "validation_fraction": 0.0, "seed": seed}
@@ -174,16 +179,6 @@ def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
     fresh: PairModel = clone(model)
     fresh.set_params(n_starts=starts if K > 1 else 1, starts="random", seed=seed)
     return fresh
-
-
-def _has_constant_kernel(model: PairModel) -> bool:
-    """Whether intentions follow a Markov chain, with nothing else to them (goals are searched for in their own way)."""
-    return isinstance(model, HIQL) or (type(model) is PRISM and model.switching == "markov")
-
-
-def _winner(model: PairModel, demos: Demonstrations) -> Winner:
-    score = max(float(start["score"]) for start in model.starts_)
-    return Winner(model.n_intentions, score, np.asarray(model.predict(demos), dtype=np.int64), model)
 
 
 # -- numbers per K -----------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 
 from prism_irl.experiments.gridworld import figures as gridworld_figures
 from prism_irl.experiments.gridworld import run as gridworld
-from prism_irl.experiments.gridworld.run import BayesOracle
 from prism_irl.experiments.gridworld.settings import DEMO_METHODS, EVD_COLUMNS, PAPER_EVD, Gridworld
+from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.worlds.frustration import FrustrationWorld
 
 IDS = ["oracle", "prism-recurrent", "prism", "prism-paper", "hiql", "swirl-1", "iavi", "maxcausalent", "maxent", "bc"]
@@ -100,13 +100,15 @@ def test_one_row_per_fit(done):
 
 
 def test_figures_show_the_models_and_the_test_fold(done):
-    folder, result, _, [(figures, world, metrics, models, test, counters)] = done
+    folder, result, _, [(figures, world, metrics, fitted)] = done
     assert (figures, world, metrics) == (folder / "figures", TINY.world, result)
-    assert list(models) == IDS
+    assert list(fitted.models) == IDS
     simulation = TINY.world.simulate(30, seed=TINY.simulation_seed)
     chosen = simulation.demonstrations.fold_indices(5)[0][1]
-    np.testing.assert_array_equal(test.states.reshape(-1, 10), simulation.demonstrations.states.reshape(-1, 10)[chosen])
-    np.testing.assert_array_equal(counters.reshape(-1, 10), simulation.counters.reshape(-1, 10)[chosen])
+    np.testing.assert_array_equal(
+        fitted.test.states.reshape(-1, 10), simulation.demonstrations.states.reshape(-1, 10)[chosen]
+    )
+    np.testing.assert_array_equal(fitted.counters.reshape(-1, 10), simulation.counters.reshape(-1, 10)[chosen])
 
 
 def test_figures_have_captions(tmp_path):
@@ -146,8 +148,8 @@ def test_events_are_barriers_met_and_targets_reached():
 
 
 def test_rewards_of_a_single_intention_can_be_drawn(done, tmp_path):
-    _, _, _, [(_, world, _, models, test, _)] = done
-    caption = gridworld_figures.rewards(tmp_path / "rewards", world, models["iavi"], "IAVI", test)
+    _, _, _, [(_, world, _, fitted)] = done
+    caption = gridworld_figures.rewards(tmp_path / "rewards", world, fitted.models["iavi"], "IAVI", fitted.test)
     assert "iavi" in caption
     assert (tmp_path / "rewards.svg").exists()
 
@@ -172,4 +174,4 @@ def test_chosen_methods_and_folds_only(tmp_path, monkeypatch):
 def test_the_oracle_can_be_cloned_with_its_world():
     from sklearn.base import clone
 
-    assert clone(BayesOracle(TINY.world)).world == TINY.world
+    assert clone(WorldOracle(TINY.world)).world == TINY.world

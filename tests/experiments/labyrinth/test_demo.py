@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from prism_irl.experiments.labyrinth import demo as labyrinth_demo
-from prism_irl.experiments.labyrinth.demo import LabyrinthDemo, LabyrinthOracle
+from prism_irl.experiments.labyrinth.demo import LabyrinthDemo
+from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.worlds.labyrinth import INTENTIONS, LabyrinthWorld
 
 
@@ -42,7 +43,7 @@ def test_figures_are_drawn_with_captions(outcome):
 def test_oracle_is_a_model():
     world = LabyrinthWorld()
     demos = world.simulate(3, horizon=50, seed=2).demonstrations
-    model = LabyrinthOracle(world).fit(demos)
+    model = WorldOracle(world).fit(demos)
     assert model.score(demos) == pytest.approx(world.oracle(demos).log_likelihood.mean())
     np.testing.assert_allclose(model.predict_proba(demos).sum(axis=1), 1)
     np.testing.assert_array_equal(model.policies_, world.policies)

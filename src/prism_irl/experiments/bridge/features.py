@@ -10,6 +10,8 @@ chain on commands and gripper that this is compared with.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -45,8 +47,7 @@ def pick_and_place(demos: Demonstrations, states: npt.ArrayLike, actions: npt.Ar
     to_block, to_target = block - hand, target - hand
     n = len(command)
     posture = np.column_stack([command[:, ACTION_NAMES.index("gripper")], gripper[:, 0]])
-    spread = posture.std(axis=0)
-    motions = np.concatenate([command[:, :3] / LARGE_MOVE, posture / np.where(spread > 1e-9, spread, 1.0)], axis=1)
+    motions = np.concatenate([command[:, :3] / LARGE_MOVE, _scaled(posture)], axis=1)
     design = np.zeros((n, 5, 4))
     design[:, :3, 0], design[:, :3, 1] = _soft_unit(to_block), _soft_unit(to_target)
     design[:, 3, 2] = design[:, 4, 3] = 1.0
@@ -75,18 +76,18 @@ def unknown_robot(demos: Demonstrations, embeddings: npt.ArrayLike, actions: npt
     vectors, command = np.asarray(embeddings, dtype=np.float64), np.asarray(actions, dtype=np.float64)
     components = min(COMPONENTS, *vectors.shape)
     leading = PCA(components, svd_solver="randomized", random_state=0).fit_transform(vectors)
-    spread = command.std(axis=0)
-    command = (command - command.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
-    scale = leading.std(axis=0)
-    observations = leading / np.where(scale > 1e-9, scale, 1.0)
-    return MotionDemonstrations.of(
-        _with_observations(demos, observations), command, linear_design(leading, command.shape[1])
-    )
+    command = _scaled(command - command.mean(axis=0))
+    design = linear_design(leading, command.shape[1])
+    return MotionDemonstrations.of(_with_observations(demos, _scaled(leading)), command, design)
+
+
+def _scaled(columns: FloatArray) -> FloatArray:
+    """Columns (n, d) in units of their standard deviation; constant ones stay as they are."""
+    spread = columns.std(axis=0)
+    return np.asarray(columns / np.where(spread > 1e-9, spread, 1.0))
 
 
 def _with_observations(demos: Demonstrations, observations: FloatArray) -> Demonstrations:
-    from dataclasses import replace
-
     return replace(demos, observations=observations.astype(np.float32))
 
 

@@ -28,7 +28,7 @@ from prism_irl.robots.recordings import frames_of, kept_frames, reachable
 from prism_irl.studies import results
 
 SHOWN = 3
-"""Episodes drawn as filmstrips: the first ones that were held out."""
+"""Episodes drawn as filmstrips: the first ones that were held out and that the raster shows as well."""
 
 
 def write_all(
@@ -36,7 +36,9 @@ def write_all(
 ) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
     demos = data.tokens if len(outcomes[main].labels) == data.tokens.n_steps else data.motions
-    pictures = {i: _pictures(settings, data, demos, i) for i in _watched(demos)}
+    in_raster = set(selected_trajectories(demos).tolist())
+    held_out = [i for i in demos.split_indices(0.8, seed=0)[1].tolist() if i in in_raster]
+    pictures = {i: _pictures(settings, data, demos, i) for i in held_out[:SHOWN]}
     name = result["methods"][main]["name"]
     drawings = filmstrips(demos, outcomes[main].labels, name, pictures)
     if "confusion" in result:
@@ -103,12 +105,6 @@ def _recorded(data: Data, demos: Demonstrations, i: int) -> Iterator[npt.NDArray
     return None if found is None else kept_frames(found, demos, i)
 
 
-def _watched(demos: Demonstrations) -> list[int]:
-    """The first held-out episodes that the raster shows as well."""
-    shown = set(selected_trajectories(demos).tolist())
-    return [int(i) for i in demos.split_indices(0.8, seed=0)[1] if int(i) in shown][:SHOWN]
-
-
 def _identifier(demos: Demonstrations, i: int) -> str:
     return str(i if demos.trajectory_names is None else demos.trajectory_names[i])
 
@@ -170,8 +166,7 @@ def confusion_matrix(path: Path, confusion: Mapping[str, Any], name: str) -> str
             colour = "white" if shares[row, column] > 0.6 else style.INK
             text = f"{shares[row, column]:.2f}"
             ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
-    ax.set_xlabel("intention, matched")
-    ax.set_ylabel("true phase")
+    ax.set(xlabel="intention, matched", ylabel="true phase")
     style.save(figure, path)
     return f"Steps of each true phase (rows) by matched intention (columns), {name}."
 
@@ -188,8 +183,7 @@ def accuracy_bars(path: Path, methods: Mapping[str, Mapping[str, Any]]) -> str:
         ax.text(1.01, y, f"{accuracy:.2f} ({ari:.2f})", va="center", fontsize=7)
     ax.set_yticks(range(len(methods)), [entry["name"] for entry in methods.values()])
     ax.invert_yaxis()
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("label accuracy (ARI)")
+    ax.set(xlim=(0, 1), xlabel="label accuracy (ARI)")
     style.save(figure, path)
     return "Label accuracy (bars) and ARI (points) per method, all episodes."
 
@@ -207,8 +201,7 @@ def likelihood_by_k(path: Path, rows: list[dict[str, Any]]) -> str:
         if row["network"] != "rnn":
             ax.plot(row["K"], row["predictive_ll"], "^", color=style.PALETTE[1], markersize=4)
             ax.annotate(row["network"], (row["K"], row["predictive_ll"]), xytext=(4, 0), textcoords="offset points")
-    ax.set_xlabel("intentions K")
-    ax.set_ylabel("nats per step")
+    ax.set(xlabel="intentions K", ylabel="nats per step")
     ax.legend()
     style.save(figure, path)
     return (

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge.data import Data, FloatArray, IntArray
 from prism_irl.experiments.bridge.settings import Bridge
@@ -35,7 +36,8 @@ class Outcome(NamedTuple):
     model: IntentionModel | None = None
 
 
-Run = Callable[[Data, IntArray, IntArray], Outcome]
+Run = Callable[[IntArray, IntArray], Outcome]
+"""From training and test trajectories to what a method made of all of them."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,12 @@ def contestants(settings: Bridge, data: Data) -> list[Contestant]:
         recurrent = ("Gaussian features, ordered recurrent", {"ordered": True, **network})
         on_features["features-ordered-recurrent"] = recurrent
     return [
-        *(Contestant(one.id, ON_TOKENS[one.id], TOKENS, _tokens(one.model), one.leaks) for one in registered),
         *(
-            Contestant(identifier, name, FEATURES, _motions(FeaturePRISM(K, **options)))
+            Contestant(one.id, ON_TOKENS[one.id], TOKENS, _fitted(one.model, data.tokens), one.leaks)
+            for one in registered
+        ),
+        *(
+            Contestant(identifier, name, FEATURES, _fitted(FeaturePRISM(K, **options), data.motions))
             for identifier, (name, options) in on_features.items()
         ),
         *(baselines(settings, data) if truth else ()),
@@ -79,9 +84,9 @@ def contestants(settings: Bridge, data: Data) -> list[Contestant]:
 def baselines(settings: Bridge, data: Data) -> list[Contestant]:
     """K-means and Gaussian chains, the latter also with the order of stages: the prior alone is worth much."""
     K, starts, offsets = settings.n_intentions, settings.starts, data.tokens.offsets
-    found = [Contestant("kmeans-actions", "k-means on actions", BASELINES, _kmeans(K, data.actions))]
+    found = [Contestant("kmeans-actions", "k-means on actions", BASELINES, _kmeans(K, data.actions, data.tokens))]
     if len(data.vectors) == data.tokens.n_steps:
-        seen = _kmeans(K, data.vectors)
+        seen = _kmeans(K, data.vectors, data.tokens)
         found.insert(0, Contestant("kmeans-observations", "k-means on observations", BASELINES, seen))
     variants = {
         "actions": ("actions", data.actions),
@@ -95,44 +100,30 @@ def baselines(settings: Bridge, data: Data) -> list[Contestant]:
             model = gaussian_chain(K, n_starts=starts, ordered=ordered)
             title = f"Gaussian chain on {name}" + (", ordered" if ordered else "")
             identifier = f"gaussian-chain-{key}" + ("-ordered" if ordered else "")
-            found.append(Contestant(identifier, title, BASELINES, _chain(model, vectors)))
+            run = _fitted(model, chain_data(data.tokens, vectors), scored=False)
+            found.append(Contestant(identifier, title, BASELINES, run))
     return found
 
 
-def _tokens(model: IntentionModel) -> Run:
-    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
-        model.fit(data.tokens.subset(train))
-        held_out = data.tokens.subset(test)
-        scores = {"predictive_ll": model.score(held_out), "paper_score": model.paper_score(held_out)}
-        return Outcome(model.predict(data.tokens), scores, getattr(model, "agreement_", None), model)
+def _fitted(model: IntentionModel, demos: Demonstrations, *, scored: bool = True) -> Run:
+    """Fit to some trajectories, score on others, label all of them."""
+
+    def run(train: IntArray, test: IntArray) -> Outcome:
+        part, held_out = (demos.subset(own[own < len(demos)]) for own in (train, test))  # of a sample, still disjoint
+        model.fit(part)
+        scores = {}
+        if scored and model.is_density:
+            scores = {"log_density": model.score(held_out)}
+        elif scored:
+            scores = {"predictive_ll": model.score(held_out), "paper_score": model.paper_score(held_out)}
+        return Outcome(model.predict(demos), scores, getattr(model, "agreement_", None), model)
 
     return run
 
 
-def _motions(model: FeaturePRISM) -> Run:
-    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
-        demos = data.motions
-        train, test = (part[part < len(demos)] for part in (train, test))  # numbers within the sample, still disjoint
-        model.fit(demos.subset(train))
-        score = model.score(demos.subset(test))
-        scores = {"log_density": score} if model.is_density else {"predictive_ll": score, "paper_score": score}
-        return Outcome(model.predict(demos), scores, model.agreement_, model)
-
-    return run
-
-
-def _chain(model: FeaturePRISM, vectors: FloatArray) -> Run:
-    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
-        demos = chain_data(data.tokens, vectors)
-        model.fit(demos.subset(train))
-        return Outcome(model.predict(demos), {}, model.agreement_, model)
-
-    return run
-
-
-def _kmeans(n_phases: int, vectors: FloatArray) -> Run:
-    def run(data: Data, train: IntArray, test: IntArray) -> Outcome:
-        steps = np.isin(data.tokens.trajectory_index, train)
+def _kmeans(n_phases: int, vectors: FloatArray, demos: Demonstrations) -> Run:
+    def run(train: IntArray, test: IntArray) -> Outcome:
+        steps = np.isin(demos.trajectory_index, train)
         return Outcome(KMeansPhases(n_phases).fit(vectors[steps]).predict(vectors), {}, None)
 
     return run

@@ -19,8 +19,7 @@ import numpy as np
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
-from prism_irl.evaluation.likelihood import LABEL_METRICS, summary
+from prism_irl.evaluation.likelihood import label_metrics, summary
 from prism_irl.experiments.bridge.data import Data, IntArray, load
 from prism_irl.experiments.bridge.methods import Contestant, Outcome, contestants
 from prism_irl.experiments.bridge.settings import Bridge
@@ -66,7 +65,7 @@ def run(
     for method in methods:
         begin(method.name)
         clock = time.perf_counter()
-        outcomes[method.id] = method.run(data, train, test)
+        outcomes[method.id] = method.run(train, test)
         table[method.id] = _entry(method, outcomes[method.id], data, time.perf_counter() - clock)
     likelihoods = likelihood_table(settings, data, train, test, begin)
     sizes = granularity_table(settings, data, begin)
@@ -106,9 +105,7 @@ def _entry(method: Contestant, outcome: Outcome, data: Data, seconds: float) -> 
         entry[key] = None if score is None else summary([score])
     entry["mean_dwell"] = mean_dwell(outcome.labels, demos.offsets)
     entry["label_accuracy"] = None
-    if demos.labels is not None:
-        found = metrics.segmentation_metrics(demos.labels, outcome.labels, demos.offsets)
-        entry |= {name: summary([found[name]]) for name in LABEL_METRICS}
+    entry |= {name: summary([value]) for name, value in label_metrics(outcome.labels, demos).items()}
     entry["agreement"] = outcome.agreement
     entry["fit_seconds"] = seconds
     return entry

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prism_irl.experiments.harness import paper_options
+from prism_irl.experiments.harness import NETWORK, paper_options
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,8 @@ class Bridge:
 
     def options(self) -> dict[str, dict[str, Any]]:
         """Options of the registered methods, all of which read tokens."""
-        network = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
         return {
             "prism-paper": paper_options("bridge", max_iterations=self.paper_iterations),
             "hiql": {"n_starts": self.starts},
-            "prism-recurrent": {"n_starts": self.network_starts, "max_iterations": 60, "device": "cpu", **network},
+            "prism-recurrent": {"n_starts": self.network_starts, "max_iterations": 60, "device": "cpu", **NETWORK},
         }

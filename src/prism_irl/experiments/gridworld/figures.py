@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import state_rewards
 from prism_irl.evaluation.value_difference import recovered_order, recovered_policies
-from prism_irl.experiments.posterior import posterior_above_counter
+from prism_irl.experiments.harness import Simulated, posterior_above_counter
 from prism_irl.figures import maps, style
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.registry import Method
 from prism_irl.report.state_places import grid
 from prism_irl.studies import results
 from prism_irl.studies.exemplar import choose_exemplar, write_exemplar
@@ -30,61 +31,37 @@ from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 Models = Mapping[str, IntentionModel]
 
 
-def write_all(
-    folder: Path,
-    world: FrustrationWorld,
-    result: dict[str, Any],
-    models: Models,
-    test: Demonstrations,
-    counters: npt.NDArray[np.int64],
-) -> None:
+def write_all(folder: Path, world: FrustrationWorld, result: dict[str, Any], done: Simulated) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
     names = {name: entry["name"] for name, entry in result["methods"].items()}
-    main = _main_method(result, models)
+    # The best predictor whose intentions switch and whose gate has not seen the action; without one, any method.
+    best = choose_exemplar(done.evaluation.methods, result["methods"])
+    main = next((id for id in done.models if id != "oracle"), None) if best is None else best.id
     drawings: dict[str, results.Draw] = {"method_bars": partial(results.likelihood_figure, result=result)}
     if main is not None:
-        model, name = models[main], names[main]
-        drawings["c_posterior"] = lambda path: posterior(path, models, main, name, test, counters)
-        drawings["b_values"] = lambda path: values(path, world, {main: model}, names, test)
+        model, name = done.models[main], names[main]
+        drawings["c_posterior"] = lambda path: posterior(path, done, main, name)
+        drawings["b_values"] = lambda path: values(path, world, {main: model}, names, done.test)
         if hasattr(model, "rewards_"):
-            drawings["b_rewards"] = lambda path: rewards(path, world, model, name, test)
-    drawings["values_all"] = lambda path: values(path, world, models, names, test)
+            drawings["b_rewards"] = lambda path: rewards(path, world, model, name, done.test)
+    drawings["values_all"] = lambda path: values(path, world, done.models, names, done.test)
     results.write_figures(folder, drawings)
-    if main is not None and models[main].n_intentions == len(INTENTIONS):
-        results.add_captions(folder, explore(folder.parent, world, models[main], names[main], test, counters))
-
-
-def _main_method(result: dict[str, Any], models: Models) -> str | None:
-    """The best predictor whose intentions switch and whose gate has not seen the action; without one, any method."""
-    methods = [Method(name, name, model, result["methods"][name]["leaks"]) for name, model in models.items()]
-    best = choose_exemplar(methods, result["methods"])
-    return next((name for name in models if name != "oracle"), None) if best is None else best.id
-
-
-def explore(
-    run: Path,
-    world: FrustrationWorld,
-    model: Any,
-    name: str,
-    test: Demonstrations,
-    counters: npt.NDArray[np.int64],
-) -> dict[str, str]:
-    """Write the interactive part of the report for the test trajectories, intentions in the order of the truth."""
-    return write_exemplar(
-        run,
-        test,
-        model,
-        name=f"{name}, the best predictor here with several intentions",
-        how="It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
-        "has not seen.",
-        order=recovered_order(model, test, len(INTENTIONS)),
-        maps=False,
-        layout=grid(world.size, world.size, world.barriers),
-        names=INTENTIONS,
-        actions=ACTIONS,
-        counters={"frustration": counters},
-        events=_events(world, test),
-    )
+    if main is not None and model.n_intentions == len(INTENTIONS):
+        write_exemplar(
+            folder.parent,
+            done.test,
+            model,
+            name=f"{name}, the best predictor here with several intentions",
+            how="It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
+            "has not seen.",
+            order=recovered_order(model, done.test, len(INTENTIONS)),  # of the truth
+            maps=False,
+            layout=grid(world.size, world.size, world.barriers),
+            names=INTENTIONS,
+            actions=ACTIONS,
+            counters={"frustration": done.counters},
+            events=_events(world, done.test),
+        )
 
 
 def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDArray[np.bool_]]:
@@ -96,6 +73,11 @@ def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDAr
         for intention, cell in zip(INTENTIONS, (world.goal, world.abandon), strict=True)
     }
     return {"barrier met": met, **arrives}
+
+
+def _world_map(ax: Axes, world: FrustrationWorld, values: Any, greedy: Any, **look: Any) -> None:
+    look |= {"greedy": greedy, "barriers": world.barriers}
+    maps.grid_heatmap(ax, values, width=world.size, height=world.size, **look)
 
 
 def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
@@ -112,17 +94,9 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
         limits = (0.0, float(mdp.policy_evaluation(world.policies[row], world.rewards[row]).max()))
         own = axes[row * len(columns) : (row + 1) * len(columns)]
         for ax, (name, policies) in zip(own, columns.items(), strict=True):
-            maps.grid_heatmap(
-                ax,
-                mdp.policy_evaluation(policies[row], world.rewards[row]),
-                width=world.size,
-                height=world.size,
-                greedy=policies[row].argmax(-1),
-                barriers=world.barriers,
-                mark=(goals[row],),
-                title=name if row == 0 else None,
-                limits=limits,
-            )
+            value, greedy = mdp.policy_evaluation(policies[row], world.rewards[row]), policies[row].argmax(-1)
+            title = name if row == 0 else None
+            _world_map(ax, world, value, greedy, mark=(goals[row],), title=title, limits=limits)
         own[0].set_ylabel(intention)
         maps.add_colorbar(own[-1], own, label="value")
     style.save(figure, path)
@@ -134,21 +108,11 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
 
 def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: Demonstrations) -> str:
     """Reward of each recovered intention, averaged over the policy, with greedy actions."""
-    order = recovered_order(model, test, 2)
+    order, found = recovered_order(model, test, 2), state_rewards(model)
+    assert found is not None
     figure, axes = style.new_figure(1, 2, width=4.2, height=1.9)
     for ax, k, intention in zip(axes, order, INTENTIONS, strict=True):
-        per_state = (model.policies_[k, : world.n_states] * model.rewards_[k]).sum(-1)
-        masks = getattr(model, "unvisited_", None)  # methods with a single intention keep none
-        maps.grid_heatmap(
-            ax,
-            per_state,
-            width=world.size,
-            height=world.size,
-            greedy=model.q_[k].argmax(-1),
-            barriers=world.barriers,
-            unvisited=None if masks is None else masks[k],
-            title=f"{intention}",
-        )
+        _world_map(ax, world, found[k], model.q_[k].argmax(-1), title=intention)
         maps.add_colorbar(ax, [ax], label="reward")
     style.save(figure, path)
     return (
@@ -157,19 +121,16 @@ def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: De
     )
 
 
-def posterior(
-    path: Path, models: Models, main: str, name: str, test: Demonstrations, counters: npt.NDArray[np.int64]
-) -> str:
+def posterior(path: Path, done: Simulated, main: str, name: str) -> str:
     """(c): posterior over time above the hidden counter, for a trajectory with more switches than most (3 of 4)."""
-    assert test.labels is not None
-    switched = np.diff(test.labels, prepend=test.labels[0]) != 0
-    switches = np.add.reduceat((switched & ~test.first_steps).astype(np.int64), test.offsets[:-1])
+    labels, offsets = done.test.labels, done.test.offsets
+    assert labels is not None
+    switched = np.diff(labels, prepend=labels[0]) != 0
+    switches = np.add.reduceat((switched & ~done.test.first_steps).astype(np.int64), offsets[:-1])
     chosen = int(np.argsort(switches, kind="stable")[len(switches) * 3 // 4])
-    found = {name: (models[main], recovered_order(models[main], test, 2))}
-    if "oracle" in models:
-        found["Truth (Bayes smoother)"] = (models["oracle"], [0, 1])
+    order = recovered_order(done.models[main], done.test, 2)
     figure, _ = posterior_above_counter(
-        found, test, chosen, counters, intentions=INTENTIONS, label="frustration", width=5.0
+        done, main, order, chosen, title=name, intentions=INTENTIONS, label="frustration", width=5.0
     )
     style.save(figure, path)
     return (

@@ -14,32 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.value_difference import Truth
 from prism_irl.experiments import harness
 from prism_irl.experiments.gridworld.settings import EVD_COLUMNS, METHODS, PAPER_EVD, Gridworld
-from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
 from prism_irl.studies.cross_validation import OnFit
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
 
-class BayesOracle(WorldOracle):
-    """The exact Bayes filter and smoother of the frustration gridworld."""
-
-    n_intentions = 2
-
-    def _default_world(self) -> FrustrationWorld:
-        return FrustrationWorld()
-
-
 def methods(settings: Gridworld) -> list[Method]:
     """Every method of the comparison, after the truth."""
-    known = [harness.build_method(name, len(INTENTIONS), settings.options()) for name in METHODS]
+    known = harness.simulated_methods(settings.world, METHODS, settings.options())
     known = [replace(method, name="Behaviour cloning") if method.id == "bc" else method for method in known]
-    every = [Method("oracle", "Truth (Bayes filter)", BayesOracle(settings.world)), *known]
-    return [method for method in every if settings.chosen is None or method.id in settings.chosen]
+    return [method for method in known if settings.chosen is None or method.id in settings.chosen]
 
 
 def truth(world: FrustrationWorld) -> Truth:
@@ -61,17 +49,19 @@ def run(
 
     simulation = settings.world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
     folds: dict[str, Any] = {"folds": settings.folds, "only_folds": settings.only_folds, "seeds": settings.seeds}
-    done, test, counters = harness.run_simulated(
+    done = harness.run_simulated(
         simulation, methods(settings), extra=truth(settings.world), jobs=jobs, on_fit=on_fit, **folds
     )
-    found = done.table()
+    found = done.evaluation.table()
     for name, reported in PAPER_EVD.items():
         if name in found:
             found[name]["paper_evd"] = dict(zip(EVD_COLUMNS, reported, strict=True))
-    known = known_intentions(settings.world, simulation.demonstrations)
+    demos = simulation.demonstrations
+    # LL per step of the expert's policies when the true intention of each step is given.
+    known = float(np.log(settings.world.policies[demos.labels, demos.states, demos.actions]).mean())
     result = harness.write(
         folder,
-        done,
+        done.evaluation,
         title,
         "gridworld",
         quick=settings.quick,
@@ -79,14 +69,8 @@ def run(
         notes=_notes(settings, known),
         methods=found,
     )
-    gridworld_figures.write_all(folder / "figures", settings.world, result, done.models(), test, counters)
+    gridworld_figures.write_all(folder / "figures", settings.world, result, done)
     return result
-
-
-def known_intentions(world: FrustrationWorld, demos: Demonstrations) -> float:
-    """LL per step of the expert's policies when the true intention of each step is told."""
-    assert demos.labels is not None
-    return float(np.log(world.policies[demos.labels, demos.states, demos.actions]).mean())
 
 
 def _notes(settings: Gridworld, known: float) -> list[str]:

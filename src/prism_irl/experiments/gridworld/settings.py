@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from prism_irl.experiments.harness import NETWORK
 from prism_irl.worlds.frustration import FrustrationWorld
 
 METHODS = ("prism-recurrent", "prism", "prism-paper", "hiql", "swirl-1", "iavi", "maxcausalent", "maxent", "bc")
@@ -70,8 +71,13 @@ class Gridworld:
     def options(self) -> dict[str, dict[str, Any]]:
         """Options of each method; a GRU of 32 units was chosen by likelihood on other simulations."""
         discount = {"discount": self.world.discount}
-        network = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3, "batch_size": 64}
-        learned = {"n_starts": self.starts, "max_iterations": self.max_iterations, **discount, **network}
+        learned = {
+            "n_starts": self.starts,
+            "max_iterations": self.max_iterations,
+            **discount,
+            **NETWORK,
+            "batch_size": 64,
+        }
         return {
             "prism-recurrent": learned,
             "prism": learned,

@@ -20,11 +20,13 @@ from prism_irl.rewards.augmented import augmented_mdp
 
 DELIVERY_CONFIDENCE = 3
 """Deliveries of water whose step is known."""
+TARGETS = {"water": WATER, "home": HOME}
+"""States that intentions are named after."""
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Demonstrations with what is known about them from outside.
+    """Demonstrations with what is known about them from outside, and what a fit means in terms of that.
 
     Parameters
     ----------
@@ -39,33 +41,12 @@ class Data:
     mdp: MDP
     events: Events
     animals: Demonstrations | None = None
-    targets: tuple[int, int] = (WATER, HOME)
 
-    @property
-    def meaning(self) -> Meaning:
-        """What a fit is asked beyond its likelihood."""
-        return Meaning(self.mdp, self.events, self.demos.offsets, self.targets)
+    def meaning(self, model: IntentionModel, test: Demonstrations) -> dict[str, Any]:
+        """What a fit is asked beyond its likelihood, on held-out trajectories: for `cross_validate`.
 
-
-@dataclass(frozen=True, eq=False)
-class Meaning:
-    """Names of intentions from their maps, and the alignment of labels with outside events.
-
-    Parameters
-    ----------
-    mdp : MDP
-    events : Events of the trajectories whose positions are ``trajectory_names``
-    offsets : where those trajectories begin
-    targets : states that intentions are named after: water, home
-    """
-
-    mdp: MDP
-    events: Events
-    offsets: Any
-    targets: tuple[int, int]
-
-    def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, Any]:
-        """Alignment on held-out trajectories, and the history that was chosen; for `cross_validate`."""
+        The alignment of labels with outside events, and the history that was chosen.
+        """
         row: dict[str, Any] = {}
         if getattr(model, "history_length_", 1) > 1:
             row |= {"history_length": model.history_length_, "backoff": model.backoff_}
@@ -79,7 +60,7 @@ class Meaning:
     def alignment(self, model: IntentionModel, demos: Demonstrations, *, shuffles: int) -> dict[str, Any]:
         """Alignment of the labels of some trajectories, with the names of the intentions and their arrivals."""
         arrival = self.arrival(model)
-        names = None if arrival is None else name_intentions(arrival, ("water", "home"))
+        names = None if arrival is None else name_intentions(arrival, tuple(TARGETS))
         own = self.events.of(self._steps(demos))
         water = "delivery" if "delivery" in own.happened else "water visit"
         found = alignment(
@@ -99,16 +80,18 @@ class Meaning:
         if policies is None or len(policies) != model.n_intentions:  # DIRL's differ between steps, not intentions
             return None
         if policies.shape[1] == self.mdp.n_states:
-            return greedy_arrival(self.mdp, policies, self.targets)
+            return greedy_arrival(self.mdp, policies, list(TARGETS.values()))
         contexts = getattr(model, "contexts_", None)
         if contexts is None or policies.shape[1] != contexts.n_contexts:
             return None
-        return greedy_arrival(augmented_mdp(self.mdp, contexts), policies, self.targets, contexts.current_state)
+        return greedy_arrival(
+            augmented_mdp(self.mdp, contexts), policies, list(TARGETS.values()), contexts.current_state
+        )
 
     def _steps(self, demos: Demonstrations) -> Any:
         assert demos.trajectory_names is not None
         windows = demos.trajectory_names.astype(np.int64)
-        return steps_of(self.offsets, windows)
+        return steps_of(self.demos.offsets, windows)
 
 
 def load(settings: Labyrinth) -> Data:

@@ -8,25 +8,20 @@ methods can do and is no independent evidence that one is ahead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import state_rewards
 from prism_irl.evaluation.value_difference import Truth, recovered_order
 from prism_irl.experiments import harness
-from prism_irl.experiments.oracle import WorldOracle
-from prism_irl.experiments.posterior import posterior_above_counter
 from prism_irl.figures import maps, style
 from prism_irl.figures import maze as drawing
-from prism_irl.models.base import IntentionModel
-from prism_irl.models.registry import Method
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import OnFit
 from prism_irl.studies.exemplar import write_exemplar
@@ -65,24 +60,8 @@ class LabyrinthDemo:
     def options(self) -> dict[str, dict[str, Any]]:
         """Options of each method."""
         shared = {"discount": self.world.discount, "seed": self.seed}
-        network = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
-        learned = {"n_starts": self.starts, "max_iterations": self.max_iterations, **network, **shared}
+        learned = {"n_starts": self.starts, "max_iterations": self.max_iterations, **harness.NETWORK, **shared}
         return {MAIN: learned, "prism": learned, "hiql": {"n_starts": self.chain_starts, **shared}, "iavi": shared}
-
-
-class LabyrinthOracle(WorldOracle):
-    """The exact Bayes filter and smoother of the simulated mouse."""
-
-    n_intentions = len(INTENTIONS)
-
-    def _default_world(self) -> LabyrinthWorld:
-        return LabyrinthWorld()
-
-
-def methods(settings: LabyrinthDemo) -> list[Method]:
-    """The oracle, both kinds of recurrent switching, the constant chain and a single intention."""
-    known = [harness.build_method(name, len(INTENTIONS), settings.options()) for name in METHODS]
-    return [Method("oracle", "Truth (Bayes filter)", LabyrinthOracle(settings.world)), *known]
 
 
 def run(
@@ -97,43 +76,37 @@ def run(
     world = settings.world
     simulation = world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
     truth = Truth(world.mdp, world.rewards, world.policies, INTENTIONS, start=maze.HOME)
-    folds: dict[str, Any] = {"folds": FOLDS, "only_folds": (0,)}
-    done, test, counters = harness.run_simulated(
-        simulation, methods(settings), mdp=world.mdp, extra=truth, jobs=jobs, on_fit=on_fit, **folds
-    )
+    methods = harness.simulated_methods(world, METHODS, settings.options())
+    how: dict[str, Any] = {"folds": FOLDS, "only_folds": (0,), "jobs": jobs, "on_fit": on_fit}
+    done = harness.run_simulated(simulation, methods, mdp=world.mdp, extra=truth, **how)
     note = (
-        f"{len(done.demos)} simulated windows of {world.horizon} steps (seed {settings.simulation_seed}), one of "
-        f"{FOLDS} folds. The mouse wants water, home or to explore; when it changes its mind depends on how long "
-        "the port still rests and on how long it has been inside, which no present state shows. Starts and "
-        "stopping points were chosen by likelihood on validation trajectories of the training part."
+        f"{len(simulation.demonstrations)} simulated windows of {world.horizon} steps (seed "
+        f"{settings.simulation_seed}), one of {FOLDS} folds. The mouse wants water, home or to explore; when it "
+        "changes its mind depends on how long the port still rests and on how long it has been inside, which no "
+        "present state shows. Starts and stopping points were chosen by likelihood on validation trajectories of the "
+        "training part."
     )
-    result = harness.write(folder, done, title, "labyrinth-demo", quick=True, notes=[note], methods=done.table())
-    write_figures(folder / "figures", world, result, done.models(), test, counters)
+    found = done.evaluation.table()
+    result = harness.write(folder, done.evaluation, title, "labyrinth-demo", quick=True, notes=[note], methods=found)
+    write_figures(folder / "figures", world, result, done)
     return result
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
-def write_figures(
-    folder: Path,
-    world: LabyrinthWorld,
-    result: dict[str, Any],
-    models: Mapping[str, IntentionModel],
-    test: Demonstrations,
-    counters: npt.NDArray[np.int64],
-) -> None:
+def write_figures(folder: Path, world: LabyrinthWorld, result: dict[str, Any], done: harness.Simulated) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
-    model: Any = models[MAIN]
+    model, test = done.models[MAIN], done.test
     order = recovered_order(model, test, len(INTENTIONS))
     drawings: dict[str, results.Draw] = {
         "method_bars": partial(results.likelihood_figure, result=result),
         "rewards": lambda path: rewards(path, world, model, order),
         "occupancy": lambda path: occupancy(path, model, order, test),
-        "posterior": lambda path: posterior(path, models, order, test, counters),
+        "posterior": lambda path: posterior(path, done, order),
     }
     results.write_figures(folder, drawings)
-    captions = write_exemplar(
+    write_exemplar(
         folder.parent,
         test,
         model,
@@ -143,26 +116,23 @@ def write_figures(
         maps=False,
         names=INTENTIONS,
         actions=maze.ACTION_NAMES,
-        counters={"port rests": counters},
+        counters={"port rests": done.counters},
         events={"at the water port": test.states == maze.WATER, "at the entrance": test.states == maze.HOME},
     )
-    results.add_captions(folder, captions)
 
 
 def rewards(path: Path, world: LabyrinthWorld, model: Any, order: list[int]) -> str:
     """Recovered rewards below the true values, with the flow of the policies."""
     figure, axes = style.new_figure(2, len(INTENTIONS), width=style.PAGE_WIDTH, height=4.7)
-    greyed = model.unvisited_
+    found = state_rewards(model)
+    assert found is not None
     for column, (name, k) in enumerate(zip(INTENTIONS, order, strict=True)):
         above, below = axes[column], axes[column + len(INTENTIONS)]
         drawing.maze_map(above, world.q[column].max(axis=1), policy=world.policies[column], title=f"{name}: truth")
-        policy = model.policies_[k, : world.n_states]
-        expected = np.where(maze.valid_actions(), policy * model.rewards_[k], 0.0).sum(axis=1)
-        grey = None if greyed is None else greyed[k]
-        shown = expected if grey is None else expected[~grey]
         # A node that was left once in twenty visits can have a huge reward, which would drown all others.
-        limits = (float(np.quantile(shown, 0.02)), float(np.quantile(shown, 0.98)))
-        drawing.maze_map(below, expected, policy=policy, unvisited=grey, title=f"{name}: recovered", limits=limits)
+        low, high = np.nanquantile(found[k], (0.02, 0.98))
+        policy = model.policies_[k, : world.n_states]
+        drawing.maze_map(below, found[k], policy=policy, title=f"{name}: recovered", limits=(low, high))
         maps.add_colorbar(above, [above], label="value")
         maps.add_colorbar(below, [below], label="reward")
     style.save(figure, path)
@@ -184,23 +154,15 @@ def occupancy(path: Path, model: Any, order: list[int], test: Demonstrations) ->
     return "Share of the test steps at each node, per recovered intention, on a logarithmic scale; grey: none."
 
 
-def posterior(
-    path: Path,
-    models: Mapping[str, IntentionModel],
-    order: list[int],
-    test: Demonstrations,
-    counters: npt.NDArray[np.int64],
-) -> str:
+def posterior(path: Path, done: harness.Simulated, order: list[int]) -> str:
     """Posterior over time above the refractory counter, for the first test window."""
-    found = {"Recurrent switching": (models[MAIN], order)}
-    if "oracle" in models:
-        found["Truth (Bayes smoother)"] = (models["oracle"], list(range(len(INTENTIONS))))
-    figure, axes = posterior_above_counter(
-        found, test, 0, counters, intentions=INTENTIONS, label="port rests", width=style.PAGE_WIDTH
+    title, width = "Recurrent switching", style.PAGE_WIDTH
+    figure, axes = harness.posterior_above_counter(
+        done, MAIN, order, 0, title=title, intentions=INTENTIONS, label="port rests", width=width
     )
     colours = {maze.WATER: style.intention_color(DRINK), maze.HOME: style.intention_color(LEAVE)}
     for node, colour in colours.items():
-        visits = np.flatnonzero(test.states[: test.offsets[1]] == node)
+        visits = np.flatnonzero(done.test.states[: done.test.offsets[1]] == node)
         axes[-1].plot(visits, np.zeros(len(visits)), "|", color=colour, markersize=5, clip_on=False, zorder=4)
     style.save(figure, path)
     return (

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from prism_irl.evaluation.facts import state_rewards
 from prism_irl.experiments.labyrinth.data import Data
 from prism_irl.experiments.labyrinth.settings import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS
-from prism_irl.figures import curves, maps, style
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color
-from prism_irl.labels import match, segments
+from prism_irl.figures import curves, maps, style, timelines
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE
+from prism_irl.labels import match
 from prism_irl.maze import ACTION_NAMES, N_NODES
-from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import load
 from prism_irl.report.explorer import FILE
+from prism_irl.report.table_rows import method_bar_rows
 from prism_irl.report.verdict import AGREEMENT_GOOD
 from prism_irl.studies import results
 from prism_irl.studies.exemplar import write_exemplar
@@ -31,39 +31,41 @@ from prism_irl.studies.full_fits import is_saved
 
 N_BARS = 24
 """So many methods fit on one page; the report's table has all of them."""
-NETWORK_MARKS = {"rnn": "o", "lstm": "s", "transformer": "^"}
+NETWORKS = {"lstm": ("s", "LSTM"), "transformer": ("^", "Transformer")}
 
 
 def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> None:
     """Write every figure whose part has run, as SVG and PNG, with captions for the report."""
     saved = cache / "models"
+    aligned = result.get("alignment", {})
+    modes = any(entry["matched"] for entry in aligned.get("methods", {}).values())
+    keys = list(aligned.get("segmentation", {}).values())
+    segmented = bool(keys) and all(is_saved(saved / key) for key in keys)
     drawings: list[tuple[str, bool, results.Draw]] = [
         ("method_bars", bool(result["methods"]), lambda path: bars(path, result)),
         ("b_networks", "paper" in result, lambda path: networks(path, result["paper"])),
         ("c_maps", _explained(result, saved) is not None, lambda path: reward_maps(path, data, result, saved)),
-        ("d_segmentation", _segmented(result, saved), lambda path: segmentation(path, data, result, saved)),
+        ("d_segmentation", segmented, lambda path: segmentation(path, data, result, saved)),
         ("frontier", bool(result.get("frontier", {}).get("methods")), lambda path: frontier(path, result)),
         ("animals", bool(result.get("animals", {}).get("methods")), lambda path: animals(path, result)),
-        ("alignment", _has_modes(result), lambda path: enrichments(path, result)),
+        ("alignment", modes, lambda path: enrichments(path, result)),
     ]
     results.write_figures(folder, {stem: draw for stem, there, draw in drawings if there})
-    results.add_captions(folder, explore(folder.parent, data, result, saved))
+    explore(folder.parent, data, result, saved)
 
 
-def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> dict[str, str]:
-    """Write the interactive part of the report from a fit to all windows; return the captions of its figures.
+def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> None:
+    """Write the interactive part of the report from a fit to all windows, with its figures.
 
     Of the methods that are fitted to all windows, the one with the highest held-out likelihood is shown among those
     whose independent fits agree; where none does, the one on which they agree most.
     """
-    methods = result.get("alignment", {}).get("methods", {})
-    there = {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
-    there = {name: entry for name, entry in there.items() if entry["n_intentions"] > 1}
+    there = {name: entry for name, entry in _saved_fits(result, saved).items() if entry["n_intentions"] > 1}
     if not there:
         (run / FILE).unlink(missing_ok=True)  # of other parts, with models that are gone
-        return {}
+        return
     held_out = {name: _score(result["methods"].get(name)) for name in there}
-    agreed = {name: -1.0 if entry["agreement"] is None else entry["agreement"] for name, entry in there.items()}
+    agreed = {name: _agreement(entry) for name, entry in there.items()}
     sure = [name for name in there if agreed[name] >= AGREEMENT_GOOD and held_out[name] > -np.inf]
     best = max(sure, key=held_out.__getitem__) if sure else max(there, key=agreed.__getitem__)
     why = (
@@ -72,7 +74,7 @@ def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> dict[
         else "is the one on which independent fits agree most"
     )
     entry = there[best]
-    return write_exemplar(
+    write_exemplar(
         run,
         data.demos,
         load(saved / entry["model"]),
@@ -92,13 +94,12 @@ def _score(entry: Mapping[str, Any] | None) -> float:
 
 def bars(path: Path, result: dict[str, Any]) -> str:
     """(a): the best methods by predictive likelihood, then the paper scores with the published numbers."""
-    ranked = sorted(result["methods"].values(), key=lambda entry: -entry["predictive_ll"]["mean"])
-    rows = [results.likelihood_bar(entry) for entry in ranked[:N_BARS]]
-    rows += [results.paper_bar(entry) for entry in ranked if entry["leaks"] and entry["paper_score"]]
-    figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.22 * len(rows))
+    ranked, n = method_bar_rows(result), len(result["methods"])
+    rows = [row for i, row in enumerate(ranked) if i < N_BARS or not row["is_likelihood"]]
+    figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.24 * len(rows))
     curves.method_bars(ax, rows)
     style.save(figure, path)
-    left_out = "" if len(ranked) <= N_BARS else f" The {N_BARS} best of {len(ranked)} methods."
+    left_out = "" if n <= N_BARS else f" The {N_BARS} best of {n} methods."
     return (
         f"(a) Test score per method, mean and spread over folds.{left_out} Hatched: the paper's score, which is not a "
         "likelihood, with the published number as a diamond."
@@ -111,22 +112,13 @@ def networks(path: Path, paper: dict[str, Any]) -> str:
     rows = paper["num_latents"]
     ks = [row["K"] for row in rows]
     ax.plot(ks, [row["paper_score_test"] for row in rows], "o-", color=PALETTE[0], label="RNN, paper score")
-    ax.plot(
-        list(PAPER_NUM_LATENTS),
-        [test for _, test in PAPER_NUM_LATENTS.values()],
-        "D--",
-        color=MUTED,
-        fillstyle="none",
-        label="RNN, published",
-    )
+    published = [test for _, test in PAPER_NUM_LATENTS.values()]
+    ax.plot(list(PAPER_NUM_LATENTS), published, "D--", color=MUTED, fillstyle="none", label="RNN, published")
     ax.plot(ks, [row["predictive_test"] for row in rows], "o-", color=PALETTE[3], label="RNN, predictive LL")
     for row in paper["model_type"]:
         if row["network"] == "rnn":
             continue
-        mark, name = (
-            NETWORK_MARKS[row["network"]],
-            row["network"].upper() if row["network"] == "lstm" else "Transformer",
-        )
+        mark, name = NETWORKS[row["network"]]
         ax.plot(3, row["paper_score_test"], mark, color=PALETTE[0], markersize=6, label=f"{name}, paper score")
         ax.plot(3, PAPER_MODEL_TYPE[row["network"]][1], mark, color=MUTED, fillstyle="none", markersize=6)
     ax.set(xlabel="number of intentions K", ylabel="nats per step, test")
@@ -149,12 +141,11 @@ def reward_maps(path: Path, data: Data, result: dict[str, Any], saved: Path) -> 
     model: Any = load(saved / entry["model"])
     K = model.n_intentions
     figure, axes = style.new_figure(1, K, width=2.3 * K, height=2.5)
-    policies = model.policies_[:, :N_NODES]
-    unvisited = getattr(model, "unvisited_", None)
+    found = state_rewards(model)
+    assert found is not None
     for k, ax in enumerate(axes):
-        per_node = _per_node(model, policies, k)
         name = f"intention {k}" if entry["names"] is None else entry["names"][k]
-        maze_map(ax, per_node, policy=policies[k], unvisited=None if unvisited is None else unvisited[k], title=name)
+        maze_map(ax, found[k], policy=model.policies_[k, :N_NODES], title=name)
         maps.add_colorbar(ax, [ax], label="reward")
     style.save(figure, path)
     return (
@@ -162,11 +153,6 @@ def reward_maps(path: Path, data: Data, result: dict[str, Any], saved: Path) -> 
         "action of each node (wider: surer). Star: water port; grey: nodes that the intention never visits. Names "
         "follow from where greedy paths arrive."
     )
-
-
-def _per_node(model: Any, policies: Any, k: int) -> Any:
-    rewards = np.asarray(model.rewards_[k])
-    return rewards if rewards.ndim == 1 else (policies[k] * rewards).sum(-1)
 
 
 def segmentation(path: Path, data: Data, result: dict[str, Any], saved: Path) -> str:
@@ -181,11 +167,13 @@ def segmentation(path: Path, data: Data, result: dict[str, Any], saved: Path) ->
     reference = labels[next(reversed(labels))]
     steps = slice(int(data.demos.offsets[window]), int(data.demos.offsets[window + 1]))
     for ax, (name, own) in zip(axes, labels.items(), strict=True):
-        strip(ax, match(reference, own).labels, one.offsets)
+        timelines.label_strip(ax, match(reference, own).labels, 0.0, 1.0)
         for event, style_of, height in (("water visit", "o", 1.16), ("exit", "x", 1.36)):
             at = np.flatnonzero(data.events.happened[event][steps])
             colour = PALETTE[1] if event == "water visit" else INK
             ax.plot(at, np.full(len(at), height), style_of, color=colour, markersize=2.5, linestyle="none")
+        ax.set(xlim=(-0.5, len(own) - 0.5), ylim=(0, 1.5), yticks=[])
+        ax.spines[["left", "top", "right"]].set_visible(False)
         ax.set_title(name, loc="left")
     axes[-1].set_xlabel("step")
     style.save(figure, path)
@@ -193,17 +181,6 @@ def segmentation(path: Path, data: Data, result: dict[str, Any], saved: Path) ->
         "(d) The intentions of one window under four penalty settings of the paper's gate, colours matched to the "
         "last. Dots: visits to the water port; crosses: exits."
     )
-
-
-def strip(ax: Axes, labels: Any, offsets: Any) -> Axes:
-    """Draw one trajectory's labels as a coloured strip."""
-    cut = segments(labels, offsets)
-    for start, length, k in zip(cut.starts, cut.lengths, cut.labels, strict=True):
-        ax.broken_barh([(start - 0.5, length)], (0.0, 1.0), facecolor=intention_color(int(k)), linewidth=0)
-    ax.set(xlim=(-0.5, len(labels) - 0.5), ylim=(0, 1.5))
-    ax.set_yticks([])
-    ax.spines[["left", "top", "right"]].set_visible(False)
-    return ax
 
 
 def frontier(path: Path, result: dict[str, Any]) -> str:
@@ -244,8 +221,9 @@ def enrichments(path: Path, result: dict[str, Any]) -> str:
     figure, (ax,) = style.new_figure(width=4.6, height=0.8 + 0.36 * len(methods))
     for i, mode in enumerate(modes):
         y = np.arange(len(methods)) + 0.2 * (i - (len(modes) - 1) / 2)
-        ax.plot([_nan(m["matched"][mode]) for m in methods], y, "o", color=PALETTE[i], label=mode)
-        control = [_nan(m["shuffled"]["matched"][mode]) for m in methods]
+        own = np.array([m["matched"][mode] for m in methods], float)  # None becomes NaN
+        ax.plot(own, y, "o", color=PALETTE[i], label=mode)
+        control = np.array([m["shuffled"]["matched"][mode] for m in methods], float)
         ax.plot(control, y, "|", color=PALETTE[i], markersize=7, label=f"{mode}, shuffled")
     ax.axvline(1.0, color=MUTED, linewidth=0.8, linestyle=":")
     ax.set_yticks(range(len(methods)), [m["name"] for m in methods])
@@ -258,33 +236,25 @@ def enrichments(path: Path, result: dict[str, Any]) -> str:
     )
 
 
-def _nan(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def _has_modes(result: dict[str, Any]) -> bool:
+def _saved_fits(result: dict[str, Any], saved: Path) -> dict[str, dict[str, Any]]:
+    """The methods of the part alignment whose best fit is there."""
     methods = result.get("alignment", {}).get("methods", {})
-    return any(entry["matched"] for entry in methods.values())
+    return {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
 
 
 def _explained(result: dict[str, Any], saved: Path) -> dict[str, Any] | None:
-    """The fit whose maps are drawn: the best explanation with as many intentions as the paper, else any."""
-    methods = result.get("alignment", {}).get("methods", {})
-    there = {name: entry for name, entry in methods.items() if is_saved(saved / entry["model"])}
-    drawable = {name: entry for name, entry in there.items() if _on_maze(load(saved / entry["model"]))}
-    three = {name: entry for name, entry in drawable.items() if entry["n_intentions"] == 3} or drawable
-    if not three:
-        return None
-    best = max(three, key=lambda name: -1.0 if three[name]["agreement"] is None else three[name]["agreement"])
-    found: dict[str, Any] = three[best]
-    return found
+    """The fit whose maps are drawn: the best explanation with as many intentions as the paper, else any.
+
+    Its states are the nodes of the maze, and it has something to draw on them.
+    """
+    drawable = []
+    for entry in _saved_fits(result, saved).values():
+        model = load(saved / entry["model"])
+        if model.n_states_ == N_NODES and state_rewards(model) is not None:
+            drawable.append(entry)
+    three = [entry for entry in drawable if entry["n_intentions"] == 3] or drawable
+    return max(three, key=_agreement, default=None)
 
 
-def _on_maze(model: IntentionModel) -> bool:
-    """Whether the states are the nodes of the maze, and there is something to draw on them."""
-    return model.n_states_ == N_NODES and hasattr(model, "rewards_") and hasattr(model, "policies_")
-
-
-def _segmented(result: dict[str, Any], saved: Path) -> bool:
-    keys = result.get("alignment", {}).get("segmentation", {})
-    return bool(keys) and all(is_saved(saved / key) for key in keys.values())
+def _agreement(entry: Mapping[str, Any]) -> float:
+    return -1.0 if entry["agreement"] is None else float(entry["agreement"])

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.alignment import SHUFFLES
 from prism_irl.evaluation.consensus import consensus
 from prism_irl.experiments import harness
 from prism_irl.experiments.labyrinth.data import Data
@@ -35,10 +36,9 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.registry import Method, method
 from prism_irl.rewards.iavi import IAVI
-from prism_irl.studies.cross_validation import OnFit, run_methods, with_seed
+from prism_irl.studies.cross_validation import OnFit, cross_validate, with_seed
 from prism_irl.studies.full_fits import fit_to_all
 
-SHUFFLES = 20
 TIMED_ITERATIONS = 5
 
 
@@ -103,7 +103,7 @@ def cross_validated(
     """Table of some methods over the folds of the settings, or over others of other data."""
     chosen: dict[str, Any] = {"folds": settings.folds, "only_folds": settings.tested_folds, "seeds": settings.seeds}
     shared = {"mdp": data.mdp, "extra": data.meaning, "cache": work.cache, "jobs": work.jobs, "on_fit": work.on_fit}
-    return run_methods(data.demos if demos is None else demos, methods, **(chosen | shared | folds)).table()
+    return cross_validate(data.demos if demos is None else demos, methods, **(chosen | shared | folds)).table()
 
 
 # -- the paper's protocol ----------------------------------------------------------------------------------------------
@@ -216,20 +216,20 @@ def every_fifth(settings: Labyrinth, data: Data, methods: Sequence[Method], work
 def frontier(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     """Likelihood against dwell: recurrent switching and the past gate under growing penalties."""
     methods, points = [], {}
-    for penalty, suffix in itertools.product(settings.penalties, settings.frontier_histories):
-        known = honest_method(f"prism-recurrent{suffix}", settings)
-        known.model.set_params(switch_penalty=penalty)
-        made = replace(known, id=f"{known.id}-penalty{penalty:g}", name=f"{known.name}, penalty {penalty:g}")
+
+    def add(identifier: str, penalty: float, words: str, **penalties: float) -> None:
+        known = honest_method(identifier, settings)
+        known.model.set_params(**penalties)
+        made = replace(known, id=f"{known.id}-penalty{penalty:g}", name=f"{known.name}, {words}")
         methods.append(made)
         points[made.id] = {"family": known.name, "penalty": penalty}
-    largest = max(settings.penalties) or 1.0
-    for penalty in settings.penalties:  # the gate's two penalties keep the paper's ratio, and reach the paper's values
-        known = honest_method("prism", settings)
-        share = penalty / largest
-        known.model.set_params(l1=PAPER["labyrinth"]["l1"] * share, kl=PAPER["labyrinth"]["kl"] * share)
-        made = replace(known, id=f"prism-penalty{share:g}", name=f"{known.name}, {share:g} of the paper's penalties")
-        methods.append(made)
-        points[made.id] = {"family": known.name, "penalty": share}
+
+    for penalty, suffix in itertools.product(settings.penalties, settings.frontier_histories):
+        add(f"prism-recurrent{suffix}", penalty, f"penalty {penalty:g}", switch_penalty=penalty)
+    gate, largest = PAPER["labyrinth"], max(settings.penalties) or 1.0
+    for share in (penalty / largest for penalty in settings.penalties):
+        # The gate's two penalties keep the paper's ratio, and reach the paper's values.
+        add("prism", share, f"{share:g} of the paper's penalties", l1=gate["l1"] * share, kl=gate["kl"] * share)
     folds = [fold for fold in settings.frontier_folds if fold in settings.tested_folds]
     found = cross_validated(settings, data, methods, work, only_folds=folds)
     return {"methods": {name: {**entry, **points[name]} for name, entry in found.items()}, "folds": len(folds)}
@@ -256,9 +256,11 @@ def alignment(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     """Fits to all data: what the intentions of the best one mean, and whether independent fits find the same ones."""
     methods = [honest_method(name, settings) for name in settings.explained]
     seeds = range(settings.independent_fits)
-    segmented = {label: _segmented(settings, l1, kl) for label, (l1, kl) in PENALTY_SETTINGS.items()}
     unfitted = [with_seed(m.model, 1000 * seed) for m in methods for seed in seeds]
-    unfitted += [m.model for m in segmented.values()]
+    segmented = {label: paper_method(3, "rnn", settings).model for label in PENALTY_SETTINGS}
+    for label, model in segmented.items():
+        l1, kl = PENALTY_SETTINGS[label]
+        unfitted.append(model.set_params(l1=l1, kl=kl))
     fits = iter(fit_to_all(unfitted, data.demos, data.mdp, jobs=work.jobs, folder=work.cache / "models"))
     result: dict[str, Any] = {}
     for m in methods:
@@ -277,7 +279,7 @@ def alignment(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
             "consensus": _consensus(models, likelihoods, data.demos),
             "n_intentions": models[best].n_intentions,
             "model": names[best],
-            **data.meaning.alignment(models[best], data.demos, shuffles=SHUFFLES),
+            **data.alignment(models[best], data.demos, shuffles=SHUFFLES),
         }
     return {"methods": result, "segmentation": {label: next(fits)[0] for label in segmented}}
 
@@ -292,16 +294,4 @@ def _consensus(
     return {"members": len(found.members), "unanimous": found.unanimous, "support": found.support}
 
 
-def _segmented(settings: Labyrinth, l1: float, kl: float) -> Method:
-    known = paper_method(3, "rnn", settings)
-    known.model.set_params(l1=l1, kl=kl)
-    return replace(known, id=f"prism-paper-l1{l1:g}-kl{kl:g}")
-
-
-RUNNERS: dict[str, Runner] = {
-    "paper": paper,
-    "honest": honest,
-    "frontier": frontier,
-    "animals": animals,
-    "alignment": alignment,
-}
+RUNNERS: dict[str, Runner] = {part.__name__: part for part in (paper, honest, frontier, animals, alignment)}

@@ -44,7 +44,6 @@ def run(
     for path in (cache, done):
         path.mkdir(parents=True, exist_ok=True)
     work = labyrinth_parts.Work(cache, jobs, on_fit)
-    seconds = {}
     for part in parts:
         clock = time.perf_counter()
         result = labyrinth_parts.RUNNERS[part](settings, data, work)
@@ -53,26 +52,19 @@ def run(
         storage.write_json(
             done / f"{part}.json", {"quick": settings.quick, "result": result, "seconds": spent, "jobs": jobs}
         )
-    found = {}
-    for part in PARTS:
-        if (saved := _saved(done, part, settings)) is not None:
-            found[part] = saved["result"]
-            seconds[part] = float(saved.get("seconds", 0.0))
-    result = assemble(settings, data, found, title)
+    saved = {part: own for part in PARTS if (own := _saved(done, part, settings)) is not None}
+    seconds = {part: float(own.get("seconds", 0.0)) for part, own in saved.items()}
+    result = assemble(settings, data, {part: own["result"] for part, own in saved.items()}, title)
     result["seconds"] = seconds
-    result["notes"].append(_time_note(seconds, jobs))
+    each = ", ".join(f"{part} {value:.0f} s" for part, value in seconds.items())
+    result["notes"].append(
+        f"Time spent: {each}; {sum(seconds.values()) / 60:.0f} minutes in all, {jobs} fits at a time. A part that was "
+        "resumed counts all of its runs."
+    )
     storage.write_json(folder / "metrics.json", result)
     write_tables(folder, result)
     labyrinth_figures.write_all(folder / "figures", data, result, cache)
     return result
-
-
-def _time_note(seconds: dict[str, float], jobs: int) -> str:
-    each = ", ".join(f"{part} {value:.0f} s" for part, value in seconds.items())
-    return (
-        f"Time spent: {each}; {sum(seconds.values()) / 60:.0f} minutes in all, {jobs} fits at a time. A part that was "
-        "resumed counts all of its runs."
-    )
 
 
 def _saved(folder: Path, part: str, settings: Labyrinth) -> dict[str, Any] | None:
@@ -107,7 +99,10 @@ def recommended(found: dict[str, Any]) -> dict[str, Any]:
     predictors = {
         name: entry["predictive_ll"]["mean"]
         for name, entry in found.get("honest", {}).get("methods", {}).items()
-        if entry.get("mean_dwell") and entry["mean_dwell"]["mean"] >= 10 and _has_intentions(entry)
+        if entry.get("mean_dwell")
+        and entry["mean_dwell"]["mean"] >= 10
+        # Methods with several intentions were asked where exits fall.
+        and any(key.endswith(("_enrichment", "_in_named")) for key in entry)
     }
     explanations = {
         name: entry["agreement"]
@@ -118,11 +113,6 @@ def recommended(found: dict[str, Any]) -> dict[str, Any]:
         "predictor": max(predictors, key=predictors.__getitem__) if predictors else None,
         "explanation": max(explanations, key=explanations.__getitem__) if explanations else None,
     }
-
-
-def _has_intentions(entry: dict[str, Any]) -> bool:
-    """Methods with several intentions were asked where exits fall."""
-    return any(key.endswith(("_enrichment", "_in_named")) for key in entry)
 
 
 def write_tables(folder: Path, result: dict[str, Any]) -> None:

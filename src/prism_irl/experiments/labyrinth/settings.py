@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prism_irl.errors import InputError
+from prism_irl.experiments.harness import NETWORK
 from prism_irl.models.prism import PAPER
 
 PARTS = ("paper", "honest", "frontier", "animals", "alignment")
@@ -161,11 +162,10 @@ class Labyrinth:
         It overfits here less quickly. Annealed starts are the point of ``prism-markov``, and keep their number.
         """
         starts = {"n_starts": self.starts}
-        network = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
         return {
             "": starts,
             "hiql": {"n_starts": self.chain_starts},
-            "prism": {**starts, "max_iterations": self.max_iterations, **network},
+            "prism": {**starts, "max_iterations": self.max_iterations, **NETWORK},
             "prism-markov": {},
             "prism-goals": starts,
             "state+goals": {},

@@ -1,10 +1,13 @@
 """`--events`: columns become marks in the order of the steps, and wrong ones are named."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.cli.events import read_events, refuse_events
+from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.sources import read_events, read_source
 from prism_irl.data import tables
 from prism_irl.errors import InputError
 
@@ -35,5 +38,4 @@ def test_wrong_columns_are_named():
     with pytest.raises(InputError, match="npz"):
         read_events(table()._replace(frame=None), ["water"])
     with pytest.raises(InputError, match="labyrinth has none"):
-        refuse_events("labyrinth", ["water"])
-    refuse_events("labyrinth", [])
+        read_source(Path("labyrinth"), ColumnOptions(events=("water",)))
