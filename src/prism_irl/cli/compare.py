@@ -7,6 +7,7 @@ from typing import Any
 
 from prism_irl.cli.options import ColumnOptions, FoldOptions
 from prism_irl.cli.run_folder import RunFolder
+from prism_irl.models import registry
 
 
 def compare(
@@ -24,14 +25,15 @@ def compare(
 
     Example: prism compare mouse.csv --methods prism-recurrent,hiql,swirl-2,iavi,bc --folds 5 --out runs/compare
 
+    Example: prism compare mouse.csv --methods hiql,state+goals,recurrent+soft-2 --out runs/pairs
+
     Parameters
     ----------
     table
         A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
     methods
-        Comma-separated: uniform, iavi, iql, maxent, maxcausalent, mixture, ngram, bc, hiql, swirl-1, swirl-2, dirl,
-        prism-paper, prism, prism-recurrent, prism-markov, prism-goals; variants such as prism-recurrent-h2, hiql-k4,
-        prism-paper-lstm.
+        Comma-separated: NAMED; pairs such as state+goals (prism methods lists them); variants such as
+        prism-recurrent-h2, hiql-hauto, state+goals-k4, prism-paper-lstm; MODULE:CLASS for your own.
     intentions
         Number of intentions of the methods that have several.
     seeds
@@ -44,11 +46,10 @@ def compare(
     from prism_irl.cli.progress import fits_progress
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.value_difference import read_truth
-    from prism_irl.models.registry import method
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import comparison
 
-    chosen = [method(identifier.strip(), intentions) for identifier in methods.split(",") if identifier.strip()]
+    chosen = registry.methods(methods, intentions)
     source = read_source(table, columns)
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
@@ -77,3 +78,6 @@ def compare(
     config["data"] = {"file": table.name, "columns": columns.roles(), **config["data"]}
     with cluster(cut.scheduler):
         folder.make(work, show, progress=fits_progress, config=config)
+
+
+compare.__doc__ = (compare.__doc__ or "").replace("NAMED", ", ".join(registry.NAMED))

@@ -34,6 +34,8 @@ def fit(
 
     Example: prism fit mouse.csv --trajectory bout --state node --action move --intentions 3 --out runs/mouse
 
+    Example: prism fit mouse.csv --switching state --rewards goals --intentions 3 --out runs/goals
+
     Parameters
     ----------
     table
@@ -43,8 +45,8 @@ def fit(
     preset
         paper-gridworld, paper-labyrinth or paper-bridge: the paper's model and hyperparameters.
     method
-        Another method, as prism compare names them (hiql, swirl-2, prism-goals, …), or MODULE:CLASS of your own
-        [default: PRISM with the options of the model].
+        A method that prism methods lists (hiql, swirl-2, state+goals, …), or MODULE:CLASS of your own [default: the
+        pair of --switching and --rewards].
     tensorboard
         Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
     """

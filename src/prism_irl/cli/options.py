@@ -93,13 +93,14 @@ class FoldOptions(FitsOptions):
 def _model_options() -> type:
     """Fields of PRISM, and those that only a half of a pair has."""
     found = read_options(registry.NAMED["prism-recurrent"].where)
-    for known in (SWITCHING, REWARDS):
-        own: dict[str, Option] = {}
-        for half, (where, _) in known.items():
-            for name, option in read_options(where).items():
-                text = f"{option.help} [of {half}; default: {option.default}]"
-                own[name] = option._replace(help=f"{own[name].help} {text}" if name in own else text)
-        found |= {name: option for name, option in own.items() if name not in found}
+    owners: dict[str, dict[Option, list[str]]] = {}  # which halves have an option, and whether it is the same one
+    for half, (where, _) in {**SWITCHING, **REWARDS}.items():
+        for name, option in read_options(where).items():
+            if name not in found:
+                owners.setdefault(name, {}).setdefault(option, []).append(half)
+    for name, variants in owners.items():
+        texts = [f"{option.help} [of {', '.join(of)}; default: {option.default}]" for option, of in variants.items()]
+        found[name] = next(iter(variants))._replace(help=" ".join(texts))
     fields: list[Any] = []
     for name, option in found.items():
         text = option.help + (
