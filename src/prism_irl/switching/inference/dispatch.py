@@ -139,22 +139,20 @@ def _passes(
 ) -> Tensor | None:
     """Run the compiled passes into ``out``; Σ pairwise posteriors (K, K), or None where a step underflows."""
     K, B = log_emission.shape[-1], len(rows[0])
-    predicted, filtered, smoothed, likelihood, pairwise = (o.numpy() for o in out)
+    *beliefs, pairwise = (o.numpy() for o in out)
     transitions = np.zeros((B, K, K))
-    read = (
-        tuple(range(K)),
-        log_initial.double().reshape(-1, K).exp().contiguous().numpy(),
-        kernel.contiguous().numpy(),
-        *kernel_rows,
-    )
-    write = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
+    initial = log_initial.double().reshape(-1, K).exp().contiguous().numpy()
+
+    def run(emission: Tensor) -> bool:
+        given = (initial, kernel.contiguous().numpy(), *kernel_rows, emission.view(-1).numpy(), *rows)
+        return bool(compiled.forward_backward(tuple(range(K)), given, (*beliefs, transitions, pairwise)))
+
     log_emission = log_emission.double().contiguous()
-    if compiled.forward_backward(*read, log_emission.view(-1).numpy(), *rows, *write):
-        return torch.from_numpy(transitions.sum(0))
-    evidence, impossible = possible(log_emission)
-    if not (impossible.any() and compiled.forward_backward(*read, evidence.view(-1).numpy(), *rows, *write)):
-        return None
-    out[3].masked_fill_(impossible, -torch.inf)
+    if not run(log_emission):
+        evidence, impossible = possible(log_emission)
+        if not (impossible.any() and run(evidence)):
+            return None
+        out[3].masked_fill_(impossible, -torch.inf)
     return torch.from_numpy(transitions.sum(0))
 
 

@@ -30,8 +30,9 @@ CLOSE = 1e-6  # smoothed probabilities that sum to one less well have met an und
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _fetch(intentions: Any, source: Array, first: Array, lengths: Array, begin: int, end: int, scratch: Array) -> None:
+def _fetch(intentions: Any, source: Array, rows: Any, begin: int, end: int, scratch: Array) -> None:
     """Probabilities of the steps begin ≤ t < end from rows of logarithms; garbage beyond an end."""
+    first, lengths = rows
     K = len(intentions)
     width = (2 * K + 1) * LANES
     for lane in range(len(first)):
@@ -120,16 +121,10 @@ def _backward(intentions: Any, kernel: Array, t: int, lanes: int, scratch: Array
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _store_likelihood(
-    intentions: Any,
-    scratch: Array,
-    first: Array,
-    lengths: Array,
-    begin: int,
-    end: int,
-    logs: Array,
-    likelihood: Array,
+    intentions: Any, scratch: Array, rows: Any, begin: int, end: int, logs: Array, out: Array
 ) -> None:
     """Write log P(a_t | a_<t) of the steps begin ≤ t < end into rows; the scratch's inverses are needed again."""
+    first, lengths = rows
     K, lanes = len(intentions), len(first)
     for t in range(begin, end):
         for lane in range(LANES):
@@ -139,14 +134,13 @@ def _store_likelihood(
         while lengths[lanes - 1] <= t:
             lanes -= 1
         for lane in range(lanes):
-            likelihood[UINT(first[UINT(lane)] + t)] = -logs[UINT((t - begin) * LANES + lane)]
+            out[UINT(first[UINT(lane)] + t)] = -logs[UINT((t - begin) * LANES + lane)]
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _store(
-    intentions: Any, scratch: Array, first: Array, lengths: Array, begin: int, end: int, smoothed: Array
-) -> None:
+def _store(intentions: Any, scratch: Array, rows: Any, begin: int, end: int, smoothed: Array) -> None:
     """Smoothed probabilities of the steps begin ≤ t < end into rows."""
+    first, lengths = rows
     K = len(intentions)
     for lane in range(len(first)):
         row = first[lane]
@@ -156,26 +150,15 @@ def _store(
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _group(
-    intentions: Any,
-    initial: Array,
-    kernel: Array,
-    log_emission: Array,
-    first: Array,
-    lengths: Array,
-    smoothed: Array,
-    likelihood: Array,
-    transitions: Array,
-    scratch: Array,
-    counts: Array,
-    logs: Array,
-) -> bool:
+def _group(intentions: Any, given: Any, rows: Any, out: Any, transitions: Array, memory: Any) -> bool:
     """Both passes over at most LANES trajectories; their pairwise posteriors are added to transitions (K, K)."""
+    (initial, kernel, log_emission), (smoothed, likelihood), (scratch, counts, logs) = given, out, memory
+    first, lengths = rows
     K, n, T = len(intentions), len(first), lengths[0]
     lanes, bad = n, 0
     for begin in range(0, T, BLOCK):
         end = min(begin + BLOCK, T)
-        _fetch(intentions, log_emission, first, lengths, begin, end, scratch)
+        _fetch(intentions, log_emission, rows, begin, end, scratch)
         for t in range(begin, end):
             while lengths[lanes - 1] <= t:
                 lanes -= 1
@@ -185,7 +168,7 @@ def _group(
                 bad += lanes - _forward(intentions, kernel, t, lanes, scratch)
         if bad:
             return False
-        _store_likelihood(intentions, scratch, first, lengths, begin, end, logs, likelihood)
+        _store_likelihood(intentions, scratch, rows, begin, end, logs, likelihood)
     counts[:] = 0.0
     lanes = 0
     for begin in range((T - 1) // BLOCK * BLOCK, -1, -BLOCK):
@@ -200,7 +183,7 @@ def _group(
                 bad += lanes - _backward(intentions, kernel, t, lanes, scratch, counts)
         if bad:
             return False
-        _store(intentions, scratch, first, lengths, begin, end, smoothed)
+        _store(intentions, scratch, rows, begin, end, smoothed)
     for j in range(K):
         for k in range(K):
             total = 0.0
@@ -237,27 +220,15 @@ def forward_backward(
     K, B, workers = len(intentions), len(first), len(transitions)
     groups = (B + LANES - 1) // LANES
     fine = np.ones(workers, dtype=np.bool_)
+    given, out = (initial, kernel, log_emission), (smoothed, likelihood)
     for w in numba.prange(workers):
         worker = np.int64(w)  # prange counts in unsigned numbers, which do not mix with signed ones
         longest = lengths[worker * LANES]
-        scratch = np.empty(longest * (2 * K + 1) * LANES)
-        counts, logs = np.empty(K * K * LANES), np.empty(BLOCK * LANES)
+        memory = (np.empty(longest * (2 * K + 1) * LANES), np.empty(K * K * LANES), np.empty(BLOCK * LANES))
         transitions[worker] = 0.0
         for group in range(worker, groups, workers):  # in turns, so that nobody has all the long ones
             begin, end = group * LANES, min(group * LANES + LANES, B)
+            rows = (first[begin:end], lengths[begin:end])
             if fine[worker]:
-                fine[worker] = _group(
-                    intentions,
-                    initial,
-                    kernel,
-                    log_emission,
-                    first[begin:end],
-                    lengths[begin:end],
-                    smoothed,
-                    likelihood,
-                    transitions[worker],
-                    scratch,
-                    counts,
-                    logs,
-                )
+                fine[worker] = _group(intentions, given, rows, out, transitions[worker], memory)
     return bool(fine.all())
