@@ -157,6 +157,9 @@ class EpisodeSource(ABC):
         A damaged episode stops the reading; otherwise it is named in a warning, left out and counted in ``skipped``.
     """
 
+    n_episodes: int | None = None
+    """How many episodes the dataset says it has, for progress bars; None where it does not say."""
+
     def __init__(self, folder: str | Path, *, strict: bool = False) -> None:
         self.folder = Path(folder)
         self.strict = strict
@@ -168,11 +171,6 @@ class EpisodeSource(ABC):
     @abstractmethod
     def _open(self) -> Iterator[Callable[[], Episode]]:
         """Yield one function per episode, which reads it; a damaged one raises `DamagedEpisodeError` when called."""
-
-    @property
-    def n_episodes(self) -> int | None:
-        """How many episodes the dataset says it has, for progress bars; None where it does not say."""
-        return None
 
     def __iter__(self) -> Iterator[Episode]:
         for episode, _ in self.visit(lambda episode: None):

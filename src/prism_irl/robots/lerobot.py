@@ -58,7 +58,7 @@ class LeRobotSource(EpisodeSource):
             raise InputError(f"{self.folder} has no feature 'action'; give a dataset of demonstrations.")
         try:
             self.fps, self.chunk = float(self.info["fps"]), int(self.info.get("chunks_size", 1000))
-            self._n_episodes = int(self.info["total_episodes"])
+            self.n_episodes = int(self.info["total_episodes"])
         except (KeyError, TypeError, ValueError):
             raise InputError(
                 f"{self.folder}/meta/info.json lacks fps or total_episodes, or they are no numbers."
@@ -67,11 +67,6 @@ class LeRobotSource(EpisodeSource):
             raise InputError(
                 f"{self.folder}/meta/info.json says fps {self.fps} and chunks_size {self.chunk}; both > 0."
             )
-
-    @property
-    def n_episodes(self) -> int | None:
-        """Number of episodes that the metadata promise."""
-        return self._n_episodes
 
     @property
     def cameras(self) -> list[str]:
@@ -236,7 +231,7 @@ def _episode_rows(folder: Path, version: str) -> Iterator[dict[str, Any]]:
             except pa.ArrowException as error:
                 raise InputError(f"{path} cannot be read ({brief(error)}); restore it from its source.") from None
     else:
-        yield from _lines(folder / "meta" / "episodes.jsonl")
+        yield from read_lines(folder / "meta" / "episodes.jsonl")
 
 
 def _task_names(folder: Path) -> dict[int, str]:
@@ -247,12 +242,13 @@ def _task_names(folder: Path) -> dict[int, str]:
             columns = pq.read_table(table).to_pydict()
             text = next(values for key, values in columns.items() if key != "task_index")
             return dict(zip(columns["task_index"], map(str, text), strict=True))
-        return {int(row["task_index"]): str(row["task"]) for row in _lines(lines)} if lines.is_file() else {}
+        return {int(row["task_index"]): str(row["task"]) for row in read_lines(lines)} if lines.is_file() else {}
     except (*_BROKEN, StopIteration, TypeError) as error:
         raise InputError(f"The tasks in {folder}/meta cannot be read ({brief(error)}); restore them.") from None
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a file, one per line."""
     if not path.is_file():
         raise InputError(f"{path} is missing; restore it from the dataset's source.")
     with path.open(encoding="utf-8") as file:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,18 +42,12 @@ class RLDSSource(EpisodeSource):
         super().__init__(folder, strict=strict)
         self.features = _step_features(self.folder)
         self.shards = _shards(self.folder, split)
-
-    @property
-    def n_episodes(self) -> int | None:
-        """Number of episodes by ``dataset_info.json``, where there is one."""
         path = self.folder / "dataset_info.json"
-        splits = storage.read_json(path).get("splits", []) if path.is_file() else []
         wanted = {_parts(shard)["split"] for shard in self.shards}
-        try:
-            counts = [int(n) for split in splits if split["name"] in wanted for n in split["shardLengths"]]
-        except (KeyError, TypeError, ValueError):
-            return None
-        return sum(counts) or None
+        splits = storage.read_json(path).get("splits", []) if path.is_file() else []
+        with suppress(KeyError, TypeError, ValueError):
+            counts = [int(n) for one in splits if one["name"] in wanted for n in one["shardLengths"]]
+            self.n_episodes = sum(counts) or None
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
         index = 0

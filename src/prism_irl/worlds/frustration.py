@@ -84,6 +84,8 @@ class FrustrationWorld:
     goal: Cell = (4, 4)
     abandon: Cell = (0, 0)
 
+    n_actions = len(ACTIONS)
+
     def __post_init__(self) -> None:
         rates = ("beta", "switch_rate")
         check_settings(self, counts=("horizon", "size"), probabilities=("success", "switch_max"), not_negative=rates)
@@ -98,11 +100,6 @@ class FrustrationWorld:
     def n_states(self) -> int:
         """Number of cells, barriers included."""
         return self.size**2
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return len(ACTIONS)
 
     def state(self, cell: Cell) -> int:
         """Return the state number of a cell (x, y)."""

@@ -121,6 +121,8 @@ class LabyrinthWorld:
     momentum: float = 0.0
     discount: float = 0.95
 
+    n_states, n_actions = int(maze.N_NODES), maze.N_ACTIONS
+
     def __post_init__(self) -> None:
         check_settings(
             self,
@@ -130,16 +132,6 @@ class LabyrinthWorld:
         )
         if self.thirst + self.homesickness_max > 1:
             raise InputError("thirst and homesickness_max add up to more than 1; lower one of them.")
-
-    @property
-    def n_states(self) -> int:
-        """Number of nodes."""
-        return int(maze.N_NODES)
-
-    @property
-    def n_actions(self) -> int:
-        """Number of step types."""
-        return maze.N_ACTIONS
 
     @cached_property
     def mdp(self) -> MDP:
