@@ -232,26 +232,17 @@ def _gate_gradient_of_trajectory(logits: Array, steps: Array, flat: Any, gradien
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True)
-def gate_gradient(
-    logits: Array,
-    lengths: Array,
-    steps: Array,
-    log_emission: Array,
-    weights: Array,
-    likelihood: Array,
-    gradient: Array,
-    l1: float,
-    kl: float,
-    fresh: bool,
-) -> None:
-    """See `dispatch.gate_gradient`; steps (B, T) are rows of log_emission, weights and likelihood.
+def gate_gradient(padded: Any, flat: Any, gradient: Array, how: Any) -> None:
+    """See `dispatch.gate_gradient`; steps (B, T) are rows of what is flat.
+
+    ``padded`` is (logits, lengths, steps), ``flat`` (log_emission, weights, likelihood), and ``how`` (l1, kl, fresh).
 
     With g = f_θ(φ), D = ∂L / ∂ log g is −w_t in every step. For every pair of steps the first penalty adds λ_l1 w_t
     sign(g_t − g_{t−1}) times g_t in step t and times −g_{t−1} in step t − 1; the second λ_kl g_{t−1} (log g_{t−1} −
     log g_t + 1) in step t − 1 and −λ_kl g_{t−1} in step t. The logits get (D − g Σ_k D_k) / B.
     """
+    logits, lengths, steps = padded
     B = len(lengths)
-    flat, how = (log_emission, weights, likelihood), (l1, kl, fresh)
     for b in numba.prange(B):
         n = lengths[b]
         _gate_gradient_of_trajectory(logits[b, :n], steps[b, :n], flat, gradient[b, :n], how)

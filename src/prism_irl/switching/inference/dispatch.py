@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -199,16 +199,11 @@ def _side_by_side(
 
     K = log_emission.shape[-1]
     transitions = np.empty((min(numba.get_num_threads(), -(-len(rows[0]) // lanes.LANES)), K, K))
-    arguments: list[Any] = [
-        tuple(range(K)),
-        log_initial.double().exp().numpy(),
-        kernel.contiguous().numpy(),
-        log_emission.double().contiguous().view(-1).numpy(),
-        *rows,
-        *(o.view(-1).numpy() for o in out),
-        transitions,
-    ]
-    return torch.from_numpy(transitions.sum(0)) if lanes.forward_backward(*arguments) else None
+    emission = log_emission.double().contiguous().view(-1)
+    given = (log_initial.double().exp().numpy(), kernel.contiguous().numpy(), emission.numpy())
+    beliefs = tuple(o.view(-1).numpy() for o in out)
+    fine = lanes.forward_backward(tuple(range(K)), given, rows, beliefs, transitions)
+    return torch.from_numpy(transitions.sum(0)) if fine else None
 
 
 @torch.no_grad()
@@ -257,7 +252,7 @@ def gate_gradient(
     (B, T, K), float32, zero at padding
     """
     gradient = torch.zeros(logits.shape)
-    arrays = (logits, batch.mask.sum(1), batch.steps, log_emission, weights, likelihood, gradient)
-    arguments: list[Any] = [*(values.numpy() for values in arrays), l1, kl, fresh]
-    compiled.gate_gradient(*arguments)
+    padded = tuple(values.numpy() for values in (logits, batch.mask.sum(1), batch.steps))
+    flat = tuple(values.numpy() for values in (log_emission, weights, likelihood))
+    compiled.gate_gradient(padded, flat, gradient.numpy(), (l1, kl, fresh))
     return gradient

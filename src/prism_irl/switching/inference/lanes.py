@@ -45,26 +45,7 @@ def _fetch(intentions: Any, source: Array, rows: Any, begin: int, end: int, scra
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _initial(intentions: Any, initial: Array, lanes: int, scratch: Array) -> int:
-    """P(z_0=k | a_0) and 1 / P(a_0); how many lanes did not underflow."""
-    K = len(intentions)
-    alpha, scale = K * LANES, 2 * K * LANES
-    fine = 0
-    for lane in range(lanes):
-        total = 0.0
-        for k in range(K):
-            p = initial[k] * scratch[k * LANES + lane]
-            scratch[alpha + k * LANES + lane] = p
-            total += p
-        fine += 1 if total > TINY else 0
-        scratch[scale + lane] = 1.0 / total
-        for k in range(K):
-            scratch[alpha + k * LANES + lane] /= total
-    return fine
-
-
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _forward(intentions: Any, kernel: Array, t: int, lanes: int, scratch: Array) -> int:
+def _forward(intentions: Any, initial: Array, kernel: Array, t: int, lanes: int, scratch: Array) -> int:
     """P(z_t=k | a_≤t) and 1 / P(a_t | a_<t) of step t; how many lanes did not underflow."""
     K = len(intentions)
     now = t * (2 * K + 1) * LANES
@@ -75,8 +56,11 @@ def _forward(intentions: Any, kernel: Array, t: int, lanes: int, scratch: Array)
         total = 0.0
         for k in range(K):
             p = 0.0
-            for j in range(K):
-                p += scratch[UINT(before + j * LANES + lane)] * kernel[UINT(j), UINT(k)]
+            if t == 0:
+                p = initial[UINT(k)]
+            else:
+                for j in range(K):
+                    p += scratch[UINT(before + j * LANES + lane)] * kernel[UINT(j), UINT(k)]
             p *= scratch[UINT(now + k * LANES + lane)]
             scratch[UINT(alpha + k * LANES + lane)] = p
             total += p
@@ -162,10 +146,7 @@ def _group(intentions: Any, given: Any, rows: Any, out: Any, transitions: Array,
         for t in range(begin, end):
             while lengths[lanes - 1] <= t:
                 lanes -= 1
-            if t == 0:
-                bad += lanes - _initial(intentions, initial, lanes, scratch)
-            else:
-                bad += lanes - _forward(intentions, kernel, t, lanes, scratch)
+            bad += lanes - _forward(intentions, initial, kernel, t, lanes, scratch)
         if bad:
             return False
         _store_likelihood(intentions, scratch, rows, begin, end, logs, likelihood)
@@ -194,33 +175,27 @@ def _group(intentions: Any, given: Any, rows: Any, out: Any, transitions: Array,
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True, fastmath={"contract", "nsz", "arcp"})
-def forward_backward(
-    intentions: tuple[int, ...],
-    initial: Array,
-    kernel: Array,
-    log_emission: Array,
-    first: Array,
-    lengths: Array,
-    smoothed: Array,
-    likelihood: Array,
-    transitions: Array,
-) -> bool:
+def forward_backward(intentions: tuple[int, ...], given: Any, rows: Any, out: Any, transitions: Array) -> bool:
     """Fill the beliefs of B trajectories; return False where a step underflows.
 
     Parameters
     ----------
     intentions : (0, …, K - 1), a tuple: its length is known to the compiler, which unrolls all loops over intentions
+    given : (initial, kernel, log_emission)
+    rows : (first, lengths)
+    out : (smoothed, likelihood)
+    transitions : (W, K, K), out, the sums of pairwise posteriors that each of W ≤ B / LANES (rounded up) threads found
+
     initial, kernel : (K,) and (K, K) probabilities
     log_emission : (N·K,), log-probabilities or log-densities; step t of trajectory b is row first[b] + t of (N, K)
     first, lengths : (B,), the longest trajectory first
     smoothed : (N·K,), out
     likelihood : (N,), out, the log-likelihood of each step
-    transitions : (W, K, K), out, the sums of pairwise posteriors that each of W ≤ B / LANES (rounded up) threads found
     """
+    first, lengths = rows
     K, B, workers = len(intentions), len(first), len(transitions)
     groups = (B + LANES - 1) // LANES
     fine = np.ones(workers, dtype=np.bool_)
-    given, out = (initial, kernel, log_emission), (smoothed, likelihood)
     for w in numba.prange(workers):
         worker = np.int64(w)  # prange counts in unsigned numbers, which do not mix with signed ones
         longest = lengths[worker * LANES]
@@ -228,7 +203,7 @@ def forward_backward(
         transitions[worker] = 0.0
         for group in range(worker, groups, workers):  # in turns, so that nobody has all the long ones
             begin, end = group * LANES, min(group * LANES + LANES, B)
-            rows = (first[begin:end], lengths[begin:end])
+            here = (first[begin:end], lengths[begin:end])
             if fine[worker]:
-                fine[worker] = _group(intentions, given, rows, out, transitions[worker], memory)
+                fine[worker] = _group(intentions, given, here, out, transitions[worker], memory)
     return bool(fine.all())
