@@ -94,9 +94,7 @@ class MDP:
         S, A = int(demos.n_states), int(demos.n_actions)
         # Demonstrations use the smallest integer type that fits, in which s·A + a would overflow.
         states, actions = np.asarray(demos.states, dtype=np.int64), np.asarray(demos.actions, dtype=np.int64)
-        lengths = demos.offsets[1:] - demos.offsets[:-1]
-        trajectory = np.repeat(np.arange(len(lengths)), lengths)
-        now = np.flatnonzero(trajectory[1:] == trajectory[:-1])
+        now = np.flatnonzero(~demos.first_steps[1:])
         pair, successor = states[now] * A + actions[now], states[now + 1]
         state_of_pair = np.arange(S * A) // A
         seen = np.bincount(pair, minlength=S * A) > 0

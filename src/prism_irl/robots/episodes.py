@@ -85,11 +85,13 @@ class Episode:
     def __post_init__(self) -> None:
         """Check lengths and numbers, so that no later stage has to."""
         object.__setattr__(self, "name", self.name or str(self.index))
-        for key, dtype, ndim in (("actions", np.float32, 2), ("states", np.float32, 2), ("timestamps", np.float64, 1)):
+        dtypes = {"actions": np.float32, "states": np.float32, "timestamps": np.float64, "phases": np.int32}
+        for key, dtype in dtypes.items():
             if getattr(self, key) is None:
                 continue
             values = np.asarray(getattr(self, key), dtype=dtype)
             object.__setattr__(self, key, values)
+            ndim = 2 if key in ("actions", "states") else 1
             if values.ndim != ndim or (key != "actions" and len(values) != len(self)):
                 raise damaged(self.name, f"its {key} have shape {values.shape} for {len(self)} steps")
             if not np.isfinite(values).all():
@@ -97,10 +99,6 @@ class Episode:
                 raise damaged(self.name, f"its {key} are not finite at step {step}")
         if len(self) == 0:
             raise damaged(self.name, "it has no steps")
-        if self.phases is not None:
-            object.__setattr__(self, "phases", np.asarray(self.phases, dtype=np.int32))
-            if np.shape(self.phases) != (len(self),):
-                raise damaged(self.name, f"its phases have shape {np.shape(self.phases)} for {len(self)} steps")
 
     def __len__(self) -> int:
         return len(self.actions)

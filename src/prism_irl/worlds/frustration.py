@@ -196,8 +196,10 @@ class FrustrationWorld:
         reached `switch_max` behaves alike until it is reset, so these values are one hidden state and nothing is lost.
         """
         s, a = np.asarray(demos.states, np.int64), np.asarray(demos.actions, np.int64)
-        _check_range(s, self.n_states, "state")
-        _check_range(a, self.n_actions, "action")
+        for name, values, n in (("state", s, self.n_states), ("action", a, self.n_actions)):
+            if values.max() >= n:
+                worst = f"{demos.where(int(values.argmax()))} has {name} {values.max()}"
+                raise InputError(f"{worst}, but this world has {name}s 0 to {n - 1}.")
         kernels = self._hidden_kernels(int(demos.lengths.max()))
         initial = np.eye(kernels.shape[1])[0]
         return exact_posterior(
@@ -233,11 +235,3 @@ class FrustrationWorld:
         executed = np.eye(self.n_states)[successor]
         mixed: Floats = self.success * executed + (1 - self.success) * executed.mean(axis=1, keepdims=True)
         return mixed
-
-
-def _check_range(values: NDArray[np.int64], n: int, name: str) -> None:
-    """Refuse numbers that this world does not have."""
-    wrong = (values < 0) | (values >= n)
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise InputError(f"step {i} has {name} {values[i]}, but this world has {name}s 0 to {n - 1}.")
