@@ -137,11 +137,6 @@ class _Growing:
         self.file.seek(end)
 
 
-def is_archive(folder: Path) -> bool:
-    """Whether a folder claims to hold demonstrations."""
-    return (folder / "meta.json").is_file()
-
-
 def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
     """Map a folder that `write` made.
 
@@ -152,7 +147,7 @@ def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
         types and the range of every id are checked in any case.
     """
     folder = Path(folder)
-    if not is_archive(folder):
+    if not (folder / "meta.json").is_file():
         raise InputError(f"{folder} holds no demonstrations (there is no meta.json in it); check the path.")
     meta = storage.read_json(folder / "meta.json")
     demos = _load(folder, meta)

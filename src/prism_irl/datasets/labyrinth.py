@@ -7,7 +7,7 @@ a fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -91,8 +91,7 @@ class Annotations:
     def subset(self, windows: npt.ArrayLike) -> Annotations:
         """Windows by index or mask, in the order of `Demonstrations.subset`."""
         index: Any = np.asarray(windows)
-        fields = {name: value[index] for name, value in vars(self).items() if name != "mouse_names"}
-        return replace(self, **fields)
+        return replace(self, **{name: value[index] for name, value in vars(self).items() if name != "mouse_names"})
 
     def flat(self, name: str) -> npt.NDArray[Any]:
         """One array of steps, flat, aligned with the demonstrations of the same windows."""
@@ -110,13 +109,8 @@ def load_annotations() -> Annotations:
         sha256,
         "it is no part of the public data and serves only to judge results: put it there, or go without alignment",
     )
+    renamed = {"mixed": "mixed_mouse", "mode": "mode_rosenberg"}
+    dtypes = {"mouse_names": np.str_, "mixed": np.bool_, "bout_start": np.bool_}
     with np.load(path, allow_pickle=False) as stored:
-        return Annotations(
-            mouse_names=stored["mouse_names"],
-            mouse=stored["mouse"].astype(np.int64),
-            mixed=stored["mixed_mouse"].astype(bool),
-            bout_start=stored["bout_start"].astype(bool),
-            water_delivered=stored["water_delivered"].astype(np.int64),
-            water_conf=stored["water_conf"].astype(np.int64),
-            mode=stored["mode_rosenberg"].astype(np.int64),
-        )
+        arrays = {field.name: stored[renamed.get(field.name, field.name)] for field in fields(Annotations)}
+    return Annotations(**{name: values.astype(dtypes.get(name, np.int64)) for name, values in arrays.items()})

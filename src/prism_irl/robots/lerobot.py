@@ -59,14 +59,11 @@ class LeRobotSource(EpisodeSource):
         try:
             self.fps, self.chunk = float(self.info["fps"]), int(self.info.get("chunks_size", 1000))
             self.n_episodes = int(self.info["total_episodes"])
+            if not (self.fps > 0 and self.chunk > 0):
+                raise ValueError
         except (KeyError, TypeError, ValueError):
-            raise InputError(
-                f"{self.folder}/meta/info.json lacks fps or total_episodes, or they are no numbers."
-            ) from None
-        if not (self.fps > 0 and self.chunk > 0):
-            raise InputError(
-                f"{self.folder}/meta/info.json says fps {self.fps} and chunks_size {self.chunk}; both > 0."
-            )
+            needed = "fps, chunks_size or total_episodes, or they are no numbers above 0"
+            raise InputError(f"{self.folder}/meta/info.json lacks {needed}.") from None
 
     @property
     def cameras(self) -> list[str]:

@@ -22,6 +22,7 @@ from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
 from prism_irl.robots.tfrecord import Record, Values, parse_example, read_records
 from prism_irl.robots.video import decode_image
 
+STATE = "steps/observation/state"
 SHARD = re.compile(r"(?P<name>.+)-(?P<split>[^-]+)\.tfrecord-(?P<part>\d+)-of-(?P<parts>\d+)$")
 
 
@@ -65,20 +66,18 @@ class RLDSSource(EpisodeSource):
         except InputError as error:
             raise damaged(name, str(error)) from None
         steps = len(values.get("steps/is_first", ())) or self._steps(values, name)
-        cameras = {
-            key.removeprefix("steps/observation/"): partial(_pictures, pictures, name, key)
-            for key, pictures in values.items()
-            if isinstance(pictures, list) and self._kind(key) == "image"
-        }
+        cameras = {}
         for key, pictures in values.items():
-            if self._kind(key) == "image" and len(pictures) != steps:
+            if self._kind(key) != "image":
+                continue
+            if len(pictures) != steps:
                 raise damaged(name, f"{key} has {len(pictures)} pictures for {steps} steps")
+            if isinstance(pictures, list):
+                cameras[key.removeprefix("steps/observation/")] = partial(_pictures, pictures, name, key)
         return Episode(
             index=index,
             actions=self._vectors(values, "steps/action", steps, name),
-            states=self._vectors(values, "steps/observation/state", steps, name)
-            if "steps/observation/state" in values
-            else None,
+            states=self._vectors(values, STATE, steps, name) if STATE in values else None,
             language=_language(values),
             cameras=dict(sorted(cameras.items())),
             name=name,

@@ -17,9 +17,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from prism_irl.switching.inference.elementary import UINT, Array, exponentials, logarithms
+from prism_irl.switching.inference.elementary import TINY, UINT, Array, exponentials, logarithms
 
-TINY = 1e-280  # below this a probability has lost its digits: the caller falls back to log space
 SMALL, LARGE = 1e-60, 1e60  # sums between these are left as they are
 
 

@@ -21,11 +21,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from prism_irl.switching.inference.elementary import UINT, Array, exponentials, logarithms
+from prism_irl.switching.inference.elementary import TINY, UINT, Array, exponentials, logarithms
 
 LANES = 16
 BLOCK = 16  # steps; a block of scratch with three intentions is 14 kB
-TINY = 1e-280  # below this a probability has lost its digits
 CLOSE = 1e-6  # smoothed probabilities that sum to one less well have met an underflow
 
 
