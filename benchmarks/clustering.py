@@ -55,9 +55,17 @@ def on_gpu(data: Path, clusters: int, iterations: int, device: str) -> tuple[flo
     """All rows on the device; returns inertia and iterations."""
     import torch
 
-    rows = torch.from_numpy(np.load(data))
-    _, inertia, done = torch_kmeans().kmeans(rows, clusters, device=device, max_iterations=iterations)
-    return inertia, done
+    module, generator = torch_kmeans(), torch.Generator().manual_seed(0)
+    rows = torch.from_numpy(np.load(data)).to(device)
+    sample = rows[torch.randperm(len(rows), generator=generator)[: max(64 * clusters, 10_000)].to(device)]
+    chunks = rows.split(32768)
+    centroids, done = module.lloyd(
+        lambda means: module.lloyd_step(chunks, means),
+        module.plus_plus(sample, clusters, generator),
+        max_iterations=iterations,
+        tolerance=1e-4,
+    )
+    return sum(float(module.assign(part, centroids)[1].double().sum()) for part in chunks), done
 
 
 def in_chunks(data: Path, clusters: int, iterations: int, backend: str, device: str) -> tuple[float, int]:

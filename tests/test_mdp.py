@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,15 +106,8 @@ class TestCounting:
         assert mdp.transitions[[3]].nnz == 0
 
     def test_small_integer_types_do_not_overflow(self) -> None:
-        states = np.array([250, 251, 250], dtype=np.uint8)
-        demos = SimpleNamespace(
-            states=states,
-            actions=np.array([3, 0, 0], dtype=np.uint8),
-            offsets=np.array([0, 3]),
-            n_states=252,
-            n_actions=4,
-            valid_actions=None,
-        )
+        demos = Demonstrations.from_arrays([[250, 251, 250]], [[3, 0, 0]], n_states=252, n_actions=4)
+        assert demos.states.dtype == np.uint8
         assert MDP.from_demonstrations(demos).transitions[250 * 4 + 3, 251] == 1
 
     def test_one_step_trajectories_and_negative_smoothing(self) -> None:

@@ -14,14 +14,14 @@ maze, and the mouse reappears at node 0.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from prism_irl.mdp import MDP
+from prism_irl.mdp import MDP, frozen
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -38,22 +38,16 @@ SIZE = 15  # cells along each side
 CORRIDOR_LENGTHS = (4, 4, 2, 2, 1, 1)
 
 
-def _frozen(array: Any) -> Any:
-    """Make a cached array read-only: it is shared by everybody who asks."""
-    array.setflags(write=False)
-    return array
-
-
 @cache
 def levels() -> Integers:
     """(127,) level of each node: 0 for the first junction, 6 for dead ends."""
-    return _frozen(np.floor(np.log2(np.arange(N_NODES) + 1)).astype(np.int64))  # type: ignore[no-any-return]
+    return frozen(np.floor(np.log2(np.arange(N_NODES) + 1)).astype(np.int64))
 
 
 @cache
 def parents() -> Integers:
     """(127,) the node on the way out; −1 for the first junction."""
-    return _frozen((np.arange(N_NODES) + 1) // 2 - 1)  # type: ignore[no-any-return]
+    return frozen((np.arange(N_NODES) + 1) // 2 - 1)
 
 
 @cache
@@ -66,7 +60,7 @@ def headings() -> Integers:
     for n, level in enumerate(levels()):
         side = -1 if n % 2 else 1
         heading[n] = (1, 0) if n == HOME else (0, side) if level % 2 else (side, 0)
-    return _frozen(heading)  # type: ignore[no-any-return]
+    return frozen(heading)
 
 
 @cache
@@ -76,7 +70,7 @@ def layout() -> Floats:
     position[HOME] = SIZE // 2
     for n in range(1, N_NODES):
         position[n] = position[parents()[n]] + CORRIDOR_LENGTHS[levels()[n] - 1] * headings()[n]
-    return _frozen(position)  # type: ignore[no-any-return]
+    return frozen(position)
 
 
 @cache
@@ -87,7 +81,7 @@ def is_left_branch() -> npt.NDArray[np.bool_]:
     """
     outer = headings()[np.maximum(parents(), 0)]
     left = np.stack([outer[:, 1], -outer[:, 0]], axis=1)
-    return _frozen((headings() == left).all(axis=1) & (np.arange(N_NODES) != HOME))  # type: ignore[no-any-return]
+    return frozen((headings() == left).all(axis=1) & (np.arange(N_NODES) != HOME))
 
 
 @cache
@@ -98,7 +92,7 @@ def successors() -> Integers:
         left = bool(is_left_branch()[n])
         target[parents()[n], 0 if left else 1] = n
         target[n, 2 if left else 3] = parents()[n]
-    return _frozen(target)  # type: ignore[no-any-return]
+    return frozen(target)
 
 
 @cache
@@ -106,13 +100,13 @@ def valid_actions() -> npt.NDArray[np.bool_]:
     """(127, 4) which actions exist: both branches of a junction, one way out, and leaving the maze from node 0."""
     valid = successors() != np.arange(N_NODES)[:, None]
     valid[EXIT] = True
-    return _frozen(valid)  # type: ignore[no-any-return]
+    return frozen(valid)
 
 
 @cache
 def transitions() -> Floats:
     """(127, 4, 127) deterministic P(s' | s, a)."""
-    return _frozen(np.eye(N_NODES)[successors()])  # type: ignore[no-any-return]
+    return frozen(np.eye(N_NODES)[successors()])
 
 
 def maze_mdp(discount: float = 0.97) -> MDP:
@@ -125,13 +119,13 @@ def distances() -> Integers:
     """(127, 127) steps between nodes."""
     child = np.arange(1, N_NODES)
     edges = csr_array((np.ones(N_NODES - 1), (child, parents()[child])), shape=(N_NODES, N_NODES))
-    return _frozen(shortest_path(edges, directed=False, unweighted=True).astype(np.int64))  # type: ignore[no-any-return]
+    return frozen(shortest_path(edges, directed=False, unweighted=True).astype(np.int64))
 
 
 @cache
 def corridors() -> Floats:
     """(126, 2, 2) the straight line from the parent to each node 1, 2, …, in cells."""
-    return _frozen(np.stack([layout()[parents()[1:]], layout()[1:]], axis=1))  # type: ignore[no-any-return]
+    return frozen(np.stack([layout()[parents()[1:]], layout()[1:]], axis=1))
 
 
 class Cells(NamedTuple):
@@ -160,7 +154,7 @@ def cells() -> Cells:
             xy.append(layout()[parents()[n]] + step * headings()[n])
             ends.append(np.array([parents()[n], n]))
             share.append(step / length)
-    return Cells(_frozen(np.array(xy)), _frozen(np.array(ends)), _frozen(np.array(share)))
+    return Cells(frozen(np.array(xy)), frozen(np.array(ends)), frozen(np.array(share)))
 
 
 @cache
@@ -181,4 +175,4 @@ def walls() -> Floats:
             if middle not in open_sides:
                 across = (abs(dy), abs(dx))
                 found.add((middle[0] - across[0], middle[1] - across[1], middle[0] + across[0], middle[1] + across[1]))
-    return _frozen(np.array(sorted(found)).reshape(-1, 2, 2))  # type: ignore[no-any-return]
+    return frozen(np.array(sorted(found)).reshape(-1, 2, 2))

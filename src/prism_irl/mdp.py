@@ -8,7 +8,7 @@ segmentation and likelihoods need no MDP, rewards and planning do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Solver = Callable[[Array], Array]
+AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 
 class MDP:
@@ -93,9 +94,7 @@ class MDP:
         S, A = int(demos.n_states), int(demos.n_actions)
         # Demonstrations use the smallest integer type that fits, in which s·A + a would overflow.
         states, actions = np.asarray(demos.states, dtype=np.int64), np.asarray(demos.actions, dtype=np.int64)
-        lengths = demos.offsets[1:] - demos.offsets[:-1]
-        trajectory = np.repeat(np.arange(len(lengths)), lengths)
-        now = np.flatnonzero(trajectory[1:] == trajectory[:-1])
+        now = np.flatnonzero(~demos.first_steps[1:])
         pair, successor = states[now] * A + actions[now], states[now + 1]
         state_of_pair = np.arange(S * A) // A
         seen = np.bincount(pair, minlength=S * A) > 0
@@ -210,8 +209,7 @@ class MDP:
         if not valid.any(axis=1).all():
             state = int(np.flatnonzero(~valid.any(axis=1))[0])
             raise InputError(f"State {state} has no valid action; mark at least one in valid_actions.")
-        valid.setflags(write=False)
-        return valid
+        return frozen(valid)
 
     def _check_rows(self, matrix: Any) -> Any:
         valid = self.valid_actions.ravel()
@@ -278,6 +276,12 @@ class MDP:
             f"Value iteration did not reach tolerance {tolerance:g} in {max_iterations} iterations; raise "
             "max_iterations or tolerance, or lower the discount."
         )
+
+
+def frozen(array: AnyArray) -> AnyArray:
+    """Make an array read-only that is shared by everybody who asks."""
+    array.setflags(write=False)
+    return array
 
 
 def boltzmann(q: npt.ArrayLike, inverse_temperature: float = 1.0) -> Array:

@@ -155,6 +155,7 @@ def test_a_camera_name_cannot_leave_the_dataset(write):
         ({"features": {}}, "no feature 'action'"),
         ({"features": None}, "describes no features"),
         ({"fps": "fast"}, "no numbers"),
+        ({"chunks_size": 0}, "no numbers above 0"),
     ],
 )
 def test_unusable_metadata(write, changes, words):

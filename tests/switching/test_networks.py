@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 
-from prism_irl.data.batching import Batch, make_batches
+from prism_irl.data.batching import Batch, pad_batch
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.networks import HistoryNetwork, Transformer
@@ -40,13 +41,13 @@ def demos(make_demos):
 
 @pytest.fixture(scope="module")
 def batch(demos):
-    return in_double(make_batches(demos, len(demos))[0])
+    return in_double(pad_batch(demos, np.argsort(demos.lengths, kind="stable")))
 
 
 def each_alone(demos: Demonstrations, batch: Batch) -> Iterator[tuple[int, Batch]]:
     """Every trajectory of a batch as (row in the batch, a batch of its own)."""
     for row, step in enumerate(batch.steps[:, 0].tolist()):
-        (alone,) = make_batches(demos.subset([demos.trajectory_index[step]]), 1)
+        alone = pad_batch(demos.subset([demos.trajectory_index[step]]), np.array([0]))
         yield row, alone
 
 
@@ -109,7 +110,7 @@ def test_batch_mates_never_matter(name, variant, demos, batch):
 @torch.no_grad()
 def test_batch_mates_never_matter_in_single_precision(name, demos):
     network = make_network(name, "past with interaction").float()
-    (batch,) = make_batches(demos, len(demos))
+    batch = pad_batch(demos, np.argsort(demos.lengths, kind="stable"))
     together = network(batch)
     for row, alone in each_alone(demos, batch):
         outputs = network(alone)[0]

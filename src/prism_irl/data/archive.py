@@ -24,8 +24,7 @@ from prism_irl.errors import InputError, brief
 
 FORMAT = "prism-demonstrations"
 VERSION = 1
-PER_STEP = ("states", "actions", "observations", "labels", "times")
-PER_TRAJECTORY = ("groups", "trajectory_names")
+PER_STEP, PER_TRAJECTORY = Demonstrations.per_step, Demonstrations.per_trajectory
 NAMES = ("state_names", "action_names", "label_names")
 SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
 """What all parts of one archive have in common, besides the valid actions; kept in meta.json."""
@@ -66,7 +65,7 @@ def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, An
                 for name in PER_STEP:
                     if getattr(part, name) is not None:
                         growing[name] = _Growing(files.enter_context((folder / f"{name}.npy").open("wb")))
-            _check_same(first, part, growing.keys())
+            _check_same(first, part)
             for name, file in growing.items():
                 file.append(getattr(part, name))
             for name in PER_TRAJECTORY:
@@ -90,16 +89,14 @@ def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, An
     return {"format": FORMAT, "version": VERSION, **{key: getattr(first, key) for key in SHARED}, **sizes}
 
 
-def _check_same(first: Demonstrations, part: Demonstrations, per_step: Iterable[str]) -> None:
+def _check_same(first: Demonstrations, part: Demonstrations) -> None:
     for name in SHARED:
         if getattr(part, name) != getattr(first, name):
             raise InputError(f"Two parts of the demonstrations differ in {name}; give parts of the same world.")
     if not np.array_equal(part.valid_actions, first.valid_actions):  # type: ignore[arg-type]
         raise InputError("Two parts of the demonstrations differ in their valid actions; give parts of the same world.")
-    there = set(per_step)
     for name in (*PER_STEP, *PER_TRAJECTORY):
-        before = name in there if name in PER_STEP else getattr(first, name) is not None
-        if (getattr(part, name) is not None) != before:
+        if (getattr(part, name) is None) != (getattr(first, name) is None):
             raise InputError(f"Some parts of the demonstrations have {name} and others do not; give all or none.")
 
 
@@ -140,11 +137,6 @@ class _Growing:
         self.file.seek(end)
 
 
-def is_archive(folder: Path) -> bool:
-    """Whether a folder claims to hold demonstrations."""
-    return (folder / "meta.json").is_file()
-
-
 def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
     """Map a folder that `write` made.
 
@@ -155,7 +147,7 @@ def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
         types and the range of every id are checked in any case.
     """
     folder = Path(folder)
-    if not is_archive(folder):
+    if not (folder / "meta.json").is_file():
         raise InputError(f"{folder} holds no demonstrations (there is no meta.json in it); check the path.")
     meta = storage.read_json(folder / "meta.json")
     demos = _load(folder, meta)

@@ -6,7 +6,7 @@ trajectory. Padding is on the right and always comes with its mask; `scatter` br
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -61,32 +61,18 @@ def scatter(batch: Batch, values: Tensor, flat: Tensor) -> None:
 
 
 def minibatches(
-    lengths: npt.NDArray[np.int64], batch_size: int, generator: np.random.Generator | None = None
+    lengths: npt.NDArray[np.int64], batch_size: int, generator: np.random.Generator
 ) -> list[npt.NDArray[np.int64]]:
-    """Trajectories of each batch, of about equal ``lengths`` (N,); shuffled when a generator is given."""
-    order = np.arange(len(lengths)) if generator is None else generator.permutation(len(lengths))
-    about = lengths[order].astype(np.float64)
-    if generator is not None:  # a little noise, or trajectories of distinct lengths would always meet the same mates
-        about *= generator.uniform(0.9, 1.1, len(about))
+    """Trajectories of each batch, of about equal ``lengths`` (N,), shuffled."""
+    order = generator.permutation(len(lengths))
+    # A little noise, or trajectories of distinct lengths would always meet the same mates.
+    about = lengths[order] * generator.uniform(0.9, 1.1, len(order))
     order = order[np.argsort(about, kind="stable")]
-    parts: Sequence[npt.NDArray[np.int64]] = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-    if generator is not None:
-        parts = [parts[i] for i in generator.permutation(len(parts))]
-    return list(parts)
+    parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    return [parts[i] for i in generator.permutation(len(parts))]
 
 
-def make_batches(
-    demos: Demonstrations,
-    batch_size: int,
-    *,
-    generator: np.random.Generator | None = None,
-    device: torch.device | str = "cpu",
-) -> list[Batch]:
-    """Cut the trajectories into padded batches; see `minibatches`."""
-    return [pad_batch(demos, part, device) for part in minibatches(demos.lengths, batch_size, generator)]
-
-
-def pad_batch(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str) -> Batch:
+def pad_batch(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str = "cpu") -> Batch:
     """Some trajectories, padded on the right to the longest of them."""
     lengths = demos.lengths[trajectories]
     position = np.arange(int(lengths.max()))

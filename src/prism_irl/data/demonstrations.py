@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,9 @@ class Demonstrations:
     label_names: tuple[str, ...] | None = None
     trajectory_names: npt.NDArray[Any] | None = None
     unknown_state: bool = False
+
+    per_step: ClassVar[tuple[str, ...]] = ("states", "actions", "observations", "labels", "times")
+    per_trajectory: ClassVar[tuple[str, ...]] = ("groups", "trajectory_names")
 
     def __post_init__(self) -> None:
         """Check everything once, so that no later stage has to."""
@@ -166,13 +169,10 @@ class Demonstrations:
         ``n_states`` and ``n_actions`` default to the largest id plus one.
         """
         flat_states, offsets = _flatten(states, "states")
-        fields: dict[str, Any] = {}
-        for name, ragged in (
-            ("actions", actions),
-            ("labels", labels),
-            ("observations", observations),
-            ("times", times),
-        ):
+        fields: dict[str, Any] = {"valid_actions": valid_actions, "groups": groups}
+        fields = {name: None if given is None else np.asarray(given) for name, given in fields.items()}
+        per_step = {"actions": actions, "labels": labels, "observations": observations, "times": times}
+        for name, ragged in per_step.items():
             if ragged is None:
                 continue
             fields[name], other = _flatten(ragged, name)
@@ -180,8 +180,6 @@ class Demonstrations:
                 same = len(other) == len(offsets)
                 i = int(np.argmax(np.diff(offsets) != np.diff(other))) if same else min(len(offsets), len(other)) - 1
                 raise InputError(f"The {name} of trajectory {i} do not match its states in length.")
-        for name, given, default in (("valid_actions", valid_actions, None), ("groups", groups, None)):
-            fields[name] = default if given is None else np.asarray(given)
         for name, ids, size in (("states", flat_states, n_states), ("actions", fields["actions"], n_actions)):
             if len(ids) and np.asarray(ids).dtype.kind not in "iu":
                 raise InputError(f"The {name} are of type {np.asarray(ids).dtype}; give integer ids from 0.")
@@ -256,20 +254,10 @@ class Demonstrations:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(self.offsets[index], lengths)
 
-        def take(values: Any, by: Any) -> Any:
-            return None if values is None else values[by]
-
-        return replace(
-            self,
-            states=self.states[steps],
-            actions=self.actions[steps],
-            offsets=offsets,
-            observations=take(self.observations, steps),
-            labels=take(self.labels, steps),
-            times=take(self.times, steps),
-            groups=take(self.groups, index),
-            trajectory_names=take(self.trajectory_names, index),
-        )
+        taken = {name: (getattr(self, name), steps) for name in self.per_step}
+        taken |= {name: (getattr(self, name), index) for name in self.per_trajectory}
+        chosen: dict[str, Any] = {name: values[by] for name, (values, by) in taken.items() if values is not None}
+        return replace(self, offsets=offsets, **chosen)
 
     def _units(self, by: str) -> npt.NDArray[np.int64]:
         """What a split keeps together: the index of each trajectory's unit, (N,)."""

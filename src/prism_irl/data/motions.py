@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,8 @@ class MotionDemonstrations(Demonstrations):
     motion_names: tuple[str, ...] | None = None
     design_names: tuple[str, ...] | None = None
 
+    per_step: ClassVar[tuple[str, ...]] = (*Demonstrations.per_step, "motions", "design")
+
     def __post_init__(self) -> None:
         """Check what is new here, after the tokens."""
         super().__post_init__()
@@ -70,19 +72,6 @@ class MotionDemonstrations(Demonstrations):
         """Add commands to demonstrations of tokens."""
         plain = {field.name: getattr(demos, field.name) for field in fields(Demonstrations)}
         return cls(**plain, motions=np.asarray(motions), design=np.asarray(design), **options)
-
-    def subset(self, trajectories: npt.ArrayLike) -> Demonstrations:
-        """Trajectories by index or boolean mask, in the order given."""
-        plain = Demonstrations(**{field.name: getattr(self, field.name) for field in fields(Demonstrations)})
-        part = plain.subset(trajectories)
-        index = np.asarray(trajectories)
-        index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.int64)
-        first = np.repeat(self.offsets[index] - part.offsets[:-1], part.lengths)
-        steps = np.arange(part.n_steps) + first
-        assert self.motions is not None
-        assert self.design is not None
-        own = {name: getattr(self, name) for name in ("noise_blocks", "motion_names", "design_names")}
-        return type(self).of(part, self.motions[steps], self.design[steps], **own)
 
     def checksum(self) -> str:
         """Return the sha256 of everything a fit reads."""

@@ -7,7 +7,7 @@ a fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import DataSet, verified
 from prism_irl.errors import InputError
-from prism_irl.maze import EXIT, N_ACTIONS, N_NODES
-from prism_irl.mdp import MDP
+from prism_irl.maze import N_ACTIONS, N_NODES, maze_mdp, valid_actions
 
 FILES = {
     "emissions500new.npy": "99cccb73f444fd1bec47590610157014f0662c52a3d391e06abfe6416dcc2321",
@@ -33,19 +32,8 @@ DATA = DataSet(
 )
 ANNOTATIONS = ("annotations.npz", "bf2886a15f2b4d06629e2be9fd314714e5117da034d9d55d030ca25c5da41c84")
 MODES = ("leave", "drink", "explore")
-
-
-def _array(name: str) -> npt.NDArray[np.generic]:
-    array: npt.NDArray[np.generic] = np.load(DATA.path(name), allow_pickle=False)
-    return array
-
-
-def valid_actions(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return which actions lead somewhere, (127, 4): invalid ones stay in place, except for leaving the maze."""
-    stays = transitions[np.arange(N_NODES), :, np.arange(N_NODES)] == 1.0
-    valid: npt.NDArray[np.bool_] = ~stays
-    valid[EXIT] = True
-    return valid
+labyrinth_mdp = maze_mdp
+"""The deterministic dynamics: what the published trans_probs.npy holds is exactly the geometry of the maze (tested)."""
 
 
 def load_labyrinth(*, animals: bool = False) -> Demonstrations:
@@ -57,24 +45,18 @@ def load_labyrinth(*, animals: bool = False) -> Demonstrations:
         Name the animal of every window as its group, and leave out the windows that splice two animals; needs the
         annotations.
     """
-    steps = _array("emissions500new.npy").astype(np.int64)
+    steps = np.load(DATA.path("emissions500new.npy"), allow_pickle=False).astype(np.int64)
     demos = Demonstrations.from_arrays(
         steps[:, :, 0],
         steps[:, :, 1],
         n_states=N_NODES,
         n_actions=N_ACTIONS,
-        valid_actions=valid_actions(_array("trans_probs.npy").astype(np.float64)),
+        valid_actions=valid_actions(),
     )
     if not animals:
         return demos
     notes = load_annotations()
     return replace(demos, groups=notes.mouse_names[notes.mouse]).subset(~notes.mixed)
-
-
-def labyrinth_mdp(discount: float = 0.97) -> MDP:
-    """Return the deterministic dynamics of the maze."""
-    transitions = _array("trans_probs.npy").astype(np.float64)
-    return MDP.from_dense(transitions, discount=discount, valid_actions=valid_actions(transitions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +91,7 @@ class Annotations:
     def subset(self, windows: npt.ArrayLike) -> Annotations:
         """Windows by index or mask, in the order of `Demonstrations.subset`."""
         index: Any = np.asarray(windows)
-        fields = {name: value[index] for name, value in vars(self).items() if name != "mouse_names"}
-        return replace(self, **fields)
+        return replace(self, **{name: value[index] for name, value in vars(self).items() if name != "mouse_names"})
 
     def flat(self, name: str) -> npt.NDArray[Any]:
         """One array of steps, flat, aligned with the demonstrations of the same windows."""
@@ -128,13 +109,8 @@ def load_annotations() -> Annotations:
         sha256,
         "it is no part of the public data and serves only to judge results: put it there, or go without alignment",
     )
+    renamed = {"mixed": "mixed_mouse", "mode": "mode_rosenberg"}
+    dtypes = {"mouse_names": np.str_, "mixed": np.bool_, "bout_start": np.bool_}
     with np.load(path, allow_pickle=False) as stored:
-        return Annotations(
-            mouse_names=stored["mouse_names"],
-            mouse=stored["mouse"].astype(np.int64),
-            mixed=stored["mixed_mouse"].astype(bool),
-            bout_start=stored["bout_start"].astype(bool),
-            water_delivered=stored["water_delivered"].astype(np.int64),
-            water_conf=stored["water_conf"].astype(np.int64),
-            mode=stored["mode_rosenberg"].astype(np.int64),
-        )
+        arrays = {field.name: stored[renamed.get(field.name, field.name)] for field in fields(Annotations)}
+    return Annotations(**{name: values.astype(dtypes.get(name, np.int64)) for name, values in arrays.items()})

@@ -27,8 +27,19 @@ Frames = Callable[[], Iterator[Frame]]
 T = TypeVar("T")
 
 
+class Skipped(NamedTuple):
+    """An episode that was left out."""
+
+    name: str
+    reason: str
+
+
 class DamagedEpisodeError(InputError):
     """One episode cannot be read; the message says which one and why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"Episode {name} is damaged: {reason}; restore it or leave it out.")
+        self.skipped = Skipped(name, reason)
 
 
 class DamagedEpisodeWarning(UserWarning):
@@ -74,22 +85,20 @@ class Episode:
     def __post_init__(self) -> None:
         """Check lengths and numbers, so that no later stage has to."""
         object.__setattr__(self, "name", self.name or str(self.index))
-        for key, dtype, ndim in (("actions", np.float32, 2), ("states", np.float32, 2), ("timestamps", np.float64, 1)):
+        dtypes = {"actions": np.float32, "states": np.float32, "timestamps": np.float64, "phases": np.int32}
+        for key, dtype in dtypes.items():
             if getattr(self, key) is None:
                 continue
             values = np.asarray(getattr(self, key), dtype=dtype)
             object.__setattr__(self, key, values)
+            ndim = 2 if key in ("actions", "states") else 1
             if values.ndim != ndim or (key != "actions" and len(values) != len(self)):
-                raise self.damaged(f"its {key} have shape {values.shape} for {len(self)} steps")
+                raise damaged(self.name, f"its {key} have shape {values.shape} for {len(self)} steps")
             if not np.isfinite(values).all():
                 step = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
-                raise self.damaged(f"its {key} are not finite at step {step}")
+                raise damaged(self.name, f"its {key} are not finite at step {step}")
         if len(self) == 0:
-            raise self.damaged("it has no steps")
-        if self.phases is not None:
-            object.__setattr__(self, "phases", np.asarray(self.phases, dtype=np.int32))
-            if np.shape(self.phases) != (len(self),):
-                raise self.damaged(f"its phases have shape {np.shape(self.phases)} for {len(self)} steps")
+            raise damaged(self.name, "it has no steps")
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -109,7 +118,7 @@ class Episode:
                 yield frame
         if count != len(self):
             found = f"only {count}" if count < len(self) else f"more than {len(self)}"
-            raise self.damaged(f"camera {self.camera(camera)} has {found} frames for {len(self)} steps")
+            raise damaged(self.name, f"camera {self.camera(camera)} has {found} frames for {len(self)} steps")
 
     def camera(self, name: str | None = None) -> str:
         """Name of a camera that exists: the one asked for, or the first."""
@@ -121,10 +130,6 @@ class Episode:
             raise InputError(f"Episode {self.name} has no camera {name!r}; choose {', '.join(self.cameras)}.")
         return name
 
-    def damaged(self, why: str) -> DamagedEpisodeError:
-        """Return the error for this episode; the caller raises it."""
-        return damaged(self.name, why)
-
     def __repr__(self) -> str:
         states = 0 if self.states is None else self.states.shape[1]
         said = f", {self.language!r}" if self.language else ""
@@ -135,15 +140,8 @@ class Episode:
 
 
 def damaged(name: str, why: str) -> DamagedEpisodeError:
-    """Error that names an episode."""
-    return DamagedEpisodeError(f"Episode {name} is damaged: {why}; restore it or leave it out.")
-
-
-class Skipped(NamedTuple):
-    """An episode that was left out."""
-
-    name: str
-    reason: str
+    """Return the error for an episode; the caller raises it."""
+    return DamagedEpisodeError(name, why)
 
 
 class EpisodeSource(ABC):
@@ -157,6 +155,9 @@ class EpisodeSource(ABC):
         A damaged episode stops the reading; otherwise it is named in a warning, left out and counted in ``skipped``.
     """
 
+    n_episodes: int | None = None
+    """How many episodes the dataset says it has, for progress bars; None where it does not say."""
+
     def __init__(self, folder: str | Path, *, strict: bool = False) -> None:
         self.folder = Path(folder)
         self.strict = strict
@@ -168,11 +169,6 @@ class EpisodeSource(ABC):
     @abstractmethod
     def _open(self) -> Iterator[Callable[[], Episode]]:
         """Yield one function per episode, which reads it; a damaged one raises `DamagedEpisodeError` when called."""
-
-    @property
-    def n_episodes(self) -> int | None:
-        """How many episodes the dataset says it has, for progress bars; None where it does not say."""
-        return None
 
     def __iter__(self) -> Iterator[Episode]:
         for episode, _ in self.visit(lambda episode: None):
@@ -198,16 +194,11 @@ class EpisodeSource(ABC):
             except DamagedEpisodeError as error:
                 if self.strict:
                     raise
-                name, reason = _parts(str(error))
-                self.skipped.append(Skipped(name, reason))
+                name, reason = error.skipped
+                self.skipped.append(error.skipped)
                 warnings.warn(f"Episode {name} is left out: {reason}.", DamagedEpisodeWarning, stacklevel=2)
                 continue
             yield episode, result
-
-
-def _parts(message: str) -> tuple[str, str]:
-    name, _, reason = message.removeprefix("Episode ").partition(" is damaged: ")
-    return name, reason.removesuffix("; restore it or leave it out.")
 
 
 def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:

@@ -23,11 +23,13 @@ import pyarrow.parquet as pq
 
 from prism_irl import storage
 from prism_irl.errors import InputError, brief
-from prism_irl.robots.episodes import DamagedEpisodeError, Episode, EpisodeSource, Frame, Frames, damaged, inside
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, Frames, damaged, inside
 from prism_irl.robots.video import decode_image, read_video
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 ROWS_AT_ONCE = 4096
+COLUMNS = ("action", "observation.state", "timestamp", "phase", "task_index", "episode_index")
+"""What an episode needs of its table: never the pictures, which are opened when they are asked for."""
 MAX_ROWS, MAX_WIDTH = 50_000_000, 4096
 _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError)
 
@@ -56,20 +58,12 @@ class LeRobotSource(EpisodeSource):
             raise InputError(f"{self.folder} has no feature 'action'; give a dataset of demonstrations.")
         try:
             self.fps, self.chunk = float(self.info["fps"]), int(self.info.get("chunks_size", 1000))
-            self._n_episodes = int(self.info["total_episodes"])
+            self.n_episodes = int(self.info["total_episodes"])
+            if not (self.fps > 0 and self.chunk > 0):
+                raise ValueError
         except (KeyError, TypeError, ValueError):
-            raise InputError(
-                f"{self.folder}/meta/info.json lacks fps or total_episodes, or they are no numbers."
-            ) from None
-        if not (self.fps > 0 and self.chunk > 0):
-            raise InputError(
-                f"{self.folder}/meta/info.json says fps {self.fps} and chunks_size {self.chunk}; both > 0."
-            )
-
-    @property
-    def n_episodes(self) -> int | None:
-        """Number of episodes that the metadata promise."""
-        return self._n_episodes
+            needed = "fps, chunks_size or total_episodes, or they are no numbers above 0"
+            raise InputError(f"{self.folder}/meta/info.json lacks {needed}.") from None
 
     @property
     def cameras(self) -> list[str]:
@@ -77,74 +71,19 @@ class LeRobotSource(EpisodeSource):
         return [key for key, feature in self.features.items() if feature.get("dtype") in ("video", "image")]
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
-        read = self._read_v3 if self.version == "v3.0" else self._read_v2
-        groups = _OpenFile()
-        names = _task_names(self.folder)
+        tables, names = _OpenFile(), _task_names(self.folder)
         for row in _episode_rows(self.folder, self.version):
             try:
                 index, length = int(row["episode_index"]), int(row["length"])
             except (KeyError, TypeError, ValueError):
                 raise InputError(f"An entry of the episodes in {self.folder}/meta has no index or length.") from None
-            yield partial(read, index, length, row, groups, names)
+            yield partial(self._read, index, length, row, tables, names)
 
-    def _read_v2(self, index: int, length: int, row: dict[str, Any], _: _OpenFile, names: dict[int, str]) -> Episode:
-        place = {"episode_chunk": index // self.chunk, "episode_index": index}
-        path = self._path("data_path", place)
-        if not path.is_file():
-            raise damaged(str(index), f"its table {path.name} is missing")
-        try:
-            with pq.ParquetFile(path) as file:
-                if file.metadata.num_rows != length:
-                    raise damaged(str(index), _wrong_length(file.metadata.num_rows, length))
-                columns = self._columns(file.schema_arrow)
-                _check_width(file.metadata, columns)
-                table = file.read(columns=columns)
-        except DamagedEpisodeError:
-            raise
-        except _BROKEN as error:
-            raise damaged(str(index), f"its table {path.name} cannot be read ({brief(error)})") from None
-        frames: dict[str, Frames] = {}
-        for camera in self.cameras:
-            if self.features[camera]["dtype"] == "image":
-                frames[camera] = partial(_images, path, camera, index)
-            else:
-                frames[camera] = partial(
-                    read_video, self._path("video_path", place | {"video_key": camera}), str(index)
-                )
-        return self._episode(index, length, row, table, frames, names)
-
-    def _read_v3(
-        self, index: int, length: int, row: dict[str, Any], groups: _OpenFile, names: dict[int, str]
-    ) -> Episode:
-        def place(prefix: str) -> dict[str, int]:
-            return {key: _integer(index, row, f"{prefix}/{key}") for key in ("chunk_index", "file_index")}
-
-        path = self._path("data_path", place("data"))
-        table = groups.rows(path, index, self._columns)
-        frames: dict[str, Frames] = {}
-        for camera in self.cameras:
-            if self.features[camera]["dtype"] == "image":
-                frames[camera] = partial(_images, path, camera, index)
-                continue
-            start, end = (row.get(f"videos/{camera}/{side}_timestamp") for side in ("from", "to"))
-            if start is None or end is None or abs((end - start) * self.fps - length) > 0.5:
-                raise damaged(str(index), f"camera {camera} lasts from {start} to {end} s, which is not {length} steps")
-            video = self._path("video_path", place(f"videos/{camera}") | {"video_key": camera})
-            frames[camera] = partial(read_video, video, str(index), start=float(start), n_frames=length)
-        return self._episode(index, length, row, table, frames, names)
-
-    def _episode(
-        self,
-        index: int,
-        length: int,
-        row: dict[str, Any],
-        table: pa.Table,
-        frames: dict[str, Frames],
-        names: dict[int, str],
-    ) -> Episode:
-        name = str(index)
+    def _read(self, index: int, length: int, row: dict[str, Any], tables: _OpenFile, names: dict[int, str]) -> Episode:
+        name, path = str(index), self._path("data_path", self._place(index, row, "data"))
+        table = tables.rows(path, index)
         if table.num_rows != length:
-            raise damaged(name, _wrong_length(table.num_rows, length))
+            raise damaged(name, f"its table has {table.num_rows} rows and its metadata say {length} steps")
         columns = {key: _numbers(table[key], name, key) for key in table.column_names}
         if "action" not in columns:
             raise damaged(name, "it has no column 'action'")
@@ -157,34 +96,52 @@ class LeRobotSource(EpisodeSource):
             actions=_rows(columns["action"]),
             states=_rows(columns["observation.state"]) if "observation.state" in columns else None,
             language="; ".join(tasks),
-            cameras=frames,
+            cameras={camera: self._frames(camera, index, length, row, path) for camera in self.cameras},
             timestamps=columns.get("timestamp"),
             phases=None if phases is None else phases.reshape(length).astype(np.int32),
             phase_names=tuple(str(value) for value in self.features.get("phase", {}).get("values") or ()),
         )
 
-    def _columns(self, schema: pa.Schema) -> list[str]:
-        """Columns that an episode needs: never the pictures, which are opened when they are asked for."""
-        wanted = ("action", "observation.state", "timestamp", "phase", "task_index", "episode_index")
-        return [key for key in wanted if key in schema.names]
+    def _frames(self, camera: str, index: int, length: int, row: dict[str, Any], table: Path) -> Frames:
+        """Opens the pictures of one camera: in the table itself, in the episode's video, or in a stretch of one."""
+        if self.features[camera]["dtype"] == "image":
+            return partial(_images, table, camera, index)
+        place = self._place(index, row, f"videos/{camera}") | {"video_key": camera}
+        video = partial(read_video, self._path("video_path", place), str(index))
+        if self.version != "v3.0":
+            return video
+        start, end = (row.get(f"videos/{camera}/{side}_timestamp") for side in ("from", "to"))
+        if start is None or end is None or abs((end - start) * self.fps - length) > 0.5:
+            raise damaged(str(index), f"camera {camera} lasts from {start} to {end} s, which is not {length} steps")
+        return partial(video, start=float(start), n_frames=length)
+
+    def _place(self, index: int, row: dict[str, Any], prefix: str) -> dict[str, Any]:
+        """What the path templates ask for: the number of the episode, or the file that holds it among others."""
+        if self.version != "v3.0":
+            return {"episode_chunk": index // self.chunk, "episode_index": index}
+        place = {key: row.get(f"{prefix}/{key}") for key in ("chunk_index", "file_index")}
+        for key, value in place.items():
+            if not isinstance(value, int):
+                raise damaged(str(index), f"its metadata have no {prefix}/{key}")
+        return place
 
     def _path(self, key: str, values: dict[str, Any]) -> Path:
         return inside(self.folder, _filled(self.folder, key, self.info.get(key), values), key)
 
 
 class _OpenFile:
-    """The parquet file of many episodes that is being read, in order, an episode at a time."""
+    """The parquet file of one or many episodes that is being read, in order, an episode at a time."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
         self._groups: Iterator[tuple[int, pa.Table]] = iter(())
         self._next: tuple[int, pa.Table] | None = None
 
-    def rows(self, path: Path, index: int, columns: Callable[[pa.Schema], list[str]]) -> pa.Table:
+    def rows(self, path: Path, index: int) -> pa.Table:
         """Return the rows of one episode; episodes are asked for in the order of the file."""
         try:
             if path != self._path:
-                self._path, self._groups, self._next = path, _episode_tables(path, columns), None
+                self._path, self._groups, self._next = path, _episode_tables(path), None
             while self._next is None or self._next[0] < index:
                 self._next = next(self._groups)
         except StopIteration:
@@ -198,10 +155,10 @@ class _OpenFile:
         return self._next[1]
 
 
-def _episode_tables(path: Path, columns: Callable[[pa.Schema], list[str]]) -> Iterator[tuple[int, pa.Table]]:
+def _episode_tables(path: Path) -> Iterator[tuple[int, pa.Table]]:
     """Yield (episode index, rows) for each run of equal ``episode_index``."""
     with pq.ParquetFile(path) as file:
-        names = columns(file.schema_arrow)
+        names = [key for key in COLUMNS if key in file.schema_arrow.names]
         _check_width(file.metadata, names)
         current, parts = -1, list[pa.Table]()
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
@@ -228,10 +185,6 @@ def _check_width(metadata: pq.FileMetaData, columns: list[str]) -> None:
                 raise ValueError(f"column {column.path_in_schema} claims {column.num_values} numbers")
     if metadata.num_rows > MAX_ROWS:
         raise ValueError(f"it claims {metadata.num_rows} rows")
-
-
-def _wrong_length(found: int, expected: int) -> str:
-    return f"its table has {found} rows and its metadata say {expected} steps"
 
 
 def _images(path: Path, camera: str, index: int) -> Iterator[Frame]:
@@ -275,7 +228,7 @@ def _episode_rows(folder: Path, version: str) -> Iterator[dict[str, Any]]:
             except pa.ArrowException as error:
                 raise InputError(f"{path} cannot be read ({brief(error)}); restore it from its source.") from None
     else:
-        yield from _lines(folder / "meta" / "episodes.jsonl")
+        yield from read_lines(folder / "meta" / "episodes.jsonl")
 
 
 def _task_names(folder: Path) -> dict[int, str]:
@@ -286,12 +239,13 @@ def _task_names(folder: Path) -> dict[int, str]:
             columns = pq.read_table(table).to_pydict()
             text = next(values for key, values in columns.items() if key != "task_index")
             return dict(zip(columns["task_index"], map(str, text), strict=True))
-        return {int(row["task_index"]): str(row["task"]) for row in _lines(lines)} if lines.is_file() else {}
+        return {int(row["task_index"]): str(row["task"]) for row in read_lines(lines)} if lines.is_file() else {}
     except (*_BROKEN, StopIteration, TypeError) as error:
         raise InputError(f"The tasks in {folder}/meta cannot be read ({brief(error)}); restore them.") from None
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a file, one per line."""
     if not path.is_file():
         raise InputError(f"{path} is missing; restore it from the dataset's source.")
     with path.open(encoding="utf-8") as file:
@@ -321,13 +275,6 @@ def _filled(folder: Path, key: str, template: Any, values: dict[str, Any]) -> st
         return template.format(**values)
     except (ValueError, IndexError, KeyError) as error:
         raise InputError(f"The {key} {template!r} in {folder}/meta/info.json is not usable ({brief(error)}).") from None
-
-
-def _integer(index: int, row: dict[str, Any], key: str) -> int:
-    value = row.get(key)
-    if not isinstance(value, int):
-        raise damaged(str(index), f"its metadata have no {key}")
-    return value
 
 
 def _numbers(column: pa.ChunkedArray, name: str, key: str) -> npt.NDArray[Any]:

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from prism_irl import storage
 from prism_irl.errors import InputError
-from prism_irl.robots.lerobot import LeRobotSource
+from prism_irl.robots.lerobot import LeRobotSource, read_lines
+from prism_irl.robots.lerobot_writing import statistics_of, write_lines
 
 UNKNOWN = -1
 """Value of steps that were not segmented: dropped first steps and episodes that were left out."""
@@ -129,12 +130,8 @@ def _describe(copy: Path, values: Mapping[int, Any], name: str) -> None:
     statistics = copy / "meta" / "episodes_stats.jsonl"
     if not statistics.is_file():
         return
-    lines = []
-    for line in statistics.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    rows = list(read_lines(statistics))
+    for row in rows:
         if row.get("episode_index") in values:
-            labels = np.asarray(values[row["episode_index"]][1], dtype=np.float64)
-            found = {"min": labels.min(), "max": labels.max(), "mean": labels.mean(), "std": labels.std()}
-            row["stats"][name] = {key: [float(v)] for key, v in found.items()} | {"count": [len(labels)]}
-        lines.append(json.dumps(row) + "\n")
-    storage.write_text(statistics, "".join(lines))
+            row["stats"][name] = statistics_of(np.asarray(values[row["episode_index"]][1]))
+    write_lines(statistics, rows)

@@ -65,7 +65,6 @@ class LeRobotWriter:
     def __init__(self, folder: Path, fps: float) -> None:
         self.folder, self.fps = folder, fps
         self.tasks: dict[str, int] = {}
-        self.lengths: list[int] = []
         self.n_frames = 0
         self.first: Episode | None = None
         self.frame_shapes: dict[str, tuple[int, int]] = {}
@@ -79,7 +78,7 @@ class LeRobotWriter:
         (self.folder / "meta").mkdir(parents=True, exist_ok=True)
         for episode in episodes:
             self.add(episode)
-        if not self.lengths:
+        if not self.rows:
             raise InputError(f"There is no episode to write into {self.folder}; give at least one.")
         self.finish(robot_type, names)
         return self.folder
@@ -88,12 +87,11 @@ class LeRobotWriter:
         """Append one episode."""
         self.first = self.first or episode
         _check_same(self.first, episode)
-        index, task = len(self.lengths), self.tasks.setdefault(episode.language, len(self.tasks))
+        index, task = len(self.rows), self.tasks.setdefault(episode.language, len(self.tasks))
         columns = self.columns(episode, index, task)
-        self.statistics.append({key: _statistics(values) for key, values in columns.items()})
+        self.statistics.append({key: statistics_of(values) for key, values in columns.items()})
         self.rows.append({"episode_index": index, "tasks": [episode.language], "length": len(episode)})
         self.store(index, episode, pa.table({key: _column(values) for key, values in columns.items()}))
-        self.lengths.append(len(episode))
         self.n_frames += len(episode)
 
     def columns(self, episode: Episode, index: int, task: int) -> dict[str, npt.NDArray[Any]]:
@@ -129,15 +127,15 @@ class LeRobotWriter:
         """Episodes, tasks and statistics."""
         meta = self.folder / "meta"
         statistics = ({"episode_index": i, "stats": stats} for i, stats in enumerate(self.statistics))
-        _write_lines(meta / "episodes.jsonl", self.rows)
-        _write_lines(meta / "tasks.jsonl", ({"task_index": i, "task": task} for task, i in self.tasks.items()))
-        _write_lines(meta / "episodes_stats.jsonl", statistics)
+        write_lines(meta / "episodes.jsonl", self.rows)
+        write_lines(meta / "tasks.jsonl", ({"task_index": i, "task": task} for task, i in self.tasks.items()))
+        write_lines(meta / "episodes_stats.jsonl", statistics)
 
     def finish(self, robot_type: str, names: dict[str, Sequence[str] | None]) -> None:
         """Write the metadata, the description last: without it the folder is no dataset."""
         assert self.first is not None
         self.metadata()
-        n, cameras = len(self.lengths), len(self.frame_shapes)
+        n, cameras = len(self.rows), len(self.frame_shapes)
         info = {
             "codebase_version": self.version,
             "robot_type": robot_type,
@@ -200,11 +198,13 @@ def _column(values: npt.NDArray[Any]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
 
 
-def _statistics(values: npt.NDArray[Any]) -> dict[str, Any]:
+def statistics_of(values: npt.NDArray[Any]) -> dict[str, Any]:
+    """Range, mean, spread and number of the rows of a column, (T,) or (T, d)."""
     rows = values.reshape(len(values), -1).astype(np.float64)
     found = {"min": rows.min(0), "max": rows.max(0), "mean": rows.mean(0), "std": rows.std(0)}
     return {key: value.tolist() for key, value in found.items()} | {"count": [len(rows)]}
 
 
-def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write one JSON object per line."""
     storage.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))

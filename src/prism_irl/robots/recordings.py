@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,7 +84,9 @@ def frames_of(source: EpisodeSource, index: int, camera: str | None = None) -> I
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedEpisodeWarning)  # said once, when the dataset was tokenized
-        for episode in _from(source, index):
+        # The episode that should be the one, then all from the beginning: a filtered dataset may have gaps.
+        supposed = islice(source.visit(lambda episode: None, start=index), 1)
+        for episode in chain((found for found, _ in supposed), source):
             if episode.index == index:
                 return episode.frames(camera) if episode.cameras else None
     raise InputError(f"Episode {index} is not in {source.folder}; tokenize the dataset again.")
@@ -110,15 +112,3 @@ def kept_frames(frames: Iterator[Frame], demos: Demonstrations, i: int) -> Itera
         return
     wanted = set(np.asarray(demos.times[steps], dtype=np.int64).tolist())
     yield from (frame for number, frame in enumerate(frames) if number in wanted)
-
-
-def _from(source: EpisodeSource, index: int) -> Iterator[Any]:
-    """The episode that should be the one, then all from the beginning: a filtered dataset may have gaps."""
-    yield from (episode for episode, _ in _first(source, index))
-    yield from source
-
-
-def _first(source: EpisodeSource, index: int) -> Iterator[Any]:
-    for found in source.visit(lambda episode: None, start=index):
-        yield found
-        return

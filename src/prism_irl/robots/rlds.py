@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
 from prism_irl.robots.tfrecord import Record, Values, parse_example, read_records
 from prism_irl.robots.video import decode_image
 
+STATE = "steps/observation/state"
 SHARD = re.compile(r"(?P<name>.+)-(?P<split>[^-]+)\.tfrecord-(?P<part>\d+)-of-(?P<parts>\d+)$")
 
 
@@ -41,18 +43,12 @@ class RLDSSource(EpisodeSource):
         super().__init__(folder, strict=strict)
         self.features = _step_features(self.folder)
         self.shards = _shards(self.folder, split)
-
-    @property
-    def n_episodes(self) -> int | None:
-        """Number of episodes by ``dataset_info.json``, where there is one."""
         path = self.folder / "dataset_info.json"
-        splits = storage.read_json(path).get("splits", []) if path.is_file() else []
         wanted = {_parts(shard)["split"] for shard in self.shards}
-        try:
-            counts = [int(n) for split in splits if split["name"] in wanted for n in split["shardLengths"]]
-        except (KeyError, TypeError, ValueError):
-            return None
-        return sum(counts) or None
+        splits = storage.read_json(path).get("splits", []) if path.is_file() else []
+        with suppress(KeyError, TypeError, ValueError):
+            counts = [int(n) for one in splits if one["name"] in wanted for n in one["shardLengths"]]
+            self.n_episodes = sum(counts) or None
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
         index = 0
@@ -70,20 +66,18 @@ class RLDSSource(EpisodeSource):
         except InputError as error:
             raise damaged(name, str(error)) from None
         steps = len(values.get("steps/is_first", ())) or self._steps(values, name)
-        cameras = {
-            key.removeprefix("steps/observation/"): partial(_pictures, pictures, name, key)
-            for key, pictures in values.items()
-            if isinstance(pictures, list) and self._kind(key) == "image"
-        }
+        cameras = {}
         for key, pictures in values.items():
-            if self._kind(key) == "image" and len(pictures) != steps:
+            if self._kind(key) != "image":
+                continue
+            if len(pictures) != steps:
                 raise damaged(name, f"{key} has {len(pictures)} pictures for {steps} steps")
+            if isinstance(pictures, list):
+                cameras[key.removeprefix("steps/observation/")] = partial(_pictures, pictures, name, key)
         return Episode(
             index=index,
             actions=self._vectors(values, "steps/action", steps, name),
-            states=self._vectors(values, "steps/observation/state", steps, name)
-            if "steps/observation/state" in values
-            else None,
+            states=self._vectors(values, STATE, steps, name) if STATE in values else None,
             language=_language(values),
             cameras=dict(sorted(cameras.items())),
             name=name,

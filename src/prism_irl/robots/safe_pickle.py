@@ -21,19 +21,6 @@ from prism_irl.errors import InputError
 
 MAX_BYTES = 1 << 30
 _PLAIN = re.compile(r"[<>=|]?([biufcSU]\d+|\?)")
-_BROKEN = (
-    pickle.UnpicklingError,
-    EOFError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    RecursionError,
-    MemoryError,
-    OverflowError,
-    OSError,
-)
 
 
 class RefusedPickleError(InputError):
@@ -57,9 +44,9 @@ def load_arrays(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             return _real(_Unpickler(file, path).load(), {})
-    except _BROKEN as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except Exception as error:  # foreign bytes can fail in any way
         raise InputError(f"{path} is damaged or holds more than plain arrays ({error}).") from None
 
 

@@ -154,17 +154,13 @@ def _zero_tables(power: int) -> list[_WORD]:
 def parse_example(data: bytes) -> dict[str, Values]:
     """Features of a `tf.train.Example` by name: lists of bytes, float32 (n,) or int64 (n,) arrays."""
     features: dict[str, Values] = {}
-    view = memoryview(data)
     try:
-        for number, body in _fields(view):
-            if number != 1 or not isinstance(body, memoryview):
-                continue
-            for entry_number, entry in _fields(body):
-                if entry_number == 1 and isinstance(entry, memoryview):
-                    parts = dict(_fields(entry))
-                    key, value = parts[1], parts.get(2, memoryview(b""))
-                    if isinstance(key, memoryview) and isinstance(value, memoryview):
-                        features[bytes(key).decode()] = _feature(value)
+        for body in _messages(memoryview(data)):
+            for entry in _messages(body):
+                parts = dict(_fields(entry))
+                key, value = parts[1], parts.get(2, memoryview(b""))
+                if isinstance(key, memoryview) and isinstance(value, memoryview):
+                    features[bytes(key).decode()] = _feature(value)
     except (IndexError, KeyError, ValueError, struct.error) as error:
         raise InputError(f"A record is not a tf.train.Example ({error}); give TFDS shards.") from None
     return features
@@ -175,18 +171,20 @@ def _feature(view: memoryview) -> Values:
     for kind, body in _fields(view):
         if not isinstance(body, memoryview):
             break
-        items = [item for number, item in _fields(body) if number == 1]
         if kind == 1:
-            return [bytes(item) for item in items if isinstance(item, memoryview)]
+            return [bytes(item) for item in _messages(body)]
         if kind == 2:  # packed, or one by one
-            raw = b"".join(bytes(item) for item in items if isinstance(item, memoryview))
-            return np.frombuffer(raw, dtype="<f4").astype(np.float32)
+            return np.frombuffer(b"".join(_messages(body)), dtype="<f4").astype(np.float32)
         if kind == 3:
-            numbers: list[int] = []
-            for item in items:
-                numbers.extend([item] if isinstance(item, int) else _varints(item))
+            items = [item for number, item in _fields(body) if number == 1]
+            numbers = [n for item in items for n in ([item] if isinstance(item, int) else _varints(item))]
             return np.array(numbers, dtype=np.uint64).astype(np.int64)
     return []
+
+
+def _messages(view: memoryview) -> Iterator[memoryview]:
+    """Contents of the fields with the number 1, but for plain numbers."""
+    return (item for number, item in _fields(view) if number == 1 and isinstance(item, memoryview))
 
 
 def _fields(view: memoryview) -> Iterator[tuple[int, memoryview | int]]:

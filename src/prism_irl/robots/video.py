@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +76,14 @@ def decode_image(data: bytes, episode: str, what: str) -> Frame:
 class VideoWriter:
     """A video that grows frame by frame (H.264, 4:2:0, a key frame every second frame as LeRobot has it)."""
 
-    def __init__(self, path: Path, fps: float, *, codec: str = "libx264", crf: int = 18) -> None:
-        self._path, self._fps, self._codec, self._crf = path, fps, codec, crf
+    def __init__(self, path: Path, fps: float) -> None:
+        self._path, self._rate = path, Fraction(fps).limit_denominator(1001)
         self._container: Any = None
         self._stream: Any = None
         self.count = 0
         self.shape: tuple[int, int] | None = None
 
     def __enter__(self) -> VideoWriter:
-        from fractions import Fraction
-
-        self._rate = Fraction(self._fps).limit_denominator(1001)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._container = need("av", "robots").open(str(self._path), mode="w")
         return self
@@ -100,9 +98,7 @@ class VideoWriter:
                     "even height and width."
                 )
             self.shape = (height, width)
-            self._stream = self._container.add_stream(
-                self._codec, rate=self._rate, options={"crf": str(self._crf), "g": "2"}
-            )
+            self._stream = self._container.add_stream("libx264", rate=self._rate, options={"crf": "18", "g": "2"})
             self._stream.width, self._stream.height, self._stream.pix_fmt = width, height, "yuv420p"
         elif (height, width) != self.shape:
             raise InputError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,25 +93,16 @@ def _n_contexts(demos: Demonstrations, model: Any) -> int:
 def available() -> int | None:
     """Bytes that this process may still take: of the machine, or of its container where that is less."""
     found = []
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                found.append(int(line.split()[1]) * 1024)
-    except (OSError, ValueError):
-        pass
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) * 1024)
     if not found:
-        try:
+        with suppress(AttributeError, OSError, ValueError):
             found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        except (AttributeError, OSError, ValueError):
-            return None
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        if limit.isdigit():
-            found.append(int(limit) - used)
-    except (OSError, ValueError):
-        pass
-    return max(min(found), 0)
+    with suppress(OSError, ValueError):  # a container without a limit says "max"
+        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        found.append(limit - used)
+    return max(min(found), 0) if found else None
 
 
 def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:

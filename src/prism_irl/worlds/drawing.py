@@ -1,22 +1,14 @@
-"""What simulators share: seeded draws, arrays that nobody changes, and settings that make sense."""
+"""What simulators share: seeded draws, and settings that make sense."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prism_irl.errors import InputError
-
-Array = TypeVar("Array", bound=NDArray[Any])
-
-
-def frozen(array: Array) -> Array:
-    """Make a cached array read-only: the world is shared."""
-    array.setflags(write=False)
-    return array
 
 
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

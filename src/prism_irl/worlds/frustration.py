@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.worlds.drawing import check_settings, cumulative, draw, frozen
+from prism_irl.mdp import boltzmann, frozen
+from prism_irl.worlds.drawing import check_settings, cumulative, draw
+from prism_irl.worlds.oracle import OraclePosterior, exact_posterior
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
@@ -41,30 +43,6 @@ class Simulation(NamedTuple):
 
     demonstrations: Demonstrations
     counters: NDArray[np.int64]
-
-
-class OraclePosterior(NamedTuple):
-    """The exact posterior of the intention under the generating process, flat, aligned with the demonstrations.
-
-    Attributes
-    ----------
-    predicted : (n, 2)
-        p(z_t | s_≤t, a_<t).
-    filtered : (n, 2)
-        p(z_t | s_≤t, a_≤t).
-    smoothed : (n, 2)
-        p(z_t | s_1..T, a_1..T).
-    action_proba : (n, 5)
-        p(a | s_≤t, a_<t) = Σ_k predicted_k π_k(a | s_t).
-    log_likelihood : (n,)
-        log action_proba at the action taken; its mean is the predictive log-likelihood.
-    """
-
-    predicted: Floats
-    filtered: Floats
-    smoothed: Floats
-    action_proba: Floats
-    log_likelihood: Floats
 
 
 @dataclass(frozen=True)
@@ -106,6 +84,8 @@ class FrustrationWorld:
     goal: Cell = (4, 4)
     abandon: Cell = (0, 0)
 
+    n_actions = len(ACTIONS)
+
     def __post_init__(self) -> None:
         rates = ("beta", "switch_rate")
         check_settings(self, counts=("horizon", "size"), probabilities=("success", "switch_max"), not_negative=rates)
@@ -120,11 +100,6 @@ class FrustrationWorld:
     def n_states(self) -> int:
         """Number of cells, barriers included."""
         return self.size**2
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return len(ACTIONS)
 
     def state(self, cell: Cell) -> int:
         """Return the state number of a cell (x, y)."""
@@ -174,8 +149,7 @@ class FrustrationWorld:
     @cached_property
     def policies(self) -> Floats:
         """(2, S, A) the experts: π_k(a | s) ∝ exp(β Q_k(s, a)), 0 = goal, 1 = abandon."""
-        weights = np.exp(self.beta * (self.q - self.q.max(axis=2, keepdims=True)))
-        return frozen(weights / weights.sum(axis=2, keepdims=True))
+        return frozen(boltzmann(self.q, self.beta))
 
     def switch_probability(self, counter: Integers) -> Floats:
         """Return min(switch_rate · c, switch_max): how likely a switch is after a step that left the counter at c."""
@@ -218,58 +192,18 @@ class FrustrationWorld:
     def oracle(self, demos: Demonstrations) -> OraclePosterior:
         """Compute the exact Bayes filter and smoother over the hidden state (intention, counter).
 
-        State transitions do not depend on the intention once the action is known, so they drop out: the evidence is
-        π_k(a_t | s_t), and encounters drive the counter. Every counter whose switch probability has reached
-        `switch_max` behaves alike until it is reset, so these values are one hidden state and nothing is lost.
+        The evidence is π_k(a_t | s_t), and encounters drive the counter. Every counter whose switch probability has
+        reached `switch_max` behaves alike until it is reset, so these values are one hidden state and nothing is lost.
         """
         s, a = np.asarray(demos.states, np.int64), np.asarray(demos.actions, np.int64)
-        lengths = np.diff(np.asarray(demos.offsets, np.int64))
-        _check_range(s, self.n_states, "state")
-        _check_range(a, self.n_actions, "action")
-        n, longest = len(lengths), int(lengths.max())
-        valid = np.arange(longest) < lengths[:, None]
-
-        # Padding emits with probability one, so that it adds no evidence and the backward pass carries ones through it.
-        kernels = self._hidden_kernels(longest)
-        per_intention = kernels.shape[1] // 2
-        emission = np.ones((n, longest, 2))
-        emission[valid] = self.policies[:, s, a].T
-        emission = np.repeat(emission, per_intention, axis=2)
-        encounter = np.zeros((n, longest, 1), bool)
-        encounter[valid, 0] = self.blocked[s, a]
-
-        predicted, filtered, backward = np.empty((3, *emission.shape))
-        evidence = np.empty((n, longest, 1))
-        belief = np.zeros((n, 2 * per_intention))
-        belief[:, 0] = 1.0
-        for t in range(longest):
-            predicted[:, t] = belief
-            joint = belief * emission[:, t]
-            evidence[:, t] = joint.sum(axis=1, keepdims=True)
-            if not (evidence[:, t] > 0).all():
-                i = int(np.argmin(evidence[:, t, 0]))
-                raise InputError(f"trajectory {i}, step {t}: neither expert can take this action; lower beta.")
-            filtered[:, t] = joint / evidence[:, t]
-            belief = np.where(encounter[:, t], filtered[:, t] @ kernels[1], filtered[:, t] @ kernels[0])
-        backward[:, -1] = 1.0
-        for t in range(longest - 2, -1, -1):
-            message = emission[:, t + 1] * backward[:, t + 1] / evidence[:, t + 1]
-            backward[:, t] = np.where(encounter[:, t], message @ kernels[1].T, message @ kernels[0].T)
-
-        def intentions(hidden: Floats) -> Floats:
-            """Sum out the counter and drop the padding: (N, T, H) to (n, 2)."""
-            marginal: Floats = hidden[valid].reshape(-1, 2, per_intention).sum(axis=2)
-            marginal /= marginal.sum(axis=1, keepdims=True)
-            return marginal
-
-        prior = intentions(predicted)
-        action_proba = np.einsum("nk,kna->na", prior, self.policies[:, s])
-        return OraclePosterior(
-            predicted=prior,
-            filtered=intentions(filtered),
-            smoothed=intentions(filtered * backward),
-            action_proba=action_proba,
-            log_likelihood=np.log(evidence[valid, 0]),
+        for name, values, n in (("state", s, self.n_states), ("action", a, self.n_actions)):
+            if values.max() >= n:
+                worst = f"{demos.where(int(values.argmax()))} has {name} {values.max()}"
+                raise InputError(f"{worst}, but this world has {name}s 0 to {n - 1}.")
+        kernels = self._hidden_kernels(int(demos.lengths.max()))
+        initial = np.eye(kernels.shape[1])[0]
+        return exact_posterior(
+            demos, self.policies[:, s].transpose(1, 0, 2), initial, kernels, self.blocked[s, a].astype(np.int64)
         )
 
     def _hidden_kernels(self, longest: int) -> Floats:
@@ -301,11 +235,3 @@ class FrustrationWorld:
         executed = np.eye(self.n_states)[successor]
         mixed: Floats = self.success * executed + (1 - self.success) * executed.mean(axis=1, keepdims=True)
         return mixed
-
-
-def _check_range(values: NDArray[np.int64], n: int, name: str) -> None:
-    """Refuse numbers that this world does not have."""
-    wrong = (values < 0) | (values >= n)
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise InputError(f"step {i} has {name} {values[i]}, but this world has {name}s 0 to {n - 1}.")

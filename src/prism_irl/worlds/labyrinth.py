@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP, boltzmann
-from prism_irl.worlds.drawing import check_settings, cumulative, draw, frozen
+from prism_irl.mdp import MDP, boltzmann, frozen
+from prism_irl.worlds.drawing import check_settings, cumulative, draw
+from prism_irl.worlds.oracle import OraclePosterior, exact_posterior
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -63,24 +64,6 @@ class Clocks(NamedTuple):
     counters: Integers
     since_exit: Integers
     deliveries: NDArray[np.bool_]
-
-
-class OraclePosterior(NamedTuple):
-    """The exact posterior of the drive under the generating process, flat, aligned with the demonstrations.
-
-    Attributes
-    ----------
-    smoothed : (n, 3)
-        p(z_t | s_1..T, a_1..T).
-    action_proba : (n, 4)
-        p(a | s_≤t, a_<t).
-    log_likelihood : (n,)
-        log action_proba at the action taken.
-    """
-
-    smoothed: Floats
-    action_proba: Floats
-    log_likelihood: Floats
 
 
 @dataclass(frozen=True)
@@ -138,6 +121,8 @@ class LabyrinthWorld:
     momentum: float = 0.0
     discount: float = 0.95
 
+    n_states, n_actions = int(maze.N_NODES), maze.N_ACTIONS
+
     def __post_init__(self) -> None:
         check_settings(
             self,
@@ -147,16 +132,6 @@ class LabyrinthWorld:
         )
         if self.thirst + self.homesickness_max > 1:
             raise InputError("thirst and homesickness_max add up to more than 1; lower one of them.")
-
-    @property
-    def n_states(self) -> int:
-        """Number of nodes."""
-        return int(maze.N_NODES)
-
-    @property
-    def n_actions(self) -> int:
-        """Number of step types."""
-        return maze.N_ACTIONS
 
     @cached_property
     def mdp(self) -> MDP:
@@ -286,23 +261,4 @@ class LabyrinthWorld:
         kernels = self.kernels(counters, since_exit, left)
         previous = np.where(demos.first_steps, -1, np.roll(states, 1))
         policies = self.policies_from(previous, states)
-        emission = policies[np.arange(len(states)), :, actions]
-        predicted, filtered, backward = np.zeros((3, len(states), 3))
-        evidence = np.zeros(len(states))
-        for begin, end in zip(demos.offsets[:-1], demos.offsets[1:], strict=True):
-            belief = np.eye(3)[EXPLORE]
-            for t in range(begin, end):
-                predicted[t] = belief
-                joint = belief * emission[t]
-                evidence[t] = joint.sum()
-                filtered[t] = joint / evidence[t]
-                belief = filtered[t] @ kernels[t]
-            backward[end - 1] = 1.0
-            for t in range(end - 2, begin - 1, -1):
-                backward[t] = kernels[t] @ (emission[t + 1] * backward[t + 1]) / evidence[t + 1]
-        smoothed = filtered * backward
-        return OraclePosterior(
-            smoothed / smoothed.sum(axis=1, keepdims=True),
-            np.einsum("nk,nka->na", predicted, policies),
-            np.log(evidence),
-        )
+        return exact_posterior(demos, policies, np.eye(3)[EXPLORE], kernels, np.arange(len(states)))

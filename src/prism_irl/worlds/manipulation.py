@@ -12,6 +12,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -123,18 +124,18 @@ class PickAndPlace:
         """
         if n_episodes < 1 or first < 0:
             raise InputError(f"Cannot simulate {n_episodes} episodes from number {first} on; ask for at least one.")
-        with _Simulator(self, frames=frames) as simulator:
+        with closing(_Simulator(self, frames=frames)) as simulator:
             for index in range(first, first + n_episodes):
                 yield simulator.episode(index, seed)
 
-    def dataset(self, n_episodes: int, *, seed: int = 0, frames: bool = False, folder: Path | None = None) -> Path:
+    def dataset(self, n_episodes: int, *, seed: int = 0, frames: bool = False) -> Path:
         """Simulate into a LeRobot v2.1 dataset and return its folder; one that is complete already is used again.
 
-        ``folder`` defaults to one named after the settings in the data folder (PRISM_DATA or the user's cache).
+        It is named after the settings, in the data folder (PRISM_DATA or the user's cache).
         """
         from prism_irl.robots.lerobot_writing import write_lerobot
 
-        target = data_folder() / "simulated" / self._name(n_episodes, seed, frames) if folder is None else folder
+        target = data_folder() / "simulated" / self._name(n_episodes, seed, frames)
         if (target / "meta" / "info.json").is_file():  # the writer's last file
             return target
         with storage.replacing(target) as unfinished:  # which refuses a folder that holds anything
@@ -180,10 +181,8 @@ class _Simulator:
         self.renderer: Any = None
         self.env = _make_environment(frames)
 
-    def __enter__(self) -> _Simulator:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End what was started."""
         if self.renderer is not None:
             self.renderer.close()
         self.env.close()

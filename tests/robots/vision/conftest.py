@@ -23,14 +23,10 @@ class MemorySource(EpisodeSource):
 
     def __init__(self, folder, n: int = 6, broken: tuple[int, ...] = (), strict: bool = False) -> None:
         super().__init__(folder, strict=strict)
-        self.n, self.broken, self.reads = n, broken, 0
-
-    @property
-    def n_episodes(self) -> int:
-        return self.n
+        self.n_episodes, self.broken, self.reads = n, broken, 0
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
-        return (partial(self._read, i) for i in range(self.n))
+        return (partial(self._read, i) for i in range(self.n_episodes))
 
     def _read(self, index: int) -> Episode:
         self.reads += 1

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl.errors import InputError
-from prism_irl.robots.vision import torch_kmeans
+from prism_irl.robots.vision import clustering, torch_kmeans
 from prism_irl.robots.vision.clustering import inertia, kmeans, nearest
 
 BACKENDS = ("sklearn", "faiss", "torch")
@@ -94,16 +94,25 @@ def test_an_empty_cluster_takes_half_of_the_widest():
 def test_no_iteration_raises_the_inertia(seed, k):
     rows = torch.randn(60, 3, generator=torch.Generator().manual_seed(seed))
     seen: list[float] = []
-    torch_kmeans.kmeans(
-        rows, k, device="cpu", seed=seed, tolerance=0, on_iteration=lambda _, value: seen.append(value), chunk=17
-    )
+
+    def step(centroids):
+        sums = torch_kmeans.lloyd_step(rows.split(17), centroids)
+        seen.append(float(sums[2].sum()))
+        return sums
+
+    first = torch_kmeans.plus_plus(rows, k, torch.Generator().manual_seed(seed))
+    _, iterations = torch_kmeans.lloyd(step, first, max_iterations=25, tolerance=0)
+    assert iterations == len(seen) > 1
     assert all(later <= earlier * (1 + 1e-5) for earlier, later in pairwise(seen))
 
 
-def test_chunks_do_not_matter():
-    rows = torch.randn(200, 4, generator=torch.Generator().manual_seed(3))
-    first, second = (torch_kmeans.kmeans(rows, 5, device="cpu", chunk=chunk) for chunk in (7, 200))
-    torch.testing.assert_close(first[0], second[0], atol=1e-5, rtol=0)
+def test_chunks_do_not_matter(monkeypatch):
+    rows = torch.randn(200, 4, generator=torch.Generator().manual_seed(3)).numpy()
+    found = []
+    for chunk in (7, 200):
+        monkeypatch.setattr(clustering, "CHUNK", chunk)
+        found.append(kmeans(rows, 5, backend="torch", device="cpu").centroids)
+    np.testing.assert_allclose(*found, atol=1e-5, rtol=0)
 
 
 def test_the_torch_path_needs_nothing_else():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import torch
 
 from cuda_support import CPU, DEVICE, close, cuda
-from prism_irl.robots.vision.torch_kmeans import assign, kmeans, lloyd_step, update
+from prism_irl.robots.vision import clustering
+from prism_irl.robots.vision.clustering import kmeans
+from prism_irl.robots.vision.torch_kmeans import assign, lloyd_step, update
 
 
 def blobs(k: int = 6, n: int = 1200, m: int = 8) -> torch.Tensor:
@@ -16,13 +20,15 @@ def blobs(k: int = 6, n: int = 1200, m: int = 8) -> torch.Tensor:
 
 @cuda(chunk=[100, 5000])
 def test_clusters_of_separate_blobs(chunk: int) -> None:
-    data = blobs()
-    found, inertia, _ = kmeans(data, 6, device=str(DEVICE), chunk=chunk)
-    wanted, expected, _ = kmeans(data, 6, device="cpu")
-    close(inertia / expected, 1.0, 1e-5)
-    nearest = torch.cdist(found.to(CPU), wanted).argmin(1)
+    data = blobs().numpy()
+    expected = kmeans(data, 6, backend="torch", device="cpu")
+    with mock.patch.object(clustering, "CHUNK", chunk):
+        found = kmeans(data, 6, backend="torch", device=str(DEVICE))
+    close(found.inertia / expected.inertia, 1.0, 1e-5)
+    centroids, wanted = torch.from_numpy(found.centroids), torch.from_numpy(expected.centroids)
+    nearest = torch.cdist(centroids, wanted).argmin(1)
     assert sorted(nearest.tolist()) == list(range(6))
-    close(found.to(CPU), wanted[nearest], 1e-4)
+    close(centroids, wanted[nearest], 1e-4)
 
 
 @cuda()

@@ -34,7 +34,7 @@ def test_pixels_keep_what_varies(source):
     small = np.concatenate([encoder._small(list(episode.frames())) for episode in source()])
     assert spread.sum() > 0.9 * small.var(axis=0).sum()
     again = PixelEncoder(components=8, sample=1000, size=8)
-    again.restore(encoder.state())
+    again.state = encoder.state
     np.testing.assert_array_equal(again.encode(next(iter(source()))), encoder.encode(next(iter(source()))))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from prism_irl.data.batching import make_batches
+from prism_irl.data.batching import pad_batch
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.switching.gate import gate_loss
 from prism_irl.switching.inference.dispatch import gate_gradient, responsibilities
@@ -24,7 +24,7 @@ def one_batch(lengths, n_states=7, seed=0):
     states = [rng.integers(0, n_states, n) for n in lengths]
     actions = [rng.integers(0, A, n) for n in lengths]
     demos = Demonstrations.from_arrays(states, actions, n_states=n_states, n_actions=A)
-    return make_batches(demos, len(lengths))[0]
+    return pad_batch(demos, np.argsort(lengths, kind="stable"))
 
 
 def a_network(name, n_states=7, **options):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cuda_support import CPU, DEVICE, close, cuda, exact_products, ragged, without_triton
-from prism_irl.data.batching import make_batches
+from prism_irl.data.batching import pad_batch
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
@@ -93,7 +94,7 @@ def test_history_networks(name: str, interaction: bool) -> None:
     results = []
     for device in (DEVICE, CPU):
         network.to(device).zero_grad(set_to_none=True)
-        (batch,) = make_batches(demos, len(demos), device=device)
+        batch = pad_batch(demos, np.arange(len(demos)), device)
         with exact_products():
             outputs = network(batch) * batch.mask.unsqueeze(-1)
             (outputs * target.to(device)).sum().backward()

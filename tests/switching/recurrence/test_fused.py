@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_irl.data.batching import make_batches
+from prism_irl.data.batching import pad_batch
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.recurrence import fused
@@ -29,8 +29,7 @@ def a_batch(lengths, n_states=7, n_actions=3, n_observations=0, seed=0):
         n_actions,
         observations=observations,
     )
-    (batch,) = make_batches(demos, len(lengths))
-    return batch
+    return pad_batch(demos, np.argsort(lengths, kind="stable"))
 
 
 def a_network(name, *, hidden=16, n_states=7, n_actions=3, n_observations=0, **options):

@@ -109,7 +109,7 @@ def embed(
             raise InputError(f"The embeddings in {like} come from another encoder; give the same one.")
         else:
             _restore(encoder, Path(like))
-        storage.save_tensors(path / "encoder.safetensors", encoder.state(), {})
+        storage.save_tensors(path / "encoder.safetensors", encoder.state, {})
         storage.write_json(description, {**wanted, "complete": False})
     skipped = _encode_rest(source, encoder, path, steps_per_shard, on_episode)
     storage.write_json(description, {**wanted, "complete": True, "skipped": [list(entry) for entry in skipped]})
@@ -118,7 +118,7 @@ def embed(
 
 def _restore(encoder: Encoder, folder: Path) -> None:
     learned, _ = storage.load_tensors(folder / "encoder.safetensors")
-    encoder.restore({name: tensor.numpy() for name, tensor in learned.items()})
+    encoder.state = {name: tensor.numpy() for name, tensor in learned.items()}
 
 
 def _encode_rest(

@@ -36,7 +36,7 @@ class Encoder(ABC):
     """One vector per step of an episode."""
 
     def __init__(self) -> None:
-        self._learned: dict[str, npt.NDArray[Any]] = {}
+        self.state: dict[str, npt.NDArray[Any]] = {}  # what `fit` learned
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -50,19 +50,24 @@ class Encoder(ABC):
         """Look at a sample of the dataset; most encoders need nothing."""
         del source
 
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """What `fit` learned."""
-        return self._learned
-
-    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Undo `state`."""
-        self._learned = state
-
     def learned(self, name: str) -> npt.NDArray[Any]:
         """One of the arrays of `state`; before `fit` there is none."""
-        if name not in self._learned:
+        if name not in self.state:
             raise InputError(f"The {self.describe()['encoder']} encoder has seen no data; call fit first.")
-        return self._learned[name]
+        return self.state[name]
+
+
+def _sample(source: EpisodeSource, read: Callable[[Episode], Vectors], wanted: int) -> Vectors:
+    """Vectors of the first episodes, at least ``wanted`` of them where there are so many."""
+    parts, n = list[Vectors](), 0
+    for _, vectors in source.visit(read):
+        parts.append(vectors)
+        n += len(vectors)
+        if n >= wanted:
+            break
+    if not parts:
+        raise InputError(f"{source.folder} has no readable episode.")
+    return np.concatenate(parts)
 
 
 class ProprioEncoder(Encoder):
@@ -84,17 +89,9 @@ class ProprioEncoder(Encoder):
 
     def fit(self, source: EpisodeSource) -> None:
         """Mean and spread of the first steps."""
-        parts, n = list[Vectors](), 0
-        for episode in source:
-            parts.append(self._states(episode))
-            n += len(episode)
-            if n >= self.sample:
-                break
-        if not parts:
-            raise InputError(f"{source.folder} has no readable episode.")
-        states = np.concatenate(parts).astype(np.float64)
+        states = _sample(source, self._states, self.sample).astype(np.float64)
         spread = states.std(axis=0)
-        self.restore({"mean": states.mean(axis=0), "scale": np.where(spread > 1e-8, spread, 1.0)})
+        self.state = {"mean": states.mean(axis=0), "scale": np.where(spread > 1e-8, spread, 1.0)}
 
     def encode(self, episode: Episode) -> Vectors:
         """Standardised states."""
@@ -169,17 +166,9 @@ class PixelEncoder(FrameEncoder):
             stride = max(len(episode) // per_episode, 1)
             return self._small(list(islice(episode.frames(self.camera), 0, None, stride)))
 
-        parts, n = list[Vectors](), 0
-        for _, vectors in source.visit(some):
-            parts.append(vectors)
-            n += len(vectors)
-            if n >= self.sample:
-                break
-        if not parts:
-            raise InputError(f"{source.folder} has no readable episode with frames.")
-        pixels = np.concatenate(parts)
+        pixels = _sample(source, some, self.sample)
         found = PCA(min(self.components, *pixels.shape), svd_solver="covariance_eigh").fit(pixels)
-        self.restore({"mean": found.mean_.astype(np.float32), "basis": found.components_.astype(np.float32)})
+        self.state = {"mean": found.mean_.astype(np.float32), "basis": found.components_.astype(np.float32)}
 
     def batch(self, frames: list[Frame]) -> Vectors:
         """Components of some frames, (n, components)."""
@@ -274,14 +263,12 @@ class PretrainedEncoder(FrameEncoder):
         return vectors
 
 
-def make_encoder(
-    name: str, *, camera: str | None = None, batch_size: int = 64, device: str = "auto", components: int = 64
-) -> Encoder:
+def make_encoder(name: str, *, camera: str | None = None, batch_size: int = 64, device: str = "auto") -> Encoder:
     """Encoder by name: pixels, proprio, a short name of `HUB`, a local folder or a hub id."""
     if name == "proprio":
         return ProprioEncoder()
     if name == "pixels":
-        return PixelEncoder(camera, components=components)
+        return PixelEncoder(camera)
     if name in HUB or "/" in name or Path(name).is_dir():
         return PretrainedEncoder(name, camera, batch_size, device)
     raise InputError(f"There is no encoder {name!r}; choose pixels, proprio, {', '.join(HUB)}, a folder or a hub id.")

@@ -165,7 +165,7 @@ class Tokenizer:
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         described = {
-            "parameters": {name: getattr(self, name) for name in _PARAMETERS},
+            "parameters": {name: value for name, value in vars(self).items() if not name.endswith("_")},
             "gripper": self.gripper_,
             "gripper_range": self.gripper_range_,
             "inertia": self.inertia_,
@@ -200,22 +200,13 @@ class Tokenizer:
 
     def _codebook(self, rows: Rows, k: int, what: str, on_progress: OnProgress | None) -> Vectors:
         report = None if on_progress is None else (lambda step, done, n: on_progress(f"{what}: {step}", done, n))
+        options: dict[str, Any] = {"seed": self.seed, "device": self.device, "on_progress": report}
         if self.method == "vq":
             from prism_irl.robots.vision.vq import learned_codebook
 
-            centroids, self.inertia_[what] = learned_codebook(
-                rows, k, seed=self.seed, epochs=self.max_iterations, device=self.device, on_progress=report
-            )
-            return centroids
-        found = kmeans(
-            rows,
-            k,
-            backend=self.backend,
-            seed=self.seed,
-            max_iterations=self.max_iterations,
-            device=self.device,
-            on_progress=report,
-        )
+            codes, self.inertia_[what] = learned_codebook(rows, k, self.max_iterations, **options)
+            return codes
+        found = kmeans(rows, k, backend=self.backend, max_iterations=self.max_iterations, **options)
         self.inertia_[what] = found.inertia
         return found.centroids
 
@@ -255,18 +246,6 @@ class Tokenizer:
             raise InputError("The tokenizer has no codebooks yet; call fit first, or load one.")
 
 
-_PARAMETERS = (
-    "n_states",
-    "n_actions",
-    "method",
-    "action_scaling",
-    "gripper",
-    "drop_still_start",
-    "backend",
-    "device",
-    "max_iterations",
-    "seed",
-)
 _TENSORS = ("state_centroids_", "action_centroids_", "action_mean_", "action_scale_")
 
 

@@ -12,20 +12,18 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-CHUNK = 32768
-OnIteration = Callable[[int, float], None]
 Sums = tuple[Tensor, Tensor, Tensor]
 """Of one pass: sums of the members (k, m), their counts (k,) and their squared distances (k,)."""
 
 
-def plus_plus(sample: Tensor, k: int, generator: torch.Generator, trials: int | None = None) -> Tensor:
+def plus_plus(sample: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """First centroids by greedy k-means++: (k, m) rows of ``sample`` (n, m), far apart.
 
     Each new centroid is the best of 2 + log k candidates drawn in proportion to the squared distance from those
     already chosen.
     """
     n, device = len(sample), sample.device
-    trials = 2 + int(math.log(k)) if trials is None else trials
+    trials = 2 + int(math.log(k))
     norms = (sample * sample).sum(1)
     # Buffers are made once: thousands of rounds of fresh ones would leave the heap in gigabytes of pieces.
     picked = torch.empty(k, dtype=torch.int64, device=device)
@@ -92,56 +90,20 @@ def update(sums: Tensor, counts: Tensor, squares: Tensor, old: Tensor) -> Tensor
 
 
 def lloyd(
-    step: Callable[[Tensor], Sums],
-    centroids: Tensor,
-    *,
-    max_iterations: int,
-    tolerance: float,
-    on_iteration: OnIteration | None = None,
+    step: Callable[[Tensor], Sums], centroids: Tensor, *, max_iterations: int, tolerance: float
 ) -> tuple[Tensor, int]:
     """Iterate until the inertia falls by less than ``tolerance`` (relative); returns centroids and iterations.
 
     ``step`` makes one pass over the data with the given centroids, as `lloyd_step` does.
     """
-    last, iteration = float("inf"), 0
-    for iteration in range(1, max_iterations + 1):
+    last, iterations = float("inf"), 0
+    while iterations < max_iterations:
+        iterations += 1
         sums, counts, squares = step(centroids)
         inertia = float(squares.sum())
-        if on_iteration is not None:
-            on_iteration(iteration, inertia)
         empty = bool((counts == 0).any()) and inertia > 0
         centroids = update(sums, counts, squares, centroids)
         if not empty and last - inertia <= tolerance * inertia:
             break
         last = inertia
-    return centroids, iteration
-
-
-def kmeans(
-    data: Tensor,
-    k: int,
-    *,
-    device: str = "cuda",
-    seed: int = 0,
-    max_iterations: int = 25,
-    tolerance: float = 1e-4,
-    chunk: int = CHUNK,
-    on_iteration: OnIteration | None = None,
-) -> tuple[Tensor, float, int]:
-    """Cluster rows that fit on the device, (n, m): centroids (k, m), the inertia they reach, and iterations.
-
-    Starts from greedy k-means++ on 64 rows per cluster.
-    """
-    rows = data.to(device)
-    generator = torch.Generator().manual_seed(seed)
-    sample = rows[torch.randperm(len(rows), generator=generator)[: max(64 * k, 10_000)].to(rows.device)]
-    centroids = plus_plus(sample, k, generator)
-    centroids, iterations = lloyd(
-        lambda means: lloyd_step(rows.split(chunk), means),
-        centroids,
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-        on_iteration=on_iteration,
-    )
-    inertia = sum(float(assign(part, centroids)[1].double().sum()) for part in rows.split(chunk))
-    return centroids, inertia, iterations
+    return centroids, iterations

@@ -22,17 +22,15 @@ from prism_irl.robots.vision.rows import Rows, Vectors
 def learned_codebook(
     rows: Rows,
     k: int,
+    epochs: int,
     *,
     seed: int,
-    epochs: int,
     device: str = "auto",
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[Vectors, float]:
     """Train ``k`` codes on the rows, a few epochs of shuffled chunks; returns codes (k, m) and their inertia."""
     module = need("vector_quantize_pytorch", "robots")
     n, m = rows.shape
-    if k > n:
-        raise InputError(f"Cannot learn {k} codes from {n} rows; choose at most {n}.")
     where = resolve_device(device)
     batch = min(n, max(8192, 4 * k))
     with torch.random.fork_rng(devices=[] if where.type == "cpu" else [where]):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -71,7 +71,6 @@ def fit_together(
     mdp: MDP | None = None,
     *,
     device: torch.device | str = "cuda",
-    on_iteration: Callable[[int, int], None] | None = None,
 ) -> None:
     """Fit each model on its demonstrations, all at once; afterwards each is as after its own `fit`.
 
@@ -79,7 +78,6 @@ def fit_together(
     ----------
     models : fits that `can_stack`
     data : the demonstrations of each
-    on_iteration : called with the iteration and the number of starts that still run
     """
     groups: dict[tuple[Any, ...], list[Entry]] = defaultdict(list)
     fits = []
@@ -95,24 +93,16 @@ def fit_together(
         fits.append((model, starts, train, validation, demos))
     for group in groups.values():
         for first in range(0, len(group), LARGEST):
-            Stack(group[first : first + LARGEST], torch.device(device)).run(on_iteration)
+            Stack(group[first : first + LARGEST], torch.device(device)).run()
     for model, starts, train, validation, demos in fits:
         model._finish(starts, train, validation, demos)
 
 
 def _shape(model: PRISM, demos: Demonstrations) -> tuple[Any, ...]:
     """What the fits of a stack must have in common."""
-    return (
-        model.switching,
-        model.network,
-        model.observe,
-        model.hidden,
-        model.embedding,
-        model.batch_size,
-        demos.n_states,
-        demos.n_actions,
-        model.validation_fraction > 0,
-    )
+    names = ("switching", "network", "observe", "hidden", "embedding", "batch_size")
+    options = (getattr(model, name) for name in names)
+    return (*options, demos.n_states, demos.n_actions, model.validation_fraction > 0)
 
 
 class Flat:
@@ -276,14 +266,14 @@ class Stack:
 
     # -- EM --------------------------------------------------------------------------------------------------------
 
-    def run(self, on_iteration: Callable[[int, int], None] | None = None) -> None:
+    def run(self) -> None:
         """EM until every start is finished."""
         clock = time.perf_counter()
         update = self._replay if self.device.type == "cuda" else self.update
         self._record(self.evaluate(self.train), 0.0)
         best = {name: value.clone() for name, value in self._state().items()}
         iteration = 0
-        while running := sum(not entry.start.monitor.finished for entry in self.entries):
+        while not all(entry.start.monitor.finished for entry in self.entries):
             iteration += 1
             self.likelihood.zero_()
             self.policies.clear()
@@ -293,8 +283,6 @@ class Stack:
             improved = self._record(self.likelihood / self.train.n_steps, time.perf_counter() - clock)
             for name, value in self._state().items():
                 best[name] = torch.where(improved.view((-1,) + (1,) * (value.dim() - 1)), value, best[name])
-            if on_iteration is not None:
-                on_iteration(iteration, running)
         self._write_back(best)
 
     def _record(self, train: Tensor, seconds: float) -> Tensor:
@@ -329,7 +317,7 @@ class Stack:
         """Leave every start at its best iteration, as `em.fit_start` does."""
         self.policies.write_back(best)
         for f, entry in enumerate(self.entries):
-            size = self.switching.sizes[f]
-            own = {name: self.switching.unpad(name, best[name][f], size).cpu() for name in self.parameters}
+            sizes = self.switching.n_intentions, self.switching.sizes[f]
+            own = {name: self.switching.resized(name, best[name][f], *sizes).cpu() for name in self.parameters}
             entry.start.switching.load_state_dict(own)
             entry.start.snapshot = entry.start.parameters()

@@ -38,7 +38,10 @@ class StackedSwitching(ABC):
         states = [model.state_dict() for model in models]
         self.parameters = {
             name: torch.stack(
-                [self._pad(name, state[name].cpu(), size) for state, size in zip(states, self.sizes, strict=True)]
+                [
+                    self.resized(name, state[name].cpu(), size, self.n_intentions)
+                    for state, size in zip(states, self.sizes, strict=True)
+                ]
             ).to(device)
             for name in states[0]
         }
@@ -47,24 +50,16 @@ class StackedSwitching(ABC):
     def _split(self, name: str) -> int:
         """Number of leading axes of a parameter that count intentions, once its outputs are unflattened."""
 
-    def _pad(self, name: str, value: Tensor, size: int) -> Tensor:
-        axes = self._split(name)
+    def resized(self, name: str, value: Tensor, old: int, new: int) -> Tensor:
+        """Parameter of one fit with ``new`` intentions in place of ``old``: cut off, or filled up with zeros."""
+        axes, head = self._split(name), name.startswith("network.head")
         if axes == 0:
             return value
-        flat = value.reshape(*(size,) * axes, *value.shape[1 if name.startswith("network.head") else axes :])
-        out = value.new_zeros(*(self.n_intentions,) * axes, *flat.shape[axes:])
-        out[(slice(0, size),) * axes] = flat
-        return out.flatten(0, axes - 1) if name.startswith("network.head") else out
-
-    def unpad(self, name: str, value: Tensor, size: int) -> Tensor:
-        """Parameter of one fit as its own model has it."""
-        axes = self._split(name)
-        if axes == 0:
-            return value
-        head = name.startswith("network.head")
-        square = value.unflatten(0, (self.n_intentions,) * axes) if head else value
-        square = square[(slice(0, size),) * axes]
-        return square.flatten(0, axes - 1) if head else square
+        square = value.unflatten(0, (old,) * axes) if head else value
+        common = (slice(0, min(old, new)),) * axes
+        out = value.new_zeros(*(new,) * axes, *square.shape[axes:])
+        out[common] = square[common]
+        return out.flatten(0, axes - 1) if head else out
 
     def tables(self, p: Parameters) -> tuple[Tensor, Tensor]:
         """Token embeddings that a step adds up: of the state, and of the action (or of the pair before)."""

@@ -17,28 +17,17 @@ from typing import Any
 import numba
 import numpy as np
 
-from prism_irl.switching.inference.elementary import UINT, Array, exponentials, logarithms
+from prism_irl.switching.inference.elementary import TINY, UINT, Array, exponentials, logarithms
 
-TINY = 1e-280  # below this a probability has lost its digits: the caller falls back to log space
 SMALL, LARGE = 1e-60, 1e60  # sums between these are left as they are
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _forward(
-    intentions: tuple[int, ...],
-    initial: Array,
-    kernel: Array,
-    row: int,
-    stride: int,
-    emission: Array,
-    first: int,
-    n: int,
-    predicted: Array,
-    filtered: Array,
-    scale: Array,
-    alpha: Array,
-) -> bool:
-    """Forward pass of one trajectory; leaves P(z_t=k, a_≤t) up to a factor per step in alpha; False on underflow."""
+def _forward(intentions: tuple[int, ...], b: int, given: Any, out: Any, emission: Array, alpha: Array) -> bool:
+    """Forward pass of trajectory b; leaves P(z_t=k, a_≤t) up to a factor per step in alpha; False on underflow."""
+    starts, kernel, rows, stride, _, places, lengths = given
+    predicted, filtered, _, scale, _, _ = out
+    initial, row, first, n = starts[b if starts.shape[0] > 1 else 0], rows[b], places[b], lengths[b]
     K = len(intentions)
     online = predicted.shape[0] > 0
     before, t = 1.0, 0
@@ -77,23 +66,13 @@ def _forward(
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _backward(
-    intentions: tuple[int, ...],
-    kernel: Array,
-    row: int,
-    stride: int,
-    emission: Array,
-    first: int,
-    n: int,
-    alpha: Array,
-    smoothed: Array,
-    counts: Array,
-    pairwise: Array,
-    weight: Array,
-    message: Array,
-) -> bool:
-    """Backward pass of one trajectory; its pairwise posteriors are summed into counts (K, K); False on underflow."""
+def _backward(intentions: tuple[int, ...], b: int, given: Any, out: Any, emission: Array, alpha: Array) -> bool:
+    """Backward pass of trajectory b, which sums up its pairwise posteriors; False on underflow."""
+    _, kernel, rows, stride, _, places, lengths = given
+    _, _, smoothed, _, transitions, pairwise = out
+    row, first, n = rows[b], places[b], lengths[b]
     K = len(intentions)
+    weight, message, counts = np.empty(K), np.empty(K), np.zeros((K, K))
     wants_pairs = pairwise.shape[0] > 0
     constant = stride == 0 and not wants_pairs
     total = 0.0
@@ -135,60 +114,38 @@ def _backward(
                 break
         for j in range(K):
             message[j] /= total
-    if constant:  # the same factor in every step
-        for j in range(K):
-            for k in range(K):
-                counts[j, k] *= kernel[row, j, k]
+    for j in range(K):
+        for k in range(K):
+            transitions[b, j, k] = counts[j, k] * kernel[row, j, k] if constant else counts[j, k]
     return True
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _trajectory(intentions: tuple[int, ...], b: Any, given: Any, out: Any) -> bool:
-    """Both passes of trajectory b; ``given`` and ``out`` as in `forward_backward`."""
-    initial, kernel, kernel_first, stride, log_emission, first, lengths = given
-    predicted, filtered, smoothed, likelihood, transitions, pairwise = out
-    K = len(intentions)
-    start = initial[b if initial.shape[0] > 1 else 0]
-    row, n, i = kernel_first[b], lengths[b], first[b]
+    """Both passes of trajectory b."""
+    log_emission, first, lengths = given[4:]
+    K, n, i = len(intentions), lengths[b], first[b]
     flat, alpha = log_emission[i * K : (i + n) * K].copy(), np.empty((n, K))
     exponentials(flat, 0, n * K)
     emission = flat.reshape(n, K)
-    if not _forward(intentions, start, kernel, row, stride, emission, i, n, predicted, filtered, likelihood, alpha):
+    if not _forward(intentions, b, given, out, emission, alpha):
         return False
-    weight, message, counts = np.empty(K), np.empty(K), np.zeros((K, K))
-    if not _backward(
-        intentions, kernel, row, stride, emission, i, n, alpha, smoothed, counts, pairwise, weight, message
-    ):
+    if not _backward(intentions, b, given, out, emission, alpha):
         return False
-    logarithms(likelihood, i, i + n)
-    for j in range(K):
-        for k in range(K):
-            transitions[b, j, k] = counts[j, k]
+    logarithms(out[3], i, i + n)
     return True
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True, fastmath={"contract", "nsz", "arcp"})
-def forward_backward(
-    intentions: tuple[int, ...],
-    initial: Array,
-    kernel: Array,
-    kernel_first: Array,
-    stride: int,
-    log_emission: Array,
-    first: Array,
-    lengths: Array,
-    predicted: Array,
-    filtered: Array,
-    smoothed: Array,
-    likelihood: Array,
-    transitions: Array,
-    pairwise: Array,
-) -> bool:
+def forward_backward(intentions: tuple[int, ...], given: Any, out: Any) -> bool:
     """Fill the beliefs of B trajectories; return False where a step underflows.
 
     Parameters
     ----------
     intentions : (0, …, K - 1), a tuple: its length is known to the compiler, which unrolls all loops over intentions
+    given : (initial, kernel, kernel_first, stride, log_emission, first, lengths)
+    out : (predicted, filtered, smoothed, likelihood, transitions, pairwise)
+
     initial : (B, K) or (1, K) probabilities
     kernel : (P, K, K) probabilities; step t of trajectory b is led into by row kernel_first[b] + t * stride
     log_emission : (N·K,), log-probabilities or log-densities; step t of trajectory b is row first[b] + t of (N, K)
@@ -198,10 +155,8 @@ def forward_backward(
     transitions : (B, K, K), out, the sum of pairwise posteriors of each trajectory
     pairwise : (P, K, K), out, or empty when not wanted
     """
-    B = len(lengths)
+    B = len(given[6])
     failed = np.zeros(B, dtype=np.bool_)
-    given = (initial, kernel, kernel_first, stride, log_emission, first, lengths)
-    out = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
     for b in numba.prange(B):  # which counts in unsigned numbers, and they do not mix with signed ones
         failed[b] = not _trajectory(intentions, np.int64(b), given, out)
     return not failed.any()
@@ -243,18 +198,9 @@ def responsibilities(logits: Array, log_emission: Array, weights: Array, likelih
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _gate_gradient_of_trajectory(
-    logits: Array,
-    steps: Array,
-    log_emission: Array,
-    weights: Array,
-    likelihood: Array,
-    gradient: Array,
-    l1: float,
-    kl: float,
-    fresh: bool,
-) -> None:
+def _gate_gradient_of_trajectory(logits: Array, steps: Array, flat: Any, gradient: Array, how: Any) -> None:
     """Unscaled gradient of one trajectory, (T, K)."""
+    (log_emission, weights, likelihood), (l1, kl, fresh) = flat, how
     n, K = len(steps), logits.shape[1]
     logs, gate, D, joint = np.empty((n, K)), np.empty((n, K)), np.empty((n, K)), np.empty(K)
     for t in range(n):
@@ -285,28 +231,18 @@ def _gate_gradient_of_trajectory(
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True)
-def gate_gradient(
-    logits: Array,
-    lengths: Array,
-    steps: Array,
-    log_emission: Array,
-    weights: Array,
-    likelihood: Array,
-    gradient: Array,
-    l1: float,
-    kl: float,
-    fresh: bool,
-) -> None:
-    """See `dispatch.gate_gradient`; steps (B, T) are rows of log_emission, weights and likelihood.
+def gate_gradient(padded: Any, flat: Any, gradient: Array, how: Any) -> None:
+    """See `dispatch.gate_gradient`; steps (B, T) are rows of what is flat.
+
+    ``padded`` is (logits, lengths, steps), ``flat`` (log_emission, weights, likelihood), and ``how`` (l1, kl, fresh).
 
     With g = f_θ(φ), D = ∂L / ∂ log g is −w_t in every step. For every pair of steps the first penalty adds λ_l1 w_t
     sign(g_t − g_{t−1}) times g_t in step t and times −g_{t−1} in step t − 1; the second λ_kl g_{t−1} (log g_{t−1} −
     log g_t + 1) in step t − 1 and −λ_kl g_{t−1} in step t. The logits get (D − g Σ_k D_k) / B.
     """
+    logits, lengths, steps = padded
     B = len(lengths)
     for b in numba.prange(B):
         n = lengths[b]
-        _gate_gradient_of_trajectory(
-            logits[b, :n], steps[b, :n], log_emission, weights, likelihood, gradient[b, :n], l1, kl, fresh
-        )
+        _gate_gradient_of_trajectory(logits[b, :n], steps[b, :n], flat, gradient[b, :n], how)
         gradient[b, :n] /= np.float32(B)

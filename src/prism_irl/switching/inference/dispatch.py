@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -139,22 +139,20 @@ def _passes(
 ) -> Tensor | None:
     """Run the compiled passes into ``out``; Σ pairwise posteriors (K, K), or None where a step underflows."""
     K, B = log_emission.shape[-1], len(rows[0])
-    predicted, filtered, smoothed, likelihood, pairwise = (o.numpy() for o in out)
+    *beliefs, pairwise = (o.numpy() for o in out)
     transitions = np.zeros((B, K, K))
-    read = (
-        tuple(range(K)),
-        log_initial.double().reshape(-1, K).exp().contiguous().numpy(),
-        kernel.contiguous().numpy(),
-        *kernel_rows,
-    )
-    write = (predicted, filtered, smoothed, likelihood, transitions, pairwise)
+    initial = log_initial.double().reshape(-1, K).exp().contiguous().numpy()
+
+    def run(emission: Tensor) -> bool:
+        given = (initial, kernel.contiguous().numpy(), *kernel_rows, emission.view(-1).numpy(), *rows)
+        return bool(compiled.forward_backward(tuple(range(K)), given, (*beliefs, transitions, pairwise)))
+
     log_emission = log_emission.double().contiguous()
-    if compiled.forward_backward(*read, log_emission.view(-1).numpy(), *rows, *write):
-        return torch.from_numpy(transitions.sum(0))
-    evidence, impossible = possible(log_emission)
-    if not (impossible.any() and compiled.forward_backward(*read, evidence.view(-1).numpy(), *rows, *write)):
-        return None
-    out[3].masked_fill_(impossible, -torch.inf)
+    if not run(log_emission):
+        evidence, impossible = possible(log_emission)
+        if not (impossible.any() and run(evidence)):
+            return None
+        out[3].masked_fill_(impossible, -torch.inf)
     return torch.from_numpy(transitions.sum(0))
 
 
@@ -201,16 +199,11 @@ def _side_by_side(
 
     K = log_emission.shape[-1]
     transitions = np.empty((min(numba.get_num_threads(), -(-len(rows[0]) // lanes.LANES)), K, K))
-    arguments: list[Any] = [
-        tuple(range(K)),
-        log_initial.double().exp().numpy(),
-        kernel.contiguous().numpy(),
-        log_emission.double().contiguous().view(-1).numpy(),
-        *rows,
-        *(o.view(-1).numpy() for o in out),
-        transitions,
-    ]
-    return torch.from_numpy(transitions.sum(0)) if lanes.forward_backward(*arguments) else None
+    emission = log_emission.double().contiguous().view(-1)
+    given = (log_initial.double().exp().numpy(), kernel.contiguous().numpy(), emission.numpy())
+    beliefs = tuple(o.view(-1).numpy() for o in out)
+    fine = lanes.forward_backward(tuple(range(K)), given, rows, beliefs, transitions)
+    return torch.from_numpy(transitions.sum(0)) if fine else None
 
 
 @torch.no_grad()
@@ -259,7 +252,7 @@ def gate_gradient(
     (B, T, K), float32, zero at padding
     """
     gradient = torch.zeros(logits.shape)
-    arrays = (logits, batch.mask.sum(1), batch.steps, log_emission, weights, likelihood, gradient)
-    arguments: list[Any] = [*(values.numpy() for values in arrays), l1, kl, fresh]
-    compiled.gate_gradient(*arguments)
+    padded = tuple(values.numpy() for values in (logits, batch.mask.sum(1), batch.steps))
+    flat = tuple(values.numpy() for values in (log_emission, weights, likelihood))
+    compiled.gate_gradient(padded, flat, gradient.numpy(), (l1, kl, fresh))
     return gradient

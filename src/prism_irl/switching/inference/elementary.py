@@ -13,6 +13,7 @@ Array = np.ndarray[Any, Any]
 UINT = np.uint64  # an index that cannot be negative need not be checked for it, in every access
 LOG2_E, LN2, LN2_REST = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 """1 / ln 2, the leading 32 bits of ln 2, and what is left of it: their products with whole numbers are exact."""
+TINY = 1e-280  # below this a probability has lost its digits: the caller falls back to log space
 LOWEST = -708.0  # exponentials below are zero, before they lose digits
 EXPONENT = 1023  # of 1.0
 WHOLE = 1.5 * 2.0**52  # added to a small number, leaves the nearest whole number in the low bits

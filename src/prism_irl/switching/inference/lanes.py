@@ -21,17 +21,17 @@ from typing import Any
 import numba
 import numpy as np
 
-from prism_irl.switching.inference.elementary import UINT, Array, exponentials, logarithms
+from prism_irl.switching.inference.elementary import TINY, UINT, Array, exponentials, logarithms
 
 LANES = 16
 BLOCK = 16  # steps; a block of scratch with three intentions is 14 kB
-TINY = 1e-280  # below this a probability has lost its digits
 CLOSE = 1e-6  # smoothed probabilities that sum to one less well have met an underflow
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _fetch(intentions: Any, source: Array, first: Array, lengths: Array, begin: int, end: int, scratch: Array) -> None:
+def _fetch(intentions: Any, source: Array, rows: Any, begin: int, end: int, scratch: Array) -> None:
     """Probabilities of the steps begin ≤ t < end from rows of logarithms; garbage beyond an end."""
+    first, lengths = rows
     K = len(intentions)
     width = (2 * K + 1) * LANES
     for lane in range(len(first)):
@@ -44,26 +44,7 @@ def _fetch(intentions: Any, source: Array, first: Array, lengths: Array, begin: 
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _initial(intentions: Any, initial: Array, lanes: int, scratch: Array) -> int:
-    """P(z_0=k | a_0) and 1 / P(a_0); how many lanes did not underflow."""
-    K = len(intentions)
-    alpha, scale = K * LANES, 2 * K * LANES
-    fine = 0
-    for lane in range(lanes):
-        total = 0.0
-        for k in range(K):
-            p = initial[k] * scratch[k * LANES + lane]
-            scratch[alpha + k * LANES + lane] = p
-            total += p
-        fine += 1 if total > TINY else 0
-        scratch[scale + lane] = 1.0 / total
-        for k in range(K):
-            scratch[alpha + k * LANES + lane] /= total
-    return fine
-
-
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _forward(intentions: Any, kernel: Array, t: int, lanes: int, scratch: Array) -> int:
+def _forward(intentions: Any, initial: Array, kernel: Array, t: int, lanes: int, scratch: Array) -> int:
     """P(z_t=k | a_≤t) and 1 / P(a_t | a_<t) of step t; how many lanes did not underflow."""
     K = len(intentions)
     now = t * (2 * K + 1) * LANES
@@ -74,8 +55,11 @@ def _forward(intentions: Any, kernel: Array, t: int, lanes: int, scratch: Array)
         total = 0.0
         for k in range(K):
             p = 0.0
-            for j in range(K):
-                p += scratch[UINT(before + j * LANES + lane)] * kernel[UINT(j), UINT(k)]
+            if t == 0:
+                p = initial[UINT(k)]
+            else:
+                for j in range(K):
+                    p += scratch[UINT(before + j * LANES + lane)] * kernel[UINT(j), UINT(k)]
             p *= scratch[UINT(now + k * LANES + lane)]
             scratch[UINT(alpha + k * LANES + lane)] = p
             total += p
@@ -120,16 +104,10 @@ def _backward(intentions: Any, kernel: Array, t: int, lanes: int, scratch: Array
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _store_likelihood(
-    intentions: Any,
-    scratch: Array,
-    first: Array,
-    lengths: Array,
-    begin: int,
-    end: int,
-    logs: Array,
-    likelihood: Array,
+    intentions: Any, scratch: Array, rows: Any, begin: int, end: int, logs: Array, out: Array
 ) -> None:
     """Write log P(a_t | a_<t) of the steps begin ≤ t < end into rows; the scratch's inverses are needed again."""
+    first, lengths = rows
     K, lanes = len(intentions), len(first)
     for t in range(begin, end):
         for lane in range(LANES):
@@ -139,14 +117,13 @@ def _store_likelihood(
         while lengths[lanes - 1] <= t:
             lanes -= 1
         for lane in range(lanes):
-            likelihood[UINT(first[UINT(lane)] + t)] = -logs[UINT((t - begin) * LANES + lane)]
+            out[UINT(first[UINT(lane)] + t)] = -logs[UINT((t - begin) * LANES + lane)]
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _store(
-    intentions: Any, scratch: Array, first: Array, lengths: Array, begin: int, end: int, smoothed: Array
-) -> None:
+def _store(intentions: Any, scratch: Array, rows: Any, begin: int, end: int, smoothed: Array) -> None:
     """Smoothed probabilities of the steps begin ≤ t < end into rows."""
+    first, lengths = rows
     K = len(intentions)
     for lane in range(len(first)):
         row = first[lane]
@@ -156,36 +133,22 @@ def _store(
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-def _group(
-    intentions: Any,
-    initial: Array,
-    kernel: Array,
-    log_emission: Array,
-    first: Array,
-    lengths: Array,
-    smoothed: Array,
-    likelihood: Array,
-    transitions: Array,
-    scratch: Array,
-    counts: Array,
-    logs: Array,
-) -> bool:
+def _group(intentions: Any, given: Any, rows: Any, out: Any, transitions: Array, memory: Any) -> bool:
     """Both passes over at most LANES trajectories; their pairwise posteriors are added to transitions (K, K)."""
+    (initial, kernel, log_emission), (smoothed, likelihood), (scratch, counts, logs) = given, out, memory
+    first, lengths = rows
     K, n, T = len(intentions), len(first), lengths[0]
     lanes, bad = n, 0
     for begin in range(0, T, BLOCK):
         end = min(begin + BLOCK, T)
-        _fetch(intentions, log_emission, first, lengths, begin, end, scratch)
+        _fetch(intentions, log_emission, rows, begin, end, scratch)
         for t in range(begin, end):
             while lengths[lanes - 1] <= t:
                 lanes -= 1
-            if t == 0:
-                bad += lanes - _initial(intentions, initial, lanes, scratch)
-            else:
-                bad += lanes - _forward(intentions, kernel, t, lanes, scratch)
+            bad += lanes - _forward(intentions, initial, kernel, t, lanes, scratch)
         if bad:
             return False
-        _store_likelihood(intentions, scratch, first, lengths, begin, end, logs, likelihood)
+        _store_likelihood(intentions, scratch, rows, begin, end, logs, likelihood)
     counts[:] = 0.0
     lanes = 0
     for begin in range((T - 1) // BLOCK * BLOCK, -1, -BLOCK):
@@ -200,7 +163,7 @@ def _group(
                 bad += lanes - _backward(intentions, kernel, t, lanes, scratch, counts)
         if bad:
             return False
-        _store(intentions, scratch, first, lengths, begin, end, smoothed)
+        _store(intentions, scratch, rows, begin, end, smoothed)
     for j in range(K):
         for k in range(K):
             total = 0.0
@@ -211,53 +174,35 @@ def _group(
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True, fastmath={"contract", "nsz", "arcp"})
-def forward_backward(
-    intentions: tuple[int, ...],
-    initial: Array,
-    kernel: Array,
-    log_emission: Array,
-    first: Array,
-    lengths: Array,
-    smoothed: Array,
-    likelihood: Array,
-    transitions: Array,
-) -> bool:
+def forward_backward(intentions: tuple[int, ...], given: Any, rows: Any, out: Any, transitions: Array) -> bool:
     """Fill the beliefs of B trajectories; return False where a step underflows.
 
     Parameters
     ----------
     intentions : (0, …, K - 1), a tuple: its length is known to the compiler, which unrolls all loops over intentions
+    given : (initial, kernel, log_emission)
+    rows : (first, lengths)
+    out : (smoothed, likelihood)
+    transitions : (W, K, K), out, the sums of pairwise posteriors that each of W ≤ B / LANES (rounded up) threads found
+
     initial, kernel : (K,) and (K, K) probabilities
     log_emission : (N·K,), log-probabilities or log-densities; step t of trajectory b is row first[b] + t of (N, K)
     first, lengths : (B,), the longest trajectory first
     smoothed : (N·K,), out
     likelihood : (N,), out, the log-likelihood of each step
-    transitions : (W, K, K), out, the sums of pairwise posteriors that each of W ≤ B / LANES (rounded up) threads found
     """
+    first, lengths = rows
     K, B, workers = len(intentions), len(first), len(transitions)
     groups = (B + LANES - 1) // LANES
     fine = np.ones(workers, dtype=np.bool_)
     for w in numba.prange(workers):
         worker = np.int64(w)  # prange counts in unsigned numbers, which do not mix with signed ones
         longest = lengths[worker * LANES]
-        scratch = np.empty(longest * (2 * K + 1) * LANES)
-        counts, logs = np.empty(K * K * LANES), np.empty(BLOCK * LANES)
+        memory = (np.empty(longest * (2 * K + 1) * LANES), np.empty(K * K * LANES), np.empty(BLOCK * LANES))
         transitions[worker] = 0.0
         for group in range(worker, groups, workers):  # in turns, so that nobody has all the long ones
             begin, end = group * LANES, min(group * LANES + LANES, B)
+            here = (first[begin:end], lengths[begin:end])
             if fine[worker]:
-                fine[worker] = _group(
-                    intentions,
-                    initial,
-                    kernel,
-                    log_emission,
-                    first[begin:end],
-                    lengths[begin:end],
-                    smoothed,
-                    likelihood,
-                    transitions[worker],
-                    scratch,
-                    counts,
-                    logs,
-                )
+                fine[worker] = _group(intentions, given, here, out, transitions[worker], memory)
     return bool(fine.all())

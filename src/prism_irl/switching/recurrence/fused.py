@@ -25,6 +25,8 @@ with contextlib.suppress(ImportError):  # numba is an extra
 AVAILABLE = kernels is not None
 _pool = threading.local()
 POOLED = 8  # buffers kept per thread
+WIDTHS = {"rnn": (1,), "lstm": (1, 1, 4), "gru": (1, 4)}
+"""Of what a forward pass keeps, in hidden units: hidden states, the cells of an LSTM, and gates."""
 
 
 class Inputs(NamedTuple):
@@ -55,9 +57,7 @@ def take_buffer(*shape: int) -> Tensor:
 def give_back(*buffers: Tensor) -> None:
     """Return buffers whose contents nobody needs any more."""
     free: list[Tensor] = _pool.__dict__.setdefault("free", [])
-    for buffer in buffers:
-        whole = torch.empty(0).set_(buffer.untyped_storage())
-        free.append(whole)
+    free += [torch.empty(0).set_(buffer.untyped_storage()) for buffer in buffers]
     del free[:-POOLED]
 
 
@@ -93,17 +93,10 @@ class Pass:
         tables = [_array(table) for table in (*inputs.tables, *[torch.zeros(0, len(W))] * absent)]
         dense = torch.zeros(0, 0, len(W)) if inputs.dense is None else inputs.dense
         self.n_rows, self.has_dense = [len(table) for table in tables], inputs.dense is not None
-        hidden = take_buffer(B, T + 1, H)
-        self.buffers = [hidden]
+        self.buffers = [take_buffer(B, T + 1, width * H) for width in WIDTHS[kind]]
         read = (self.sizes, (*self.index, *tables, _array(dense)), _padded(W.t()))
-        if kind == "rnn":
-            kernels.rnn_forward(*read, hidden.numpy())
-        elif kind == "lstm":
-            self.buffers += [take_buffer(B, T + 1, H), take_buffer(B, T + 1, 4 * H)]
-            kernels.lstm_forward(*read, *(buffer.numpy() for buffer in self.buffers))
-        else:
-            self.buffers += [take_buffer(B, T + 1, 4 * H)]
-            kernels.gru_forward(*read, _array(bias), *(buffer.numpy() for buffer in self.buffers))
+        own = (_array(bias),) if kind == "gru" else ()
+        getattr(kernels, f"{kind}_forward")(*read, *own, *(buffer.numpy() for buffer in self.buffers))
 
     def logits(self) -> Tensor:
         """Outputs of every step, (B, T, O)."""
@@ -124,16 +117,10 @@ class Pass:
         (B, entries, H), G = hidden.shape, W.shape[0]
         T = entries - 1
         read = (self.sizes, _array(dlogits), _padded(self.head), _padded(W))
-        if kind == "rnn":
-            gates = take_buffer(B, T + 1, H)
-            kernels.rnn_backward(*read, hidden.numpy(), gates.numpy())
-            self.buffers.append(gates)
-        elif kind == "lstm":
-            gates = self.buffers[2]
-            kernels.lstm_backward(*read, self.buffers[1].numpy(), gates.numpy())
-        else:
-            gates = self.buffers[1]
-            kernels.gru_backward(*read, hidden.numpy(), gates.numpy())
+        if kind == "rnn":  # whose forward pass needs no gates
+            self.buffers.append(take_buffer(B, T + 1, H))
+        *_, states, gates = self.buffers
+        getattr(kernels, f"{kind}_backward")(*read, states.numpy(), gates.numpy())
         # hidden states lag one entry behind the gates, so that row t of one meets h_{t-1} in the other
         rows, past = gates.view(B * (T + 1), -1), hidden.view(-1, H)
         dbias = None

@@ -49,7 +49,7 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
     tables : (F, n, G·H) projected inputs, bias of the input included; G gates
     weight, bias : (F, G·H, H) and (F, G·H), of the recurrent product
     """
-    if name == "rnn" and _fits_triton(weight):
+    if name == "rnn" and use_triton(weight.device) and weight.shape[-1] in (16, 32, 64, 128):
         # the bias of the recurrent product adds up with that of the input
         left = tables[0] + bias.unsqueeze(1)
         hidden: Tensor = _TanhRecurrence.apply(rows, index, left, tables[1], weight)
@@ -65,10 +65,6 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
         carry = step(x_t, carry, transposed, bias)
         outputs.append(carry[0])
     return torch.stack(outputs, dim=2)
-
-
-def _fits_triton(weight: Tensor) -> bool:
-    return use_triton(weight.device) and weight.shape[-1] in (16, 32, 64, 128)
 
 
 def _rows(table: Tensor, fits: Tensor, rows: Tensor) -> Tensor:
