@@ -68,6 +68,11 @@ def to_json(value: Any) -> Any:
     return {"half": f"{type(value).__module__}:{type(value).__qualname__}", **dataclasses.asdict(value)}
 
 
+def parameters_json(model: Any) -> dict[str, Any]:
+    """Parameters of an estimator, ready for JSON."""
+    return {name: to_json(value) for name, value in model.get_params(deep=False).items()}
+
+
 def from_json(value: Any) -> Any:
     """Undo `to_json`. A file must not import what it likes: the module is one of ours, or is there already."""
     if not (isinstance(value, dict) and "half" in value):

@@ -132,3 +132,16 @@ def test_a_file_decides_nothing_about_imports(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="--method surprise_module:Model"):
         registry.class_of("surprise_module:Model")
     assert "surprise_module" not in sys.modules
+
+
+def test_installed_packages_announce_methods(monkeypatch):
+    """An entry point gives a class a plain name: to build, to list, and to load without naming it again."""
+    from importlib.metadata import EntryPoint
+
+    point = EntryPoint("ours", "prism_irl.models.hiql:HIQL", "prism_irl.methods")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == "prism_irl.methods" else [])
+    found = method("ours-h2", 4)
+    assert (found.id, type(found.model).__name__) == ("ours-h2", "HIQL")
+    assert (found.model.n_intentions, found.model.get_params()["history"]) == (4, 2)
+    assert "ours" in {entry.id for entry in registry.entries()}
+    assert registry.class_of("prism_irl.models.hiql:HIQL").__name__ == "HIQL"

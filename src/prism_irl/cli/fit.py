@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl import storage
+from prism_irl import halves, storage
 from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
@@ -76,10 +76,11 @@ def fit(
                 estimator.fit(demos, **watch)
             return
         folder.open()
-        request = {"parameters": estimator.get_params(deep=False), "data": demos.checksum()}
+        request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
         _open_checkpoint(checkpoint, request, resume=resume)
         if iterates:
-            memory.announce(demos, estimator, world.size)
+            if isinstance(estimator, PairModel):
+                memory.announce(demos, estimator, world.size)
             with _watched(folder.out if tensorboard else None, resume=resume) as on_iteration:
                 watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
                 estimator.fit(demos, **watch)

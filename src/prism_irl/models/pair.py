@@ -293,6 +293,7 @@ class PairModel(PairRewards):
             more = em.Start(best.index, best.switching, rewards, em.Monitor(stopping), fixed_rewards=True)
             em.fit_start(more, train, validation, seed=self.seed)
         data = self._prepare(demos)
+        self.validation_counted_ = validation is not None  # the habit counts all trajectories, those of validation too
         responsibilities = _posterior_of(best, data).responsibilities
         if what == "all":
             rewards.share_habit(data, responsibilities)

@@ -19,7 +19,7 @@ def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None
     storage.save_tensors(target / "model.safetensors", model._state(), model._info())
     config = {
         "method": registry.class_name(type(model)),
-        "parameters": {name: halves.to_json(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": halves.parameters_json(model),
         "versions": storage.versions(),
         **(extra or {}),
     }

@@ -16,6 +16,7 @@ from typing import Any
 
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.switching.learned import Learned
 
 LARGE_BYTES = 2**30
 LARGE_STEPS = 1_000_000
@@ -57,7 +58,8 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     vectors = 0 if demos.observations is None else demos.observations.nbytes
     mapped = not demos.states.flags.writeable  # read from disk as needed
     table = 8 * K * _n_contexts(demos, model) * A
-    network = hasattr(model, "network") and getattr(model, "switching", "") != "markov"
+    switching = model.switching_options
+    network = switching if isinstance(switching, Learned) and getattr(switching, "recurrent", True) else None
     longest = int(demos.lengths.max())
     batch = max(min(EVALUATION_STEPS, n), longest)
     parts = {
@@ -69,13 +71,13 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
         "inference": 8 * batch * 6 * K,
         "libraries": LIBRARIES,
     }
-    if getattr(model, "switching", "recurrent") != "independent":
+    if switching.is_chain:
         parts["inference"] += 8 * batch * 2 * K * K
-    if network:
-        outputs = K * K if getattr(model, "switching", "") == "recurrent" else K
-        gates = {"rnn": 2, "gru": 6, "lstm": 8, "transformer": 16}.get(model.network, 4)
-        training = min(model.batch_size * longest, here) * 2
-        parts["activations"] = 4 * max(batch, training) * (2 * model.embedding + gates * model.hidden + 2 * outputs)
+    if network is not None:
+        outputs = K * K if network.is_chain else K
+        gates = {"rnn": 2, "gru": 6, "lstm": 8, "transformer": 16}[network.network]
+        training = min(network.batch_size * longest, here) * 2
+        parts["activations"] = 4 * max(batch, training) * (2 * network.embedding + gates * network.hidden + 2 * outputs)
     return Estimate(parts)
 
 

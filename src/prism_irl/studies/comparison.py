@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
@@ -97,7 +98,7 @@ def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seed
         "by": by,
         "split_seed": SPLIT_SEED,
         "seeds": list(range(seeds)),  # added to the seed of each method
-        "methods": {m.id: {"class": type(m.model).__name__, **m.model.get_params(deep=False)} for m in methods},
+        "methods": {m.id: {"class": type(m.model).__name__, **halves.parameters_json(m.model)} for m in methods},
     }
 
 

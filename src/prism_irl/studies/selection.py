@@ -23,9 +23,8 @@ from prism_irl.errors import InputError
 from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.pair import PairModel
-from prism_irl.models.prism import PRISM
+from prism_irl.rewards.tabular import Tabular
 from prism_irl.studies.full_fits import fit_to_all
 
 AGREEMENT = 0.8  # winners that agree less than this do not show the same intentions
@@ -170,8 +169,8 @@ def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
     """
     K = model.n_intentions
     seed = model.seed + 1000 * (index + 1)
-    # With nothing else to it: goals are searched for in their own way.
-    if isinstance(model, HIQL) or (type(model) is PRISM and model.switching == "markov"):
+    # Goals are searched for in their own way.
+    if model.switching_options.constant and isinstance(model.reward_options, Tabular):
         kept = ("history", "smoothing", "backoff", "max_iterations", "patience", "discount")
         options = {name: getattr(model, name) for name in kept}
         options |= {"n_starts": starts if K > 1 else 1, "validation_fraction": 0.0, "seed": seed}

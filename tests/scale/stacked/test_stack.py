@@ -126,5 +126,7 @@ def test_what_can_be_stacked() -> None:
     demos = ragged(1)
     assert can_stack(PRISM(2), demos)
     assert not can_stack(PRISM(2, switching="markov"), demos)
+    assert not can_stack(PRISM(2, rewards="goals"), demos)
+    assert not can_stack(PRISM(2, switching="state", rewards="soft-1"), demos)
     assert not can_stack(PRISM(2, network="transformer"), demos)
     assert not can_stack(PRISM(2, smoothing=0.0), demos)

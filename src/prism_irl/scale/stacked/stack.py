@@ -53,6 +53,7 @@ def can_stack(model: object, demos: Demonstrations) -> bool:
     return (
         type(model) is PRISM
         and model.switching in ("independent", "recurrent")
+        and model.rewards == "tabular"
         and model.network in ("rnn", "gru", "lstm")
         and model.epochs_per_m_step == 1
         and model.smoothing > 0
