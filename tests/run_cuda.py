@@ -31,7 +31,9 @@ def marked() -> Iterator[tuple[str, Any]]:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        yield from ((f"{name}::{key}", value) for key, value in vars(module).items() if hasattr(value, "cuda_choices"))
+        yield from (
+            (f"{name}::{key}", value) for key, value in list(vars(module).items()) if hasattr(value, "cuda_choices")
+        )
 
 
 def main(wanted: str = "") -> int:
