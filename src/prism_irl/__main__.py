@@ -2,7 +2,7 @@
 
 import sys
 
-from prism_irl.cli.main import main
+from prism_irl.cli.main import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())
