@@ -61,6 +61,14 @@ def resolve(what: str, given: Any, known: Mapping[str, Half], parameters: Mappin
     return kind(**{name: value for name, value in parameters.items() if name in own})
 
 
+def name_of(given: Any, known: Mapping[str, Half]) -> str:
+    """The name behind a half that was given as a name or as options."""
+    if isinstance(given, str):
+        return given
+    where = f"{type(given).__module__}:{type(given).__qualname__}"
+    return next((name for name, half in known.items() if half.where == where), where)
+
+
 def to_json(value: Any) -> Any:
     """Options as a dictionary that names their class; everything else as it is."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):

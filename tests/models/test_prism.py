@@ -29,7 +29,9 @@ def test_a_pair_has_its_own_defaults() -> None:
         assert expected.items() <= model.get_params().items()
         assert clone(model).get_params() == model.get_params()
     assert prism.PRISM(3, switching="state", rewards="goals", max_iterations=7).max_iterations == 7
-    assert prism.PRISM(3, rewards=Goals(sparsity=5.0)).history == "auto"
+    model = prism.PRISM(3, rewards=Goals(sparsity=5.0))
+    assert (model.history, model.pair) == ("auto", "recurrent+goals")
+    assert prism.SWIRL(2, order=2).pair == "state+soft-2"
 
 
 def test_options_stand_for_a_name() -> None:

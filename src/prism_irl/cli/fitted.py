@@ -75,6 +75,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         }
     return {
         "method": type(model).__name__,
+        "pair": getattr(model, "pair", None),
         "n_intentions": model.n_intentions,
         "n_trajectories": demos.n_trajectories,
         "n_steps": demos.n_steps,

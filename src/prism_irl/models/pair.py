@@ -89,6 +89,12 @@ class PairModel(PairRewards):
     def _halves(self) -> tuple[Any, Any]:
         """Switching and rewards, each a name or its options."""
 
+    @property
+    def pair(self) -> str:
+        """Names of both halves, "switching+rewards"."""
+        switching, rewards = self._halves()
+        return f"{halves.name_of(switching, SWITCHING)}+{halves.name_of(rewards, REWARDS)}"
+
     def _parameters(self) -> dict[str, Any]:
         return self.get_params(deep=False)  # type: ignore[no-any-return]
 

@@ -128,7 +128,10 @@ def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     title = metrics.get("title") or config.get("title")
     if title:
         return str(title)
-    return "Comparison of methods" if is_comparison(metrics) else f"{metrics.get('method') or 'Model'} fit"
+    if is_comparison(metrics):
+        return "Comparison of methods"
+    pair = f": {metrics['pair'].replace('+', ' + ')}" if metrics.get("pair") else ""
+    return f"{metrics.get('method') or 'Model'} fit{pair}"
 
 
 def _facts(metrics: Mapping[str, Any]) -> list[str]:
