@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from threading import Thread
+from time import sleep
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config, register_parallel_backend
@@ -22,6 +24,7 @@ Result = TypeVar("Result")
 ATTEMPTS = 3
 """Times that the cluster may lose everything without finishing a single fit in between."""
 CONNECT_SECONDS = 60
+WATCH_SECONDS = 1.0
 _scheduler: ContextVar[str | None] = ContextVar("scheduler", default=None)
 
 
@@ -130,18 +133,37 @@ def _backend() -> tuple[type[BaseException], ...]:
     class LosingBackend(DaskDistributedBackend):  # type: ignore[misc]
         """Joblib waits forever for a result whose worker was killed too often; here it gets the error instead."""
 
+        watcher: Thread | None = None
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.waiting: list[tuple[Any, Any]] = []
+
         def effective_n_jobs(self, n_jobs: int) -> int:
             return max(int(super().effective_n_jobs(n_jobs)), 2)  # for one job joblib would not ask the cluster at all
 
         def submit(self, func: Any, callback: Any = None) -> Any:
             future = super().submit(func, callback)
 
-            def tell(done: Any) -> None:
+            def fail(done: Any) -> None:
                 if done.exception() is not None and callback is not None:
                     callback(done.exception())
 
-            future.add_done_callback(tell)
+            future.add_done_callback(fail)
+            self.waiting.append((future, callback))
+            if self.watcher is None or not self.watcher.is_alive():
+                self.watcher = Thread(target=self._watch, daemon=True)
+                self.watcher.start()
             return future
+
+        def _watch(self) -> None:
+            """Fail the fits that need data of which no copy is left: they would wait forever, and nobody would know."""
+            while waiting := [(future, callback) for future, callback in self.waiting if not future.done()]:
+                if any(data.status in ("lost", "cancelled") for data in self.data_futures.values()):
+                    for _, callback in waiting:
+                        callback(CancelledError("all copies of the data are lost"))
+                    return
+                sleep(WATCH_SECONDS)
 
         def retrieve_result_callback(self, out: Any) -> Any:
             if isinstance(out, BaseException):
