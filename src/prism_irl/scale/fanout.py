@@ -146,8 +146,9 @@ def _backend() -> tuple[type[BaseException], ...]:
             future = super().submit(func, callback)
 
             def fail(done: Any) -> None:
-                if done.exception() is not None and callback is not None:
-                    callback(done.exception())
+                error = CancelledError("a fit was cancelled") if done.cancelled() else done.exception()
+                if error is not None and callback is not None:
+                    callback(error)
 
             future.add_done_callback(fail)
             self.waiting.append((future, callback))
@@ -158,9 +159,9 @@ def _backend() -> tuple[type[BaseException], ...]:
 
         def _watch(self) -> None:
             """Fail the fits that need data of which no copy is left: they would wait forever, and nobody would know."""
-            while waiting := [(future, callback) for future, callback in self.waiting if not future.done()]:
+            while waiting := [callback for future, callback in self.waiting if not future.done()]:
                 if any(data.status in ("lost", "cancelled") for data in self.data_futures.values()):
-                    for _, callback in waiting:
+                    for callback in waiting:
                         callback(CancelledError("all copies of the data are lost"))
                     return
                 sleep(WATCH_SECONDS)
