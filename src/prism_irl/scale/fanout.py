@@ -1,20 +1,19 @@
 """Independent fits, spread over the cores of this machine or over a cluster.
 
-Locally joblib starts processes; with the address of a Dask scheduler its workers make the fits, through joblib's
-Dask backend. Data is sent to every worker once, not once per fit. What a lost worker was doing is done again by
-another one; should all copies of the data be lost with their workers, it is sent again.
+Locally joblib starts processes; with the address of a Dask scheduler its workers make the fits. Data goes to every
+worker once, not once per fit. What a lost worker was doing is done again by another one, and so is the data: it is
+the result of a task of its own, which the scheduler knows how to make again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from threading import Thread
-from time import sleep
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, parallel_config, register_parallel_backend
+from joblib import Parallel, delayed
 
 from prism_irl.errors import InputError
 from prism_irl.optional import need
@@ -24,7 +23,7 @@ Result = TypeVar("Result")
 ATTEMPTS = 3
 """Times that the cluster may lose everything without finishing a single fit in between."""
 CONNECT_SECONDS = 60
-WATCH_SECONDS = 1.0
+"""How long to wait for a scheduler, and for the first worker or the next one after all were lost."""
 _scheduler: ContextVar[str | None] = ContextVar("scheduler", default=None)
 
 
@@ -76,30 +75,53 @@ def _numbered(function: Callable[..., Result], index: int, *arguments: Any) -> t
 def _on_cluster(
     function: Callable[..., Result], tasks: Sequence[Task], shared: tuple[Any, ...], scheduler: str
 ) -> Iterator[tuple[int, Result]]:
-    lost = _backend()
+    lost = _lost_worker_errors()
     with closing(_connect(scheduler)) as client:
         left = dict(enumerate(tasks))
         attempts = 0
         while left:
-            calls = [delayed(_numbered)(function, i, task, *shared) for i, task in left.items()]
-            try:
-                _wait_for_workers(client, scheduler)
-                # Large arguments only: an id, a flag or None is sent with its task.
-                large = [value for value in shared if value is not None and not isinstance(value, bool | int | float)]
-                with parallel_config(backend="prism-dask", client=client, scatter=large, retries=ATTEMPTS):
-                    # One fit at a time, all known to the scheduler: workers that join later find something to do.
-                    run = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")
-                    for index, result in run(calls):
+            _wait_for_workers(client, scheduler)
+            # All fits are known to the scheduler at once: workers that join later find something to do.
+            data = client.submit(_together, *shared, pure=False)
+            running = {client.submit(_call, function, task, data, pure=False): i for i, task in left.items()}
+            while running:
+                for future in _finished(client, running, scheduler):
+                    index = running.pop(future)
+                    try:
+                        result = future.result()
+                    except lost as error:
+                        attempts += 1
+                        if attempts >= ATTEMPTS:
+                            raise InputError(
+                                f"The cluster at {scheduler} lost {ATTEMPTS} times what it was doing ({error!r}); look "
+                                "into the logs of its workers (often memory), then go on with --resume."
+                            ) from None
+                    else:
                         del left[index]
                         attempts = 0
                         yield index, result
-            except lost as error:
-                attempts += 1
-                if attempts >= ATTEMPTS:
-                    raise InputError(
-                        f"The cluster at {scheduler} lost {ATTEMPTS} times what it was doing ({error!r}); look into "
-                        "the logs of its workers (often memory), then go on with --resume."
-                    ) from None
+
+
+def _together(*shared: Any) -> tuple[Any, ...]:
+    return shared
+
+
+def _call(function: Callable[..., Result], task: Task, shared: tuple[Any, ...]) -> Result:
+    return function(task, *shared)
+
+
+def _finished(client: Any, running: Any, scheduler: str) -> set[Any]:
+    """Wait until some of the fits are done; a cluster that has lost all its workers is given time for a new one."""
+    from distributed import wait
+
+    while True:
+        try:
+            with client.as_current():
+                return set(wait(list(running), timeout=CONNECT_SECONDS, return_when="FIRST_COMPLETED").done)
+        except TimeoutError:
+            _wait_for_workers(client, scheduler)
+        except CancelledError:  # raised for all of them together; those concerned say it again one by one
+            return {future for future in running if future.done()}
 
 
 def _connect(scheduler: str) -> Any:
@@ -120,56 +142,12 @@ def _wait_for_workers(client: Any, scheduler: str) -> None:
         raise InputError(f"The Dask scheduler at {scheduler} has no workers; start some, then go on.") from None
 
 
-def _backend() -> tuple[type[BaseException], ...]:
-    """Register joblib's Dask backend with lost workers made visible; return the errors that mean one was lost."""
+def _lost_worker_errors() -> tuple[type[BaseException], ...]:
+    """What a fit raises when it was lost with its workers, not because of what it does."""
     need("distributed", "cluster")
     from asyncio import CancelledError as AsyncCancelledError
-    from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
     from distributed.comm import CommClosedError
-    from joblib._dask import DaskDistributedBackend
 
-    class LosingBackend(DaskDistributedBackend):  # type: ignore[misc]
-        """Joblib waits forever for a result whose worker was killed too often; here it gets the error instead."""
-
-        watcher: Thread | None = None
-
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.waiting: list[tuple[Any, Any]] = []
-
-        def effective_n_jobs(self, n_jobs: int) -> int:
-            return max(int(super().effective_n_jobs(n_jobs)), 2)  # for one job joblib would not ask the cluster at all
-
-        def submit(self, func: Any, callback: Any = None) -> Any:
-            future = super().submit(func, callback)
-
-            def fail(done: Any) -> None:
-                error = CancelledError("a fit was cancelled") if done.cancelled() else done.exception()
-                if error is not None and callback is not None:
-                    callback(error)
-
-            future.add_done_callback(fail)
-            self.waiting.append((future, callback))
-            if self.watcher is None or not self.watcher.is_alive():
-                self.watcher = Thread(target=self._watch, daemon=True)
-                self.watcher.start()
-            return future
-
-        def _watch(self) -> None:
-            """Fail the fits that need data of which no copy is left: they would wait forever, and nobody would know."""
-            while waiting := [callback for future, callback in self.waiting if not future.done()]:
-                if any(data.status in ("lost", "cancelled") for data in self.data_futures.values()):
-                    for callback in waiting:
-                        callback(CancelledError("all copies of the data are lost"))
-                    return
-                sleep(WATCH_SECONDS)
-
-        def retrieve_result_callback(self, out: Any) -> Any:
-            if isinstance(out, BaseException):
-                raise out
-            return super().retrieve_result_callback(out)
-
-    register_parallel_backend("prism-dask", LosingBackend)
     return KilledWorker, CommClosedError, CancelledError, AsyncCancelledError
