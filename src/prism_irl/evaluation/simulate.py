@@ -1,0 +1,156 @@
+"""Simulated demonstrations that stand beside the data: same starts, same lengths, same dynamics, other choices.
+
+What differs from the data is only who chooses the actions: a fitted model (`models.streaming`), or a habit without any
+intention (`simulate_habit`), whose simulations are the null that intentions are tested against. Trajectories advance
+together, so that the loop is over time only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+
+if TYPE_CHECKING:
+    from prism_irl.models.references import TabularReference
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Chooser(Protocol):
+    """Somebody who chooses actions along B trajectories, one step of all of them at a time."""
+
+    def weights(self, states: IntArray) -> FloatArray:
+        """p(a_t | s_≤t, a_<t), (B, A), for the states (B,) that were entered."""
+
+    def take(self, actions: IntArray) -> None:
+        """Remember the actions (B,) that were drawn."""
+
+
+def walk(
+    demos: Demonstrations, mdp: MDP, generator: np.random.Generator, begin: Callable[[IntArray], Chooser]
+) -> Demonstrations:
+    """Trajectories with the starts, lengths, groups and names of ``demos``, whose actions somebody else chooses.
+
+    Parameters
+    ----------
+    demos : Demonstrations
+    mdp : MDP
+        Where actions lead. In dynamics that were counted, a pair that nobody saw leads back to its own state.
+    begin : function of trajectory indices (B,)
+        A new `Chooser` for them.
+    """
+    _check(demos, mdp)
+    states, actions = np.empty(demos.n_steps, np.int64), np.empty(demos.n_steps, np.int64)
+    allowed = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
+    successors = Successors(mdp)
+    for trajectories in _of_similar_length(demos.lengths):
+        first, lengths = demos.offsets[trajectories], demos.lengths[trajectories]
+        chooser = begin(trajectories)
+        now = demos.states[first].astype(np.int64)
+        for t in range(int(lengths.max())):
+            chosen = draw(_possible(chooser.weights(now), allowed, now), generator)
+            chooser.take(chosen)
+            lasts = lengths > t  # the others walk on unseen until the longest of them ends
+            states[first[lasts] + t], actions[first[lasts] + t] = now[lasts], chosen[lasts]
+            now = successors.draw(now * mdp.n_actions + chosen, generator)
+    return Demonstrations(
+        states,
+        actions,
+        demos.offsets,
+        demos.n_states,
+        demos.n_actions,
+        groups=demos.groups,
+        valid_actions=demos.valid_actions,
+        state_names=demos.state_names,
+        action_names=demos.action_names,
+        trajectory_names=demos.trajectory_names,
+    )
+
+
+def simulate_habit(
+    habit: TabularReference, demos: Demonstrations, mdp: MDP, generator: np.random.Generator
+) -> Demonstrations:
+    """Simulate a habit without intentions (`NGram`, `Empirical`, `Uniform`) where the data were taken."""
+    return walk(demos, mdp, generator, lambda trajectories: _Habit(habit, len(trajectories)))
+
+
+class _Habit:
+    """Chooses by the table of the longest known context."""
+
+    def __init__(self, habit: TabularReference, n_trajectories: int) -> None:
+        self.contexts, self.policies = habit.contexts_, habit.policies_[0]
+        self.recent = np.full((n_trajectories, self.contexts.length), -1, dtype=np.int64)
+
+    def weights(self, states: IntArray) -> FloatArray:
+        self.recent = push(self.recent, states)
+        chosen: FloatArray = self.policies[self.contexts.lookup(self.recent)]
+        return chosen
+
+    def take(self, actions: IntArray) -> None:
+        """A habit remembers where it was, not what it did."""
+
+
+class Successors:
+    """Draws s' from P(·|s, a) of many pairs at once, from the sparse rows as they are.
+
+    The rows' probabilities are summed up in one long line; a draw is a place on the stretch of its row.
+    """
+
+    def __init__(self, mdp: MDP) -> None:
+        P = mdp.transitions
+        self.states: IntArray = P.indices.astype(np.int64)
+        self.first, self.end = P.indptr[:-1].astype(np.int64), P.indptr[1:].astype(np.int64)
+        self.line = np.concatenate([[0.0], np.cumsum(P.data)])
+
+    def draw(self, pairs: IntArray, generator: np.random.Generator) -> IntArray:
+        """One successor (B,) of each pair s·A + a, (B,)."""
+        first, end = self.first[pairs], self.end[pairs]
+        low, high = self.line[first], self.line[end]
+        at = np.searchsorted(self.line, low + generator.random(len(pairs)) * (high - low), side="right") - 1
+        return self.states[np.clip(at, first, end - 1)]
+
+
+def draw(weights: FloatArray, generator: np.random.Generator) -> IntArray:
+    """One index per row of weights (B, A)."""
+    cumulative = weights.cumsum(axis=1)
+    u = generator.random((len(weights), 1)) * cumulative[:, -1:]
+    return np.asarray(np.minimum((cumulative <= u).sum(axis=1), weights.shape[1] - 1), dtype=np.int64)
+
+
+def push(recent: IntArray, states: IntArray) -> IntArray:
+    """Recent states (B, L), newest first, after entering ``states`` (B,)."""
+    return np.concatenate([states[:, None], recent[:, :-1]], axis=1)
+
+
+def _possible(weights: FloatArray, allowed: npt.NDArray[np.bool_], states: IntArray) -> FloatArray:
+    """Weights (B, A) of the actions that exist where they are asked for."""
+    possible: FloatArray = np.where(allowed[states], weights, 0.0)
+    stuck = ~(possible.sum(axis=1) > 0)
+    if stuck.any():
+        state = int(states[np.argmax(stuck)])
+        raise InputError(
+            f"The model gives no probability to any valid action of state {state}; fit it with the same valid actions."
+        )
+    return possible
+
+
+def _of_similar_length(lengths: IntArray) -> Iterator[IntArray]:
+    """Trajectories whose lengths differ by less than a factor of two, so that few steps are drawn in vain."""
+    size = np.frexp(lengths)[1]
+    return (np.flatnonzero(size == s) for s in np.unique(size))
+
+
+def _check(demos: Demonstrations, mdp: MDP) -> None:
+    if (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
+        raise InputError(
+            f"The dynamics have {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations {demos.n_states} "
+            f"and {demos.n_actions}; simulate on the dynamics of the fit."
+        )
