@@ -6,8 +6,9 @@ from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.simulate import Successors, draw, simulate_habit
+from prism_irl.evaluation.simulate import Successors, draw, simulate, simulate_habit, walk
 from prism_irl.mdp import MDP
+from prism_irl.models import registry
 from prism_irl.models.references import Empirical, NGram, Uniform
 
 
@@ -82,3 +83,50 @@ def test_other_dynamics_are_refused(masked):
     smaller = MDP(sparse.eye_array(2), 0.9)
     with pytest.raises(InputError, match="dynamics of the fit"):
         simulate_habit(habit, masked, smaller, np.random.default_rng(0))
+
+
+SMALL = {"n_starts": 1, "max_iterations": 3, "warm_up": 1, "n_candidates": 1, "hidden": 4, "embedding": 4}
+ONE_BY_ONE = [f"{kind}+tabular" for kind in ("single", "per-trajectory", "markov", "state", "ordered", "recurrent")]
+ONE_BY_ONE += ["markov+tabular-h2", "prism-paper", "prism", "state+goals", "swirl-2", "maxcausalent", "dirl", "bc"]
+
+
+@pytest.mark.parametrize("method", [*ONE_BY_ONE, "iavi", "ngram"])
+def test_every_kind_of_model_chooses_as_it_predicts(make_demos, method):
+    """What a chooser says along a simulation is what `action_proba` says of it afterwards."""
+    data = make_demos(5, lengths=(30, 12, 25), masked=True)
+    options = {"n_rounds": 2, "max_epochs": 2, **SMALL}
+    model = registry.method(method, 2, **options, device="cpu").model.fit(data)
+    asked: list[np.ndarray] = []
+
+    class Recorded:
+        def __init__(self, trajectories):
+            self.chooser = model.chooser(data, trajectories)
+
+        def weights(self, states):
+            asked.append(self.chooser.weights(states))
+            return asked[-1]
+
+        def take(self, actions):
+            self.chooser.take(actions)
+
+    one = data.subset([0])
+    simulated = walk(one, MDP.from_demonstrations(data), np.random.default_rng(0), Recorded)
+    np.testing.assert_allclose(np.concatenate(asked), model.action_proba(simulated), atol=1e-6)
+
+
+def test_a_simulation_has_the_labels_that_the_model_gives_it(make_demos):
+    data = make_demos(6, lengths=(40, 40), masked=True)
+    model = registry.method("hiql", 2, **SMALL, device="cpu").model.fit(data)
+    simulated = simulate(model, data, seed=3)
+    np.testing.assert_array_equal(simulated.labels, model.predict(simulated))
+    again, other = simulate(model, data, seed=3), simulate(model, data, seed=4)
+    np.testing.assert_array_equal(simulated.actions, again.actions)
+    assert (simulated.actions != other.actions).any()
+    assert simulate(NGram().fit(data), data).labels is None
+
+
+def test_measured_vectors_cannot_be_simulated(make_demos):
+    data = make_demos(7, lengths=(20, 20), n_observations=2)
+    model = registry.method("prism-recurrent", 2, **SMALL, device="cpu").model.fit(data)
+    with pytest.raises(InputError, match="observations cannot be simulated"):
+        simulate(model, data)

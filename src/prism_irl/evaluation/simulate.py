@@ -1,13 +1,15 @@
 """Simulated demonstrations that stand beside the data: same starts, same lengths, same dynamics, other choices.
 
-What differs from the data is only who chooses the actions: a fitted model (`models.streaming`), or a habit without any
-intention (`simulate_habit`), whose simulations are the null that intentions are tested against. Trajectories advance
-together, so that the loop is over time only.
+What differs from the data is only who chooses the actions: a fitted model (`simulate`), or a habit without any
+intention (`simulate_habit`), whose simulations are the null that intentions are tested against. Actions are drawn from
+p(a_t | s_≤t, a_<t), which is the law of the actions under the generative model with its intentions summed out, and
+needs nothing from a method but its prediction. Trajectories advance together, so that the loop is over time only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,6 +20,8 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 
 if TYPE_CHECKING:
+    from prism_irl.data.contexts import Contexts
+    from prism_irl.models.base import IntentionModel
     from prism_irl.models.references import TabularReference
 
 IntArray = npt.NDArray[np.int64]
@@ -32,6 +36,35 @@ class Chooser(Protocol):
 
     def take(self, actions: IntArray) -> None:
         """Remember the actions (B,) that were drawn."""
+
+
+def simulate(model: IntentionModel, demos: Demonstrations, mdp: MDP | None = None, seed: int = 0) -> Demonstrations:
+    """Let a fitted model act where the data were taken.
+
+    Parameters
+    ----------
+    model : IntentionModel
+    demos : Demonstrations
+        Starts, lengths, groups, names and valid actions.
+    mdp : MDP, optional
+        Where actions lead; by default the dynamics of the fit, else counted from ``demos``.
+    seed : int
+
+    Returns
+    -------
+    Demonstrations
+        With several intentions, its labels are what `predict` says of it, as the labels of the data are.
+    """
+    world = mdp or getattr(model, "mdp_", None) or MDP.from_demonstrations(demos)
+    simulated = walk(demos, world, np.random.default_rng(seed), lambda them: model.chooser(demos, them))
+    return simulated if model.n_intentions == 1 else replace(simulated, labels=model.predict(simulated))
+
+
+def simulate_habit(
+    habit: TabularReference, demos: Demonstrations, mdp: MDP, generator: np.random.Generator
+) -> Demonstrations:
+    """Let a habit without intentions (`NGram`, `Empirical`, `Uniform`) act where the data were taken."""
+    return walk(demos, mdp, generator, lambda trajectories: habit.chooser(demos, trajectories))
 
 
 def walk(
@@ -75,27 +108,29 @@ def walk(
     )
 
 
-def simulate_habit(
-    habit: TabularReference, demos: Demonstrations, mdp: MDP, generator: np.random.Generator
-) -> Demonstrations:
-    """Simulate a habit without intentions (`NGram`, `Empirical`, `Uniform`) where the data were taken."""
-    return walk(demos, mdp, generator, lambda trajectories: _Habit(habit, len(trajectories)))
+class TableChooser:
+    """Chooses by one table of policies, at the longest known context.
 
+    Parameters
+    ----------
+    policies : (C, A)
+    contexts : Contexts
+        Rows of the table.
+    n_trajectories : int
+    """
 
-class _Habit:
-    """Chooses by the table of the longest known context."""
-
-    def __init__(self, habit: TabularReference, n_trajectories: int) -> None:
-        self.contexts, self.policies = habit.contexts_, habit.policies_[0]
-        self.recent = np.full((n_trajectories, self.contexts.length), -1, dtype=np.int64)
+    def __init__(self, policies: FloatArray, contexts: Contexts, n_trajectories: int) -> None:
+        self.policies, self.contexts = policies, contexts
+        self.recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
 
     def weights(self, states: IntArray) -> FloatArray:
+        """Row of the table."""
         self.recent = push(self.recent, states)
         chosen: FloatArray = self.policies[self.contexts.lookup(self.recent)]
         return chosen
 
     def take(self, actions: IntArray) -> None:
-        """A habit remembers where it was, not what it did."""
+        """A table remembers where it was, not what it did."""
 
 
 class Successors:
@@ -106,7 +141,7 @@ class Successors:
 
     def __init__(self, mdp: MDP) -> None:
         P = mdp.transitions
-        self.states: IntArray = P.indices.astype(np.int64)
+        self.states = P.indices.astype(np.int64)
         self.first, self.end = P.indptr[:-1].astype(np.int64), P.indptr[1:].astype(np.int64)
         self.line = np.concatenate([[0.0], np.cumsum(P.data)])
 
@@ -115,7 +150,7 @@ class Successors:
         first, end = self.first[pairs], self.end[pairs]
         low, high = self.line[first], self.line[end]
         at = np.searchsorted(self.line, low + generator.random(len(pairs)) * (high - low), side="right") - 1
-        return self.states[np.clip(at, first, end - 1)]
+        return np.asarray(self.states[np.clip(at, first, end - 1)], dtype=np.int64)
 
 
 def draw(weights: FloatArray, generator: np.random.Generator) -> IntArray:

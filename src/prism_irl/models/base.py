@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
 
 FloatArray = npt.NDArray[np.float64]
@@ -79,6 +80,10 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
     def paper_score(self, demos: Demonstrations) -> float:
         """The paper's score per step; equal to `score` unless the prior sees the action (then not a likelihood)."""
         return self.score(demos)
+
+    def chooser(self, demos: Demonstrations, trajectories: IntArray) -> Chooser:
+        """Somebody who chooses as this model does, along some trajectories of the demonstrations, for simulations."""
+        raise InputError(f"{type(self).__name__} does not say how it chooses step by step, so it cannot be simulated.")
 
     @property
     def history_(self) -> list[dict[str, float]]:

@@ -18,13 +18,28 @@ from scipy import sparse
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.base import FloatArray, IntArray, IntentionModel
 from prism_irl.models.references import with_valid_actions_of
 from prism_irl.rewards.time_varying import Plan, gradient, plan, position_counts
 
 LONGEST_WINDOW = 500
 ACCURACY = 1e-4
 """Of values and gradients during the fit: far below the size of one step of Adam. The final policies are exact."""
+
+
+class DriftingChooser:
+    """Chooses by policies (T, S, A) that change with time, and by the last ones afterwards."""
+
+    def __init__(self, policies: FloatArray) -> None:
+        self.policies, self.time = policies, 0
+
+    def weights(self, states: IntArray) -> FloatArray:
+        """π_t(a | s_t), (B, A)."""
+        return np.asarray(self.policies[min(self.time, len(self.policies) - 1)][states])
+
+    def take(self, actions: IntArray) -> None:
+        """Time passes, whatever was done."""
+        self.time += 1
 
 
 @dataclass(eq=False, repr=False)
@@ -162,6 +177,11 @@ class DIRL(IntentionModel):
         demos = self._check_new(demos)
         unknown = np.full((len(self.weights_), 1, self.n_actions_), 1.0 / self.n_actions_)
         return np.concatenate([self.policies_, unknown], axis=1)[self._positions(demos), demos.states]
+
+    def chooser(self, demos: Demonstrations, trajectories: IntArray) -> DriftingChooser:
+        """Chooses by the policies of the time."""
+        self._check_fitted()
+        return DriftingChooser(self.policies_)
 
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """Share of each goal map in the present reward, (n, M): |a_m(t)| · sd(u_m), normalised.

@@ -18,7 +18,7 @@ from prism_irl.devices import available_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel
-from prism_irl.models.streaming import IntentionFilter, simulate
+from prism_irl.models.streaming import IntentionFilter, PairChooser, simulate
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import Chain
@@ -114,11 +114,7 @@ class FittedPair(IntentionModel):
 
     def sample(self, n_trajectories: int = 1, length: int = 100, seed: int = 0) -> Demonstrations:
         """Simulate from the fitted model; the labels are the intentions drawn."""
-        self._check_fitted()
-        if self.motion_shape_ is not None or self.n_observations_:
-            raise InputError(
-                "A fit with observations cannot be simulated, since they are measured; sample from one without."
-            )
+        self._check_simulable()
         return simulate(
             self.switching_,
             self.rewards_model_,
@@ -130,6 +126,18 @@ class FittedPair(IntentionModel):
             generator=np.random.default_rng(seed),
             device=self.device_,
         )
+
+    def chooser(self, demos: Demonstrations, trajectories: IntArray) -> PairChooser:
+        """Chooses by the predictive distribution."""
+        self._check_simulable()
+        return PairChooser(self.switching_, self.rewards_model_, self.contexts_, self.device_, len(trajectories))
+
+    def _check_simulable(self) -> None:
+        self._check_fitted()
+        if self.motion_shape_ is not None or self.n_observations_:
+            raise InputError(
+                "A fit with observations cannot be simulated, since they are measured; sample from one without."
+            )
 
     # -- on disk ---------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,9 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.simulate import TableChooser
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntentionModel, with_valid_actions_of
+from prism_irl.models.base import FloatArray, IntArray, IntentionModel, with_valid_actions_of
 from prism_irl.models.histories import choose_history
 from prism_irl.models.splits import check_fraction, validation_split
 from prism_irl.rewards.tabular import TabularPolicies
@@ -39,6 +40,10 @@ class TabularReference(IntentionModel):
         """p(a | last states) of every step, (n, A)."""
         demos = self._check_new(demos)
         return self.table_.policies_at(self.contexts_.encode(demos))[:, 0]
+
+    def chooser(self, demos: Demonstrations, trajectories: IntArray) -> TableChooser:
+        """Chooses by the table."""
+        return TableChooser(self.policies_[0], self.contexts_, len(trajectories))
 
     @property
     def policies_(self) -> FloatArray:

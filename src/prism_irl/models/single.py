@@ -17,8 +17,9 @@ import numpy.typing as npt
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.simulate import TableChooser
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.base import FloatArray, IntentionModel, check_mdp
+from prism_irl.models.base import FloatArray, IntArray, IntentionModel, check_mdp
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
 from prism_irl.rewards.iql import LearningRates, solve_iql
 from prism_irl.rewards.maxent import FeatureMatch, match_causal, match_paths, path_starts
@@ -40,6 +41,11 @@ class SingleIntention(IntentionModel):
         states = self._check_new(demos).states.astype(np.int64)
         unknown = np.full((1, self.n_actions_), 1.0 / self.n_actions_)
         return np.asarray(np.concatenate([self.policies_[0], unknown])[np.minimum(states, self.n_states_)])
+
+    def chooser(self, demos: Demonstrations, trajectories: IntArray) -> TableChooser:
+        """Chooses by the table."""
+        self._check_fitted()
+        return TableChooser(self.policies_[0], Contexts(self.n_states_), len(trajectories))
 
     def _begin(self, demos: Demonstrations, mdp: MDP | None, discount: float) -> tuple[Demonstrations, MDP]:
         """Agree on sizes and valid actions; the dynamics are counted when they are not given."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.simulate import Successors, draw, push
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.features import GaussianPolicies
@@ -59,7 +60,7 @@ class IntentionFilter:
             raise InputError(f"State {state} was not part of the fit; states run from 0 to {n_states - 1}.")
         if not 0 <= action < n_actions:
             raise InputError(f"Action {action} was not part of the fit; actions run from 0 to {n_actions - 1}.")
-        recent = _push(self._recent, np.array([state]))
+        recent = push(self._recent, np.array([state]))
         seen = None if observation is None else np.asarray(observation, dtype=np.float32)[None]
         policies, evidence = self._evidence(state, action, recent, seen, motion, design)
         vector = None if seen is None else torch.as_tensor(seen, device=self._device)
@@ -92,6 +93,31 @@ class IntentionFilter:
             return policies, possible(torch.from_numpy(np.log(policies[:, :, action])))[0]
 
 
+class PairChooser:
+    """Chooses by p(a_t | s_≤t, a_<t) of a fitted pair, B trajectories at a time; the filter is carried along."""
+
+    def __init__(
+        self, switching: Switching, rewards: RewardModel, contexts: Contexts, device: torch.device, n_trajectories: int
+    ) -> None:
+        self._rewards, self._contexts, self._device = rewards, contexts, device
+        self._stream = switching.stream(n_trajectories)
+        self._recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
+
+    def weights(self, states: npt.NDArray[np.int64]) -> FloatArray:
+        """Σ_k p(z_t=k, a | s_≤t, a_<t), (B, A)."""
+        self._recent = push(self._recent, states)
+        self._policies = torch.from_numpy(self._rewards.policies_at(self._contexts.lookup(self._recent)))
+        joint = self._stream.joint(torch.from_numpy(states).to(self._device), self._policies.to(self._device))
+        return np.asarray(joint.sum(1).cpu().numpy(), dtype=np.float64)
+
+    def take(self, actions: npt.NDArray[np.int64]) -> None:
+        """P(z_t | s_≤t, a_≤t)."""
+        taken = torch.from_numpy(actions)
+        index = taken.view(-1, 1, 1).expand(-1, self._policies.shape[1], 1)
+        evidence = possible(self._policies.gather(2, index).squeeze(2).log())[0]
+        self._stream.update(taken.to(self._device), evidence.to(self._device))
+
+
 def simulate(
     switching: Switching,
     rewards: RewardModel,
@@ -110,38 +136,22 @@ def simulate(
     stream = switching.stream(n_trajectories)
     states = generator.choice(start_states, n_trajectories)
     recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
-    cumulative = _cumulative_rows(mdp)
+    successors = Successors(mdp)
     steps = []
     for _ in range(length):
-        recent = _push(recent, states)
+        recent = push(recent, states)
         policies = torch.from_numpy(rewards.policies_at(contexts.lookup(recent))).to(device)
         joint = stream.joint(torch.from_numpy(states).to(device), policies).cpu().numpy()
         K, A = joint.shape[1:]
-        drawn = _draw(joint.reshape(n_trajectories, -1).cumsum(1), generator)
+        drawn = draw(joint.reshape(n_trajectories, -1), generator)
         intentions, actions = drawn // A, drawn % A
         evidence = torch.full((n_trajectories, K), -torch.inf, dtype=torch.float64)
         evidence[torch.arange(n_trajectories), torch.from_numpy(intentions)] = 0.0
         stream.update(torch.from_numpy(actions).to(device), evidence.to(device))
         steps.append((states, actions, intentions))
-        states = _draw(cumulative[states * mdp.n_actions + actions], generator)
+        states = successors.draw(states * mdp.n_actions + actions, generator)
     trajectories = (np.stack(column, axis=1) for column in zip(*steps, strict=True))
     s, a, z = trajectories
     return Demonstrations.from_arrays(
         s, a, labels=z, n_states=mdp.n_states, n_actions=mdp.n_actions, valid_actions=None
     )
-
-
-def _push(recent: npt.NDArray[np.int64], states: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Recent states, newest first."""
-    return np.concatenate([states[:, None], recent[:, :-1]], axis=1)
-
-
-def _cumulative_rows(mdp: MDP) -> FloatArray:
-    """Cumulative transition probabilities, (S·A, S)."""
-    return np.asarray(mdp.transitions.toarray().cumsum(axis=1))
-
-
-def _draw(cumulative: FloatArray, generator: np.random.Generator) -> npt.NDArray[np.int64]:
-    """One index per row of cumulative weights."""
-    u = generator.random((len(cumulative), 1)) * cumulative[:, -1:]
-    return np.asarray(np.minimum((cumulative <= u).sum(axis=1), cumulative.shape[1] - 1), dtype=np.int64)
