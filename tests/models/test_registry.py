@@ -145,3 +145,12 @@ def test_installed_packages_announce_methods(monkeypatch):
     assert (found.model.n_intentions, found.model.get_params()["history"]) == (4, 2)
     assert "ours" in {entry.id for entry in registry.entries()}
     assert registry.class_of("prism_irl.models.hiql:HIQL").__name__ == "HIQL"
+
+
+def test_individuals_are_a_variant() -> None:
+    assert registry.method("ngram-ind").model.individuals is True
+    found = registry.method("hiql-h4-ind", 3)
+    assert (found.model.history, found.model.individuals) == (4, True)
+    assert found.name == "HIQL (Markov chain) (history 4, individuals)"
+    with pytest.raises(InputError, match="no variant"):
+        registry.method("uniform-ind")

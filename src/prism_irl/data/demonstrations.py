@@ -321,6 +321,8 @@ class Demonstrations:
     def checksum(self) -> str:
         """Return the sha256 of everything a fit reads (not of labels, times or names)."""
         digest = hashlib.sha256(f"{self.n_states} {self.n_actions}".encode())
+        if self.groups is not None:  # individuals may have policies of their own
+            digest.update("\n".join(self.groups.astype(str)).encode())
         for part in (self.states, self.actions, self.offsets, self.observations, self.valid_actions):
             if part is None:
                 digest.update(b"-")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prism_irl.data.contexts import Contexts
     from prism_irl.models.base import IntentionModel
     from prism_irl.models.references import TabularReference
+    from prism_irl.rewards.accents import Accents
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -117,17 +118,27 @@ class TableChooser:
     contexts : Contexts
         Rows of the table.
     n_trajectories : int
+    accents, who : Accents and (B,) int64, optional
+        How individuals differ, and which of them walks each trajectory.
     """
 
-    def __init__(self, policies: FloatArray, contexts: Contexts, n_trajectories: int) -> None:
-        self.policies, self.contexts = policies, contexts
+    def __init__(
+        self,
+        policies: FloatArray,
+        contexts: Contexts,
+        n_trajectories: int,
+        accents: Accents | None = None,
+        who: IntArray | None = None,
+    ) -> None:
+        self.policies, self.contexts, self.accents, self.who = policies, contexts, accents, who
         self.recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
 
     def weights(self, states: IntArray) -> FloatArray:
         """Row of the table."""
         self.recent = push(self.recent, states)
-        chosen: FloatArray = self.policies[self.contexts.lookup(self.recent)]
-        return chosen
+        rows = self.contexts.lookup(self.recent)
+        chosen: FloatArray = self.policies[rows]
+        return chosen if self.accents is None or self.who is None else chosen * self.accents.at(rows, self.who)
 
     def take(self, actions: IntArray) -> None:
         """A table remembers where it was, not what it did."""

@@ -19,6 +19,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel
 from prism_irl.models.streaming import IntentionFilter, PairChooser, simulate
+from prism_irl.rewards.accents import accents_info, load_accents
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import Chain
@@ -130,7 +131,8 @@ class FittedPair(IntentionModel):
     def chooser(self, demos: Demonstrations, trajectories: IntArray) -> PairChooser:
         """Chooses by the predictive distribution."""
         self._check_simulable()
-        return PairChooser(self.switching_, self.rewards_model_, self.contexts_, self.device_, len(trajectories))
+        who = None if self.accents_ is None else self.accents_.who(demos)[trajectories]
+        return PairChooser(self.switching_, self.rewards_model_, self.contexts_, self.device_, len(trajectories), who)
 
     def _check_simulable(self) -> None:
         self._check_fitted()
@@ -149,6 +151,7 @@ class FittedPair(IntentionModel):
             **storage.prefixed("rewards", self.rewards_model_.state()),
             **storage.prefixed("contexts", self.contexts_.state()),
             **storage.prefixed("mdp", self.mdp_.state()),
+            **({} if self.accents_ is None else storage.prefixed("accents", self.accents_.state())),
             **storage.prefixed("data", {"start_states": self.start_states_, **valid}),
         }
 
@@ -163,6 +166,7 @@ class FittedPair(IntentionModel):
             "noise_blocks": list(blocks),
             "backoff": self.backoff_,
             "history_choice": self.history_choice_,
+            **accents_info(self.accents_),
             "discount": self.mdp_.discount,
             "agreement": self.agreement_,
             "n_equal_starts": self.n_equal_starts_,
@@ -188,6 +192,7 @@ class FittedPair(IntentionModel):
         self.contexts_ = Contexts.from_state(self.n_states_, contexts)
         self.history_length_, self.backoff_ = self.contexts_.length, float(info["backoff"])
         self.history_choice_ = info["history_choice"]
+        self.accents_ = load_accents(tensors, info)
         self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)
         self.valid_actions_ = data.get("valid_actions")
         self.start_states_ = data["start_states"]

@@ -29,6 +29,9 @@ class CountPair(PairModel):
         Pseudo-count of every valid action in every state.
     backoff : float or "auto"
         Strength of the shrinkage of longer histories towards shorter ones; "auto" chooses it with the history.
+    individuals : bool
+        Every animal (group of trajectories) may do some things more often than the others do, whatever it wants
+        (`rewards.accents`); how much it may differ is chosen on validation trajectories. A new animal does as all do.
     recount : bool
         In the end count the policies on all trajectories, those of validation included, which long histories need;
         scores on the validation trajectories are then no longer held out.
@@ -42,6 +45,7 @@ class CountPair(PairModel):
     history: int | Literal["auto"] = 1
     smoothing: float = 0.01
     backoff: float | Literal["auto"] = 5.0
+    individuals: bool = False
     max_iterations: int = 300
     n_starts: int = 10
     recount: bool = False

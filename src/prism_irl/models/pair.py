@@ -28,8 +28,10 @@ from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
 from prism_irl.models.fitted import motion_shape
 from prism_irl.models.histories import chosen_history
 from prism_irl.models.pair_rewards import PairRewards
+from prism_irl.models.splits import validation_split
 from prism_irl.rewards import REWARDS
-from prism_irl.rewards.base import Problem, RewardOptions
+from prism_irl.rewards.accents import find_accents
+from prism_irl.rewards.base import PolicyTable, Problem, RewardOptions
 from prism_irl.rewards.goals import GoalPolicies, Goals
 from prism_irl.switching import SWITCHING
 from prism_irl.switching.base import Posterior, Switching, SwitchingOptions
@@ -119,6 +121,8 @@ class PairModel(PairRewards):
             torch.manual_seed(zlib.crc32(f"{self.seed} {index}".encode()))
             switching = self.switching_options.build(self.n_intentions, demos)
             rewards = self.reward_options.build(self._problem(demos))
+        if isinstance(rewards, PolicyTable):
+            rewards.accents = self.accents_
         stopping = em.Stopping(self.max_iterations, self.patience)
         monitor = em.Monitor(stopping, exact=switching.exact and rewards.exact)
         return em.Start(index, switching.to(self.device_), rewards, monitor)
@@ -233,6 +237,11 @@ class PairModel(PairRewards):
         self.valid_actions_ = demos.valid_actions
         self.history_length_, self.backoff_, self.history_choice_ = chosen_history(self, demos)
         self.contexts_ = demos.with_history(self.history_length_)
+        self.accents_ = None
+        if getattr(self, "individuals", False):
+            parts = validation_split(demos, self.validation_fraction, self.seed)
+            habit = {"smoothing": getattr(self.reward_options, "smoothing", 0.01), "backoff": self.backoff_}
+            self.accents_ = find_accents(demos, parts, self.contexts_, **habit)
         self.device_ = resolve_device(self.device)
         self.start_states_ = demos.states[demos.offsets[:-1]].astype(np.int64)
         given = MDP.from_demonstrations(demos, self.discount) if mdp is None else mdp
@@ -342,7 +351,7 @@ class PairModel(PairRewards):
             raise InputError(rewards.unsuited[name])
         switching.check(self.n_intentions)
         rewards.check(demos, self.n_intentions)
-        self._check_memory(rewards)
+        self._check_memory(rewards, demos)
         self._check_starts(switching, rewards)
         pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
         if self.n_intentions > pairs:
@@ -351,7 +360,7 @@ class PairModel(PairRewards):
                 "occur; ask for fewer intentions or give more data."
             )
 
-    def _check_memory(self, rewards: RewardOptions) -> None:
+    def _check_memory(self, rewards: RewardOptions, demos: Demonstrations) -> None:
         memory = {name: getattr(self, name) for name in ("history", "backoff") if hasattr(self, name)}
         given = {name: low for name, low in {"history": 1, "backoff": 0}.items() if memory.get(name, "auto") != "auto"}
         halves.check_numbers(self, {n: low for n, low in given.items() if n == "history"}, integer=True)
@@ -361,6 +370,11 @@ class PairModel(PairRewards):
                 'history="auto" and backoff="auto" are chosen on validation trajectories; set validation_fraction '
                 "above 0, or give numbers."
             )
+        if getattr(self, "individuals", False):
+            if rewards.memory == "none":
+                raise InputError(f"{type(rewards).__name__} rewards are the same for all; leave individuals out.")
+            if demos.groups is None:
+                raise InputError("Individuals need groups; name the column that tells the animal (--group).")
         if memory.get("history", 1) not in (1, "auto") and rewards.memory == "none":
             raise InputError(f"{type(rewards).__name__} rewards see the current state alone; leave history at 1.")
         if getattr(rewards, "smoothing", 1.0) == 0 and self.validation_fraction:

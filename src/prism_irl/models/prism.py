@@ -80,6 +80,9 @@ class PRISM(PairModel):
     backoff : float or "auto"
         Strength of the shrinkage of longer histories towards shorter ones, in steps: 3 to 8 work for 2 nodes, 16 to 64
         for 4 and more. "auto" chooses it on the validation trajectories. 5, and "auto" for the habit of goals.
+    individuals : bool
+        Every animal (group of trajectories) may do some things more often than the others do, whatever it wants
+        (`rewards.accents`); how much it may differ is chosen on validation trajectories. A new animal does as all do.
     embedding, hidden : int
         Sizes of the network, 128 as in the paper; 32 for recurrent switching, whose kernel has less to say.
     learning_rate, batch_size, epochs_per_m_step : Adam on minibatches of trajectories
@@ -123,6 +126,7 @@ class PRISM(PairModel):
     switch_penalty: float = 0.05
     smoothing: float = 0.01
     backoff: float | Literal["auto"] = BY_PAIR
+    individuals: bool = False
     embedding: int = BY_PAIR
     hidden: int = BY_PAIR
     learning_rate: float = BY_PAIR

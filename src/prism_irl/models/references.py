@@ -22,6 +22,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel, with_valid_actions_of
 from prism_irl.models.histories import choose_history
 from prism_irl.models.splits import check_fraction, validation_split
+from prism_irl.rewards.accents import accents_info, find_accents, load_accents
 from prism_irl.rewards.tabular import TabularPolicies
 
 BACKOFFS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -39,11 +40,13 @@ class TabularReference(IntentionModel):
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """p(a | last states) of every step, (n, A)."""
         demos = self._check_new(demos)
-        return self.table_.policies_at(self.contexts_.encode(demos))[:, 0]
+        return self.table_.policies_along(Prepared.of(demos, self.contexts_), np.arange(demos.n_steps))[:, 0]
 
     def chooser(self, demos: Demonstrations, trajectories: IntArray) -> TableChooser:
         """Chooses by the table."""
-        return TableChooser(self.policies_[0], self.contexts_, len(trajectories))
+        accents = self.table_.accents
+        who = None if accents is None else accents.who(demos)[trajectories]
+        return TableChooser(self.policies_[0], self.contexts_, len(trajectories), accents, who)
 
     @property
     def policies_(self) -> FloatArray:
@@ -61,24 +64,23 @@ class TabularReference(IntentionModel):
 
     def _state(self) -> dict[str, Any]:
         """Contexts and table."""
-        parents = {f"parents_{i}": p for i, p in enumerate(self.contexts_.parents)}
-        oldest = {f"oldest_{i}": o for i, o in enumerate(self.contexts_.oldest)}
-        return {**storage.prefixed("contexts", {**parents, **oldest}), **storage.prefixed("table", self.table_.state())}
+        contexts = storage.prefixed("contexts", self.contexts_.state())
+        accents = {} if self.table_.accents is None else storage.prefixed("accents", self.table_.accents.state())
+        return {**contexts, **accents, **storage.prefixed("table", self.table_.state())}
 
     def _info(self) -> dict[str, Any]:
         """Sizes and the length of the history."""
-        return {**self._sizes(), "length": self.contexts_.length}
+        return {**self._sizes(), "length": self.contexts_.length, **accents_info(self.table_.accents)}
 
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Rebuild the contexts, then fill the table."""
         self.n_states_, self.n_actions_ = int(info["n_states"]), int(info["n_actions"])
         contexts = {name: value.numpy() for name, value in storage.part("contexts", tensors).items()}
-        levels = range(int(info["length"]) - 1)
-        parents, oldest = ([contexts[f"{name}_{i}"] for i in levels] for name in ("parents", "oldest"))
-        self.contexts_ = Contexts(self.n_states_, tuple(parents), tuple(oldest))
+        self.contexts_ = Contexts.from_state(self.n_states_, contexts)
         # Valid actions are part of the table already: an invalid one has probability zero in it.
         self.table_ = TabularPolicies(1, self.n_actions_, self.contexts_)
         self.table_.load_state({name: value.numpy() for name, value in storage.part("table", tensors).items()})
+        self.table_.accents = load_accents(tensors, info)
 
 
 class Uniform(TabularReference):
@@ -130,6 +132,9 @@ class NGram(TabularReference):
         Number L of states that the policy sees, the present one included.
     backoff : float or "auto"
         Strength of the shrinkage, in steps.
+    individuals : bool
+        Every animal (group of trajectories) may do some things more often than the others do (`rewards.accents`); how
+        much it may differ is chosen on validation trajectories.
     smoothing : float
         Pseudo-count of every valid action in every state.
     validation_fraction : float
@@ -146,6 +151,7 @@ class NGram(TabularReference):
     max_length: int = 6
     length: int | Literal["auto"] = "auto"
     backoff: float | Literal["auto"] = "auto"
+    individuals: bool = False
     smoothing: float = 0.01
     validation_fraction: float = 0.1
     seed: int = 0
@@ -156,7 +162,11 @@ class NGram(TabularReference):
         demos = with_valid_actions_of(mdp, demos)
         self._choose(demos)
         contexts = demos.with_history(self.length_)
-        self._set_table(demos, contexts, smoothing=self.smoothing, backoff=self.backoff_)
+        settings = {"smoothing": self.smoothing, "backoff": self.backoff_}
+        self._set_table(demos, contexts, **settings)
+        if self.individuals:
+            parts = validation_split(demos, self.validation_fraction, self.seed)
+            self.table_.accents = find_accents(demos, parts, contexts, **settings)
         self._count(demos)
         return self
 

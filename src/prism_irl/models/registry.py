@@ -136,7 +136,7 @@ def _named(row: str) -> Entry:
 NAMED: dict[str, Entry] = {entry.id: entry for entry in map(_named, _LIST.strip().splitlines())}
 """Published methods and references by their identifiers."""
 _PRISM = NAMED["prism"].where
-VARIANT = re.compile(r"-(h\d+|hauto|k\d+|rnn|lstm|gru|transformer)$")
+VARIANT = re.compile(r"-(h\d+|hauto|ind|k\d+|rnn|lstm|gru|transformer)$")
 
 
 # -- looking up --------------------------------------------------------------------------------------------------------
@@ -215,6 +215,9 @@ def method(identifier: str, n_intentions: int | None = None, **options: Any) -> 
         if suffix == "hauto":
             variants |= {"history": "auto", "backoff": "auto", "recount": True}
             notes.append("history chosen")
+        elif suffix == "ind":
+            variants["individuals"] = True
+            notes.append("individuals")
         elif suffix[0] == "h":
             variants["history"] = int(suffix[1:])
             notes.append(f"history {suffix[1:]}")

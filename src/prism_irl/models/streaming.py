@@ -97,16 +97,22 @@ class PairChooser:
     """Chooses by p(a_t | s_≤t, a_<t) of a fitted pair, B trajectories at a time; the filter is carried along."""
 
     def __init__(
-        self, switching: Switching, rewards: RewardModel, contexts: Contexts, device: torch.device, n_trajectories: int
+        self,
+        switching: Switching,
+        rewards: RewardModel,
+        contexts: Contexts,
+        device: torch.device,
+        n_trajectories: int,
+        who: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        self._rewards, self._contexts, self._device = rewards, contexts, device
+        self._rewards, self._contexts, self._device, self._who = rewards, contexts, device, who
         self._stream = switching.stream(n_trajectories)
         self._recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
 
     def weights(self, states: npt.NDArray[np.int64]) -> FloatArray:
         """Σ_k p(z_t=k, a | s_≤t, a_<t), (B, A)."""
         self._recent = push(self._recent, states)
-        self._policies = torch.from_numpy(self._rewards.policies_at(self._contexts.lookup(self._recent)))
+        self._policies = torch.from_numpy(self._rewards.policies_for(self._contexts.lookup(self._recent), self._who))
         joint = self._stream.joint(torch.from_numpy(states).to(self._device), self._policies.to(self._device))
         return np.asarray(joint.sum(1).cpu().numpy(), dtype=np.float64)
 

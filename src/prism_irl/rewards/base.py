@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import InverseSolution
+
+if TYPE_CHECKING:
+    from prism_irl.rewards.accents import Accents
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -66,6 +69,10 @@ class RewardModel(ABC):
         """π_k(a | everything that policies read) at flat steps (m,) of the data, (m, K, A)."""
         return self.policies_at(data.rows[steps])
 
+    def policies_for(self, rows: IntArray, who: npt.NDArray[np.int64] | None) -> FloatArray:
+        """π_k(a | context, individual) at context rows (n,), for individuals (n,), (n, K, A)."""
+        return self.policies_at(rows)
+
     def policies_given(self, rows: IntArray, states: IntArray, observations: FloatArray | None) -> FloatArray:
         """The same for steps of a stream, from context rows, states (n,) and observations (n, d)."""
         return self.policies_at(rows)
@@ -110,9 +117,13 @@ class PolicyTable(RewardModel):
     """
 
     policies: FloatArray
+    accents: Accents | None = None
+    """How individuals differ, where they do."""
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
+        if self.accents is not None:
+            return self._accented(data)
         flat = self.policies.reshape(self.n_intentions, -1)
         padded = np.concatenate([flat, np.full((self.n_intentions, self.n_actions), 1.0 / self.n_actions)], axis=1)
         with np.errstate(divide="ignore"):
@@ -122,6 +133,32 @@ class PolicyTable(RewardModel):
         """π_k(a | c) at context rows, (n, K, A)."""
         unknown = np.full((self.n_intentions, 1, self.n_actions), 1.0 / self.n_actions)
         return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
+
+    def policies_along(self, data: Prepared, steps: IntArray) -> FloatArray:
+        """π_k(a | context, individual) at flat steps (m,) of the data, (m, K, A)."""
+        who = None if self.accents is None else self.accents.who(data.demos)[data.demos.trajectory_index[steps]]
+        return self.policies_for(data.rows[steps], who)
+
+    def policies_for(self, rows: IntArray, who: npt.NDArray[np.int64] | None) -> FloatArray:
+        """The same at context rows (n,) of individuals (n,), an index each; -1 for a new one."""
+        policies = self.policies_at(rows)
+        if self.accents is None or who is None:
+            return policies
+        weights = policies * self.accents.at(rows, who)[:, None]
+        return np.asarray(weights / weights.sum(-1, keepdims=True))
+
+    def _accented(self, data: Prepared) -> FloatArray:
+        """Log π_k(a_t | c_t) ρ_g(a_t | c_t) / Σ_a π_k ρ_g, (n, K), without a table of all actions of all steps."""
+        assert self.accents is not None
+        factors = self.accents.along(data)
+        flat = np.concatenate([self.policies, np.full((self.n_intentions, 1, self.n_actions), 1 / self.n_actions)], 1)
+        taken = np.take_along_axis(factors, data.demos.actions[:, None].astype(np.int64), 1)[:, 0]
+        found = np.empty((len(factors), self.n_intentions))
+        with np.errstate(divide="ignore"):
+            for k, table in enumerate(flat):
+                found[:, k] = np.log(table.reshape(-1)[data.pairs] * taken)
+                found[:, k] -= np.log(np.einsum("na,na->n", table[data.rows], factors))
+        return found
 
     def weighted_counts(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
         """Σ_t w_tk 1[c_t = c, a_t = a], (K, C, A)."""

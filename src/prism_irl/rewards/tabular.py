@@ -60,8 +60,8 @@ class TabularPolicies(PolicyTable):
 
     @property
     def exact(self) -> bool:
-        """Whether `maximise` maximises likelihood plus `log_prior`; shrinking towards shorter histories does not."""
-        return not self.contexts.parents
+        """Whether `maximise` maximises likelihood plus `log_prior`; shrinking and accents are approximations."""
+        return not self.contexts.parents and self.accents is None
 
     @property
     def uniform(self) -> FloatArray:

@@ -57,6 +57,7 @@ def can_stack(model: object, demos: Demonstrations) -> bool:
         and model.network in ("rnn", "gru", "lstm")
         and model.epochs_per_m_step == 1
         and model.smoothing > 0
+        and not model.individuals
         and demos.observations is None
     )
 

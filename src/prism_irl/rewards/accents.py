@@ -1,0 +1,208 @@
+"""Individuals: what an animal does more or less often than all animals do, whatever it wants at the moment.
+
+An accent is a factor per animal g, short context c (the last two states) and action,
+
+    π_k(a | c, g) ∝ π_k(a | c) ρ_g(a | c),    ρ_g(a | c) = (N_g(c, a) + m q_g(a|c)) / (E_g(c, a) + m q_g(a|c)),
+
+where N counts what the animal did, E what a habit of all animals expected of it at the same steps, and q = E / ΣE. Each
+expectation leaves its own step out of the habit's counts; else the habit, which has seen the step, would expect too
+much of it. All intentions of an animal share its accent: few numbers, so that little data identifies them. A new animal
+has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import storage
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.rewards.tabular import TabularPolicies
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+DEPTH = 2
+"""States of the contexts in which animals may differ: with longer ones few steps are left per animal."""
+STRENGTHS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+"""Strengths m that validation trajectories choose among."""
+DEFAULT_STRENGTH = 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class Accents:
+    """Accents of the individuals of a fit.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Individuals, sorted.
+    cells : (C + 1,) int64
+        Short context of every context row; the number of short contexts for a state that the fit never named.
+    factors : (G, cells, A)
+        ρ; 1 where an individual was never seen.
+    strength : float
+    """
+
+    names: tuple[str, ...]
+    cells: IntArray
+    factors: FloatArray
+    strength: float
+
+    def who(self, demos: Demonstrations) -> IntArray:
+        """Individual of each trajectory, (N,), an index of `names`; -1 for one that the fit has not met."""
+        if demos.groups is None:
+            return np.full(demos.n_trajectories, -1)
+        names, wanted = np.array(self.names), demos.groups.astype(str)
+        at = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
+        return np.where(names[at] == wanted, at, -1)
+
+    def at(self, rows: npt.NDArray[np.integer[Any]], who: IntArray) -> FloatArray:
+        """ρ of context rows (n,) and individuals (n,), (n, A)."""
+        G, n_cells, A = self.factors.shape
+        table = np.concatenate([self.factors.reshape(-1, A), np.ones((1, A))])
+        cell = self.cells[rows]
+        known = (who >= 0) & (cell < n_cells)
+        return np.asarray(table[np.where(known, who * n_cells + cell, G * n_cells)])
+
+    def along(self, data: Prepared) -> FloatArray:
+        """ρ of every step, (n, A)."""
+        return self.at(data.rows, np.repeat(self.who(data.demos), data.demos.lengths))
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that, with the names and the strength, determine the accents."""
+        return {"cells": self.cells, "factors": self.factors}
+
+    def info(self) -> dict[str, Any]:
+        """Names and strength."""
+        return {"individuals": list(self.names), "own_strength": self.strength}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Accents:
+        """Undo `state` and `info`."""
+        names = tuple(str(name) for name in info["individuals"])
+        return cls(names, state["cells"], state["factors"], float(info["own_strength"]))
+
+
+def accents_info(accents: Accents | None) -> dict[str, Any]:
+    """Names and strength, where there are accents."""
+    return {} if accents is None else accents.info()
+
+
+def load_accents(tensors: Mapping[str, Any], info: Mapping[str, Any]) -> Accents | None:
+    """The accents of a saved model, if it has any."""
+    if "individuals" not in info:
+        return None
+    return Accents.from_state({name: value.numpy() for name, value in storage.part("accents", tensors).items()}, info)
+
+
+def find_accents(
+    demos: Demonstrations,
+    parts: tuple[Demonstrations, Demonstrations | None],
+    contexts: Contexts,
+    *,
+    smoothing: float,
+    backoff: float,
+) -> Accents:
+    """Accents of the groups of ``demos``, with the strength that predicts validation trajectories best.
+
+    Parameters
+    ----------
+    demos : Demonstrations
+        All training data, which counts in the end.
+    parts : (Demonstrations, Demonstrations or None)
+        Training and validation trajectories of it; the second ones choose the strength.
+    contexts : Contexts
+        Of all training data.
+    smoothing, backoff : of the habit that the accents are deviations from
+    """
+    if demos.groups is None:
+        raise InputError("Individuals need groups; name the column that tells the animal (--group).")
+    strength, (train, validation) = DEFAULT_STRENGTH, parts
+    if validation is not None:
+        first = _Counted(train, contexts, smoothing, backoff)
+        data = Prepared.of(validation, contexts)
+        habit = first.table.policies_at(data.rows)[:, 0]
+        taken = np.arange(validation.n_steps), validation.actions
+
+        def score(candidate: float) -> float:
+            weights = habit * first.accents(candidate).along(data)
+            with np.errstate(divide="ignore"):
+                return float(np.log(weights[taken] / weights.sum(1)).mean())
+
+        strength = max(STRENGTHS, key=score)
+    return _Counted(demos, contexts, smoothing, backoff).accents(strength)
+
+
+class _Counted:
+    """What every individual did, and what a habit of all of them expected."""
+
+    def __init__(self, demos: Demonstrations, contexts: Contexts, smoothing: float, backoff: float) -> None:
+        settings = {"smoothing": smoothing, "backoff": backoff}
+        self.table = TabularPolicies(1, demos.n_actions, contexts, demos.valid_actions, **settings)
+        data = Prepared.of(demos, contexts)
+        self.table.maximise(data, np.ones((demos.n_steps, 1)))
+        self.cells, n_cells = short_contexts(contexts)
+        assert demos.groups is not None
+        names, who = np.unique(demos.groups.astype(str), return_inverse=True)
+        self.names = tuple(str(name) for name in names)
+        A = demos.n_actions
+        place = np.repeat(who, demos.lengths) * n_cells + self.cells[data.rows]
+        shape = len(names), n_cells, A
+        self.seen = np.bincount(place * A + demos.actions, minlength=int(np.prod(shape))).reshape(shape)
+        expected = leave_one_out(self.table, data)
+        columns = [np.bincount(place, expected[:, a], minlength=shape[0] * n_cells) for a in range(A)]
+        self.expected = np.stack(columns, axis=1).reshape(shape)
+
+    def accents(self, strength: float) -> Accents:
+        """ρ for one strength m."""
+        total = self.expected.sum(-1, keepdims=True)
+        prior = strength * self.expected / np.where(total > 0, total, 1.0)
+        below = self.expected + prior
+        factors = np.divide(self.seen + prior, below, out=np.ones_like(below), where=below > 0)
+        return Accents(self.names, self.cells, factors, strength)
+
+
+def short_contexts(contexts: Contexts) -> tuple[IntArray, int]:
+    """Row of every context cut to `DEPTH` states, (C + 1,), and how many such rows there are."""
+    starts = contexts.starts
+    n_cells = starts[min(DEPTH, contexts.length)]
+    cells = np.arange(contexts.n_contexts + 1)
+    for level in range(DEPTH, contexts.length):
+        cells[starts[level] : starts[level + 1]] = cells[contexts.parents[level - 1]]
+    cells[-1] = n_cells
+    return cells, n_cells
+
+
+def leave_one_out(table: TabularPolicies, data: Prepared) -> FloatArray:
+    """p(a | c_t) of a table of one intention when step t itself is not counted, (n, A)."""
+    contexts, A = table.contexts, table.n_actions
+    own = np.zeros((data.demos.n_steps, A))
+    own[np.arange(len(own)), data.demos.actions] = 1.0
+    counts, starts = table.counts[0], contexts.starts
+    chain = [data.rows.astype(np.int64)]  # rows of the context of each step, from the longest to the state alone
+    for level in range(contexts.length - 1, 0, -1):
+        rows = chain[-1].copy()
+        deep = rows >= starts[level]
+        rows[deep] = contexts.parents[level - 1][rows[deep] - starts[level]]
+        chain.append(rows)
+    states = chain[-1]
+    uniform = table.uniform[states]
+    found = _normalised(counts[states] - own + table.smoothing * table.valid[states], uniform)
+    for level in range(1, contexts.length):
+        rows = chain[contexts.length - 1 - level]
+        deep = rows >= starts[level]  # a step with a shorter past has no row here
+        left = counts[rows[deep]] - own[deep]
+        found[deep] = _normalised(left + table.backoff * found[deep], found[deep])
+    return found
+
+
+def _normalised(counts: FloatArray, otherwise: FloatArray) -> FloatArray:
+    total = counts.sum(-1, keepdims=True)
+    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), otherwise)
