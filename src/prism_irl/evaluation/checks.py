@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,20 @@ from scipy import stats
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.behaviour import (
+    AROUND,
+    About,
+    Behaviour,
+    around_switches,
+    dwells,
+    ngrams,
+    numbers,
+    return_times,
+    shares_of_lengths,
+    switch_places,
+    switch_steps,
+)
 from prism_irl.evaluation.simulate import simulate
-from prism_irl.labels import segments
 
 if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
@@ -37,29 +49,9 @@ MOST_STEPS = 25_000
 """Steps of one simulation at most: of more data some trajectories are taken, evenly."""
 LONGEST = 1_000
 """Steps of one trajectory at most, its first ones: trajectories advance together, so that the longest sets the time."""
-AROUND = 10
 PLACES = 3
-FREQUENT = 100
-"""Pairs and triples of states that are counted each for itself; all others count as one."""
 MOST_STATES = 400
 POINTS = 40
-
-
-class Behaviour(NamedTuple):
-    """States (n,) and intentions (n,) of every step, cut into trajectories by offsets (N + 1,)."""
-
-    states: IntArray
-    labels: IntArray
-    offsets: IntArray
-
-
-class About(NamedTuple):
-    """What a number is called, its unit ("steps", "share", "states", "distance"), and whose it is."""
-
-    name: str
-    unit: str
-    intention: int | None = None
-    state: int | None = None
 
 
 @dataclass(frozen=True)
@@ -177,13 +169,20 @@ def compare(
     everybody = [data, *simulated]
     time = np.stack([np.bincount(one.states, minlength=n_states) / len(one.states) for one in everybody])
     places = [int(s) for s in np.argsort(-time.mean(axis=0), kind="stable")[:PLACES] if time[:, s].min() > 0]
-    numbers = [_numbers(one, places, n_intentions) for one in everybody]
-    found = [_statistic(about, np.array([one[about] for one in numbers])) for about in numbers[0]]
-    distances = {"where it is": time}
-    distances["pairs of states"], distances["triples of states"] = (_ngrams(everybody, n, n_states) for n in (2, 3))
+    own = [numbers(one, places, n_intentions) for one in everybody]
+    found = [_statistic(about, np.array([one[about] for one in own])) for about in own[0]]
+    distances = {About("where it is", "distance"): time}
+    distances[About("pairs of states", "distance")] = ngrams(everybody, 2, n_states)
+    distances[About("triples of states", "distance")] = ngrams(everybody, 3, n_states)
     if n_intentions > 1:
-        distances["where it switches"] = np.stack([_switch_places(one, n_states) for one in everybody])
-    far = [_distance(name, shares) for name, shares in distances.items()]
+        for k in range(n_intentions):
+            lengths = [dwells(one, k) for one in everybody]
+            if len(lengths[0]):
+                distances[About("how long it lasts", "distance", intention=k)] = shares_of_lengths(lengths)
+        distances[About("where it switches", "distance")] = np.stack(
+            [switch_places(one, n_states) for one in everybody]
+        )
+    far = [_distance(about, shares) for about, shares in distances.items()]
     most = np.sort(np.argsort(-time.mean(axis=0), kind="stable")[:MOST_STATES])
     return Checks(
         len(simulated),
@@ -196,103 +195,6 @@ def compare(
             "simulated": time[1:, most].mean(axis=0).tolist(),
         },
     )
-
-
-# -- statistics of one behaviour ---------------------------------------------------------------------------------------
-
-
-def dwells(one: Behaviour, intention: int) -> IntArray:
-    """Lengths of the segments of an intention, in steps."""
-    cut = segments(one.labels, one.offsets)
-    return cut.lengths[cut.labels == intention]
-
-
-def return_times(one: Behaviour, state: int) -> IntArray:
-    """Steps from entering a state to entering it the next time within the same trajectory, having left it."""
-    cut = segments(one.states, one.offsets)
-    visits = cut.labels == state
-    starts, trajectories = cut.starts[visits], cut.trajectories[visits]
-    same = np.diff(trajectories) == 0
-    return np.asarray(np.diff(starts)[same], dtype=np.int64)
-
-
-def switch_steps(one: Behaviour) -> IntArray:
-    """Steps whose intention is another one than that of the step before, within a trajectory."""
-    cut = segments(one.labels, one.offsets)
-    return cut.starts[np.diff(cut.trajectories, prepend=-1) == 0]
-
-
-def around_switches(one: Behaviour, at: IntArray, state: int) -> FloatArray:
-    """Share of the steps in ``state`` at −10 … 10 steps from the switches ``at``, within their trajectories."""
-    trajectory = np.searchsorted(one.offsets, at, side="right") - 1
-    steps = at[:, None] + np.arange(-AROUND, AROUND + 1)
-    inside = (steps >= one.offsets[trajectory][:, None]) & (steps < one.offsets[trajectory + 1][:, None])
-    there = (one.states[np.clip(steps, 0, len(one.states) - 1)] == state) & inside
-    counts = inside.sum(axis=0)
-    return np.asarray(np.where(counts > 0, there.sum(axis=0) / np.maximum(counts, 1), np.nan))
-
-
-def individuality(one: Behaviour) -> float:
-    """Mean over trajectories of the total-variation distance of its share of states from that of all trajectories."""
-    n, lengths = int(one.states.max()) + 1, np.diff(one.offsets)
-    overall = np.bincount(one.states, minlength=n) / len(one.states)
-    cells, counts = np.unique(np.repeat(np.arange(len(lengths)), lengths) * n + one.states, return_counts=True)
-    # Σ_s max(q_s − p_s, 0), to which only the states contribute that the trajectory has seen.
-    surplus = np.maximum(counts / lengths[cells // n] - overall[cells % n], 0.0)
-    return float(surplus.sum() / len(lengths))
-
-
-def _numbers(one: Behaviour, places: Sequence[int], n_intentions: int) -> dict[About, float]:
-    """Every number of one behaviour; NaN where it has none."""
-    s, first = one.states, np.zeros(len(one.states), bool)
-    first[one.offsets[:-1]] = True
-    stays = ~first[1:] & (s[1:] == s[:-1])
-    back = ~first[1:-1] & ~first[2:] & (s[2:] == s[:-2]) & (s[2:] != s[1:-1])
-    lengths = np.diff(one.offsets)
-    seen = len(np.unique(np.repeat(np.arange(len(lengths)), lengths) * (int(s.max()) + 1) + s))
-    found = {
-        About("stays where it is", "share"): stays.sum() / max((~first).sum(), 1),
-        About("goes straight back", "share"): back.sum() / max((~first[1:-1] & ~first[2:]).sum(), 1),
-        About("different states in a trajectory", "states"): seen / len(lengths),
-        About("difference between trajectories", "distance"): individuality(one),
-    }
-    for k in range(n_intentions if n_intentions > 1 else 0):
-        found[About("share of the steps", "share", intention=k)] = (one.labels == k).mean()
-        found[About("dwell", "steps", intention=k)] = _mean(dwells(one, k))
-    for place in places:
-        found[About("time between visits", "steps", state=place)] = _mean(return_times(one, place))
-    return {about: float(value) for about, value in found.items()}
-
-
-def _mean(values: npt.NDArray[Any]) -> float:
-    return float(values.mean()) if len(values) else np.nan
-
-
-def _switch_places(one: Behaviour, n_states: int) -> FloatArray:
-    """Share of the switches that happen on entering each state, (S,)."""
-    counts = np.bincount(one.states[switch_steps(one)], minlength=n_states)
-    return np.asarray(counts / max(counts.sum(), 1), dtype=np.float64)
-
-
-def _ngrams(everybody: Sequence[Behaviour], n: int, n_states: int) -> FloatArray:
-    """Shares of the most frequent runs of n states, and of all others together, (1 + R, M + 1)."""
-    keys = []
-    for one in everybody:
-        key = one.states[: len(one.states) - n + 1].copy()
-        for ahead in range(1, n):
-            key = key * n_states + one.states[ahead : len(one.states) - n + 1 + ahead]
-        inside = np.ones(len(key), bool)
-        for age in range(1, n):  # a run ends where its trajectory does
-            ends = one.offsets[1:-1] - age
-            inside[ends[(ends >= 0) & (ends < len(key))]] = False
-        keys.append(key[inside])
-    kinds, index = np.unique(np.concatenate(keys), return_inverse=True)
-    who = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
-    counts = np.bincount(who * len(kinds) + index, minlength=len(keys) * len(kinds)).reshape(len(keys), -1)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    order = np.argsort(-shares.mean(axis=0), kind="stable")
-    rest = shares[:, order[FREQUENT:]].sum(axis=1, keepdims=True)
-    return np.concatenate([shares[:, order[:FREQUENT]], rest], axis=1)
 
 
 # -- the data among the simulations ------------------------------------------------------------------------------------
@@ -310,7 +212,7 @@ def _statistic(about: About, values: FloatArray) -> Statistic | None:
     return Statistic(*about, float(data), mean, mean - reach, mean + reach, float(p), outside, spread)
 
 
-def _distance(name: str, shares: FloatArray) -> Statistic:
+def _distance(about: About, shares: FloatArray) -> Statistic:
     """Shares (1 + R, M) of the data, first, and of the simulations: each one's distance from the simulations' mean."""
     R = len(shares) - 1
     total = shares[1:].sum(axis=0)
@@ -319,7 +221,7 @@ def _distance(name: str, shares: FloatArray) -> Statistic:
     mean, spread, reach = _interval(others, 0.95)
     p = (1 + (others >= data).sum()) / (1 + R)
     outside = bool(data > mean + reach + 1e-9)
-    return Statistic(*About(name, "distance"), float(data), mean, 0.0, mean + reach, float(p), outside, spread)
+    return Statistic(*about, float(data), mean, 0.0, mean + reach, float(p), outside, spread)
 
 
 def _interval(others: FloatArray, quantile: float) -> tuple[float, float, float]:
@@ -360,10 +262,8 @@ def _curve(x: IntArray, values: FloatArray, **about: Any) -> Curve:
     """Values (1 + R, len(x)) of the data, first, and of the simulations; what is not known counts as zero."""
     known = np.nan_to_num(values)
     low, high = np.quantile(known[1:], (0.025, 0.975), axis=0)
-    columns = (known[0], known[1:].mean(axis=0), low, high)
-    return Curve(
-        x=x.tolist(), **dict(zip(("data", "mean", "low", "high"), map(_rounded, columns), strict=True)), **about
-    )
+    own, mean = _rounded(known[0]), _rounded(known[1:].mean(axis=0))
+    return Curve(x=x.tolist(), data=own, mean=mean, low=_rounded(low), high=_rounded(high), **about)
 
 
 def _rounded(values: FloatArray) -> list[float]:
