@@ -178,7 +178,7 @@ def compare(
         for k in range(n_intentions):
             lengths = [dwells(one, k) for one in everybody]
             if len(lengths[0]):
-                distances[About("how long it lasts", "distance", intention=k)] = shares_of_lengths(lengths)
+                distances[About("distribution of the dwell", "distance", intention=k)] = shares_of_lengths(lengths)
         distances[About("where it switches", "distance")] = np.stack(
             [switch_places(one, n_states) for one in everybody]
         )

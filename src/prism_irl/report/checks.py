@@ -117,7 +117,8 @@ def _finding(statistics: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Fi
 
     far = sorted(outside, key=distance, reverse=True)[:3]
     listed = "; ".join(f"{_called(rows[i])} ({rows[i].data}; simulations {rows[i].interval})" for i in far)
-    count = f"{len(outside)} of {n} numbers of the data lie outside what the model simulates"
+    lie = "lies" if len(outside) == 1 else "lie"
+    count = f"{len(outside)} of {n} numbers of the data {lie} outside what the model simulates"
     if len(outside) <= by_chance:
         return Finding("good", f"{count}, as up to {by_chance} would by chance: {listed}.")
     more = "the furthest are " if len(outside) > len(far) else ""
