@@ -32,6 +32,7 @@ def test_nothing_outside_is_good():
     assert found.finding.level == "good"
     assert "All 9 numbers" in found.finding.text
     assert "the 3 trajectories of the data" in found.how
+    assert "intentions" not in found.how  # there is one
 
 
 @pytest.mark.parametrize(("n", "level"), [(1, "good"), (2, "good"), (3, "warning"), (15, "warning")])
@@ -53,7 +54,9 @@ def test_rows_speak_of_intentions_and_places_by_name():
     dwell = statistic("dwell", 0.9, True, unit="steps", intention=1)
     visits = statistic("time between visits", 12.0, False, unit="steps", state=2)
     far = statistic("where it is", 0.123, True, unit="distance")
-    rows = section(value(dwell, visits, far), ["rest", "water"], ["a", "b", "port"]).rows
+    found = section(value(dwell, visits, far), ["rest", "water"], ["a", "b", "port"])
+    rows = found.rows
+    assert "its intentions were read off" in found.how
     assert (rows[0].what, rows[0].intention, rows[0].k, rows[0].unit) == ("dwell", "water", 1, "steps")
     assert (rows[1].what, rows[1].data, rows[1].interval) == ("time between visits of port", "12.0", "0.4 to 0.6")
     assert (rows[2].what, rows[2].data, rows[2].interval) == ("difference in where it is", "12.3%", "up to 60.0%")
