@@ -142,8 +142,8 @@ def _how(checks: Mapping[str, Any]) -> str:
     several = any(one["intention"] is not None for one in checks["statistics"])
     inferred = "; its intentions were read off what it did as they were for the data" if several else ""
     return (
-        f"The fitted model acted {n} times from the same starts, for as long and in the same world as {which}{inferred}. "
-        "Interval: where one more simulation would lie in 95 of 100 cases. p: by the rank of the data among the "
+        f"The fitted model acted {n} times from the same starts, for as long and in the same world as {which}{inferred}"
+        ". Interval: where one more simulation would lie in 95 of 100 cases. p: by the rank of the data among the "
         f"simulations, at best {lowest} (differences {distance}). A difference is the share that would have to move to "
         "agree with the mean of the simulations."
     )
