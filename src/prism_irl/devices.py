@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from prism_irl.errors import InputError
@@ -31,3 +34,14 @@ def limit_threads(n: int) -> None:
     except ImportError:  # numba is an extra
         return
     numba.set_num_threads(min(n, numba.get_num_threads()))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread of torch for work on small tensors: waiting for a second one takes longer than the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -98,9 +98,30 @@ def test_a_run_is_written_from_one_inference(
 
     monkeypatch.setattr(PairModel, "fit", then_count)
     options = preset or MARKOV
-    done = prism("fit", table, *options, "--out", tmp_path / "run", cwd=tmp_path)
+    done = prism("fit", table, *options, "--simulations", 0, "--out", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [steps for calls in counted for steps in calls] == [demos.n_steps] * passes
+    assert not (tmp_path / "run" / "checks.json").exists()
+
+
+def test_a_run_compares_simulations_with_the_data(table: Path, demos: Demonstrations, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = ("fit", table, *MARKOV, "--out", run)
+    assert prism(*command, cwd=tmp_path).returncode == 0
+    checks = json.loads((run / "checks.json").read_text())
+    assert (checks["simulations"], checks["n_steps"]) == (20, demos.n_steps)
+    assert {"dwell", "where it is", "triples of states"} <= {one["name"] for one in checks["statistics"]}
+    dwell = [one["data"] for one in checks["statistics"] if one["name"] == "dwell"]
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert dwell == pytest.approx(metrics["dwell_per_intention"])
+    assert "Does the model behave like the agent?" in (run / "report.html").read_text()
+    # What is left out is not left over from before.
+    assert prism(*command, "--simulations", 0, "--overwrite", cwd=tmp_path).returncode == 0
+    assert not (run / "checks.json").exists()
+    assert not list((run / "figures").glob("checks*"))
+    done = prism(*command, "--simulations", 1, "--overwrite", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "2 or more" in done.stderr
 
 
 @pytest.mark.parametrize(

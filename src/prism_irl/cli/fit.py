@@ -29,6 +29,7 @@ def fit(
     preset: str | None = None,
     method: str | None = None,
     tensorboard: bool = False,
+    simulations: int = 20,
 ) -> None:
     """Fit a model to a table of states and actions.
 
@@ -49,6 +50,8 @@ def fit(
         pair of --switching and --rewards].
     tensorboard
         Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
+    simulations
+        How often the fitted model is simulated, to be compared with the data in the report; 0 leaves that out.
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.sources import read_events
@@ -57,6 +60,8 @@ def fit(
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
 
+    if simulations < 0 or simulations == 1:
+        raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
     estimator = build_model(model, preset, method)
     if tensorboard:
         writer_class()
@@ -86,7 +91,8 @@ def fit(
                 estimator.fit(demos, **watch)
         else:
             estimator.fit(demos)
-    metrics = write_run(folder.out, estimator, rows, columns=columns.roles(), source=table, events=marks)
+    written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": marks, "simulations": simulations}
+    metrics = write_run(folder.out, estimator, rows, **written)
     shutil.rmtree(checkpoint)
     folder.finish(metrics, show)
 

@@ -33,6 +33,7 @@ def write_run(
     columns: dict[str, Any],
     source: Path,
     events: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+    simulations: int = 0,
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics."""
     from prism_irl.evaluation.facts import state_rewards
@@ -55,6 +56,7 @@ def write_run(
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"
     captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
+    captions |= _write_checks(folder, model, demos, found.labels, explorer, simulations)
     storage.write_json(figures / "captions.json", captions)
     return result
 
@@ -153,6 +155,25 @@ def _write_frames(folder: Path, demos: Demonstrations, explorer: dict[str, Any],
         return None if seen is None else kept_frames(seen, demos, i)
 
     frames.write_frames(folder, demos, explorer, pictures, trajectories=reachable(found.source, demos))
+
+
+def _write_checks(
+    folder: Path,
+    model: IntentionModel,
+    demos: Demonstrations,
+    labels: npt.NDArray[np.int64],
+    explorer: dict[str, Any],
+    simulations: int,
+) -> dict[str, str]:
+    """checks.json and its figures: the data beside simulations of the model; returns their captions."""
+    from prism_irl.evaluation.checks import check
+    from prism_irl.report import checks
+
+    if simulations == 0:
+        checks.without_checks(folder)
+        return {}
+    seed = getattr(model, "seed", 0)
+    return checks.write_checks(folder, check(model, demos, labels, simulations=simulations, seed=seed), explorer)
 
 
 def write_figures(

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import one_thread
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 
@@ -57,7 +58,8 @@ def simulate(model: IntentionModel, demos: Demonstrations, mdp: MDP | None = Non
         With several intentions, its labels are what `predict` says of it, as the labels of the data are.
     """
     world = mdp or getattr(model, "mdp_", None) or MDP.from_demonstrations(demos)
-    simulated = walk(demos, world, np.random.default_rng(seed), lambda them: model.chooser(demos, them))
+    with one_thread():
+        simulated = walk(demos, world, np.random.default_rng(seed), lambda them: model.chooser(demos, them))
     return simulated if model.n_intentions == 1 else replace(simulated, labels=model.predict(simulated))
 
 

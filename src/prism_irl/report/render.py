@@ -25,6 +25,8 @@ from prism_irl.figures import curves, style
 from prism_irl.figures.data import to_csv
 from prism_irl.report import table_rows
 from prism_irl.report.answers import questions
+from prism_irl.report.checks import FIGURES as CHECKS
+from prism_irl.report.checks import read_checks, section
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.frames import read_frames
@@ -85,6 +87,7 @@ def render(folder: Path) -> str:
     used = 0 if explorer is None else (folder / EXPLORER).stat().st_size
     used += 0 if frames is None else (folder / FRAMES).stat().st_size
     figures, left_out = _figures(folder, used)
+    checks = read_checks(folder)
     drawn = {figure.stem for figure in figures}
     # A run that drew these itself knows better.
     method_chart = None if {"method_bars", "selection"} & drawn else _method_chart(metrics)
@@ -112,7 +115,9 @@ def render(folder: Path) -> str:
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
-        figures=figures if em_chart is None else [em_chart, *figures],
+        checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
+        checks_figures=[figure for figure in figures if figure.stem in CHECKS],
+        figures=[figure for figure in (em_chart, *figures) if figure is not None and figure.stem not in CHECKS],
         left_out=left_out,
         command=_command(config),
         versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),

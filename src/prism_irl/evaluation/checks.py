@@ -1,0 +1,285 @@
+"""Posterior predictive checks: whether what a fitted model simulates looks like the data.
+
+The model acts from the same starts, for the same lengths, on the same dynamics (`evaluation.simulate`), a number of
+times, and the same statistics are taken of the data and of every simulation. Labels of both come from the same
+inference, so that like is compared with like. A model that predicts the next step well can still be unlike the animal
+over many steps: it stays too long, visits other places, or comes back too soon.
+
+A number x of the data is held against the simulations' x_1 … x_R by the interval mean ± t · sd · √(1 + 1/R), in which a
+further simulation would lie in 95 of 100 cases, and by its rank, p = (1 + #{x_r ≥ x}) / (1 + R). A distribution (where
+the agent is, which states follow one another) becomes a number by its total-variation distance from the mean of the
+simulations; that of a simulation is taken from the mean of the others, and only a large one speaks against the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation.behaviour import (
+    AROUND,
+    About,
+    Behaviour,
+    around_switches,
+    dwells,
+    ngrams,
+    numbers,
+    return_times,
+    shares_of_lengths,
+    switch_places,
+    switch_steps,
+)
+from prism_irl.evaluation.simulate import simulate
+
+if TYPE_CHECKING:
+    from prism_irl.models.base import IntentionModel
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+SIMULATIONS = 20
+MOST_STEPS = 25_000
+"""Steps of one simulation at most: of more data some trajectories are taken, evenly."""
+LONGEST = 1_000
+"""Steps of one trajectory at most, its first ones: trajectories advance together, so that the longest sets the time."""
+PLACES = 3
+MOST_STATES = 400
+POINTS = 40
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One number of the data beside the simulations.
+
+    Attributes
+    ----------
+    name, unit, intention, state : see `About`
+    data, mean, low, high : float
+        The data, the mean of the simulations, and the interval that a further simulation lies in, 95 of 100 times.
+    p : float
+        By rank among the simulations; two-sided, and one-sided for distances.
+    outside : bool
+        The data lies outside the interval.
+    spread : float
+        Standard deviation of the simulations.
+    """
+
+    name: str
+    unit: str
+    intention: int | None
+    state: int | None
+    data: float
+    mean: float
+    low: float
+    high: float
+    p: float
+    outside: bool
+    spread: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of the data beside the simulations': mean, and 2.5th and 97.5th percentile at every x.
+
+    ``kind`` is "dwell" (share of the segments that last x steps and more), "return" (share of the times between two
+    visits of ``state`` of x steps and more) or "switch" (share of the steps in ``state``, x steps after a switch).
+    """
+
+    kind: str
+    x: list[int]
+    data: list[float]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    intention: int | None = None
+    state: int | None = None
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Everything that was compared; ``note`` says why nothing was.
+
+    ``occupancy`` holds the most visited ``states`` and their shares of the steps, ``data`` and ``simulated``.
+    """
+
+    simulations: int
+    n_trajectories: int
+    n_steps: int
+    of_trajectories: int
+    of_steps: int
+    statistics: list[Statistic]
+    curves: list[Curve]
+    occupancy: dict[str, list[float]]
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """What checks.json holds."""
+        return {"version": 1, **asdict(self)}
+
+
+def check(
+    model: IntentionModel,
+    demos: Demonstrations,
+    labels: npt.ArrayLike,
+    *,
+    simulations: int = SIMULATIONS,
+    most_steps: int = MOST_STEPS,
+    seed: int = 0,
+) -> Checks:
+    """Simulate a fitted model beside the data and compare the two.
+
+    Parameters
+    ----------
+    labels : (n,) int
+        Intentions of the data, as `predict` of the model gives them.
+    simulations : int
+        How many; the rank of the data among R of them is at best 1 / (1 + R).
+    most_steps : int
+        Of one simulation; of more data some trajectories are taken, evenly.
+    """
+    if simulations < 2:
+        raise InputError(
+            f"There are {simulations} simulations to compare with; make at least 2, or leave the check out."
+        )
+    part, steps = _excerpt(demos, most_steps)
+    sizes = (part.n_trajectories, part.n_steps, demos.n_trajectories, demos.n_steps)
+    try:  # all simulations together: the loop over time is walked once
+        many = part.subset(np.tile(np.arange(part.n_trajectories), simulations))
+        simulated = simulate(model, many, seed=seed)
+    except InputError as error:
+        return Checks(0, *sizes, [], [], {}, note=str(error))
+    z = np.zeros(many.n_steps, np.int64) if simulated.labels is None else simulated.labels.astype(np.int64)
+    s = simulated.states.astype(np.int64).reshape(simulations, -1)
+    own = Behaviour(part.states.astype(np.int64), np.asarray(labels, np.int64)[steps], part.offsets)
+    others = [Behaviour(*pair, part.offsets) for pair in zip(s, z.reshape(simulations, -1), strict=True)]
+    return compare(own, others, demos.n_states, model.n_intentions, sizes)
+
+
+def compare(
+    data: Behaviour, simulated: Sequence[Behaviour], n_states: int, n_intentions: int, sizes: tuple[int, int, int, int]
+) -> Checks:
+    """Compare one behaviour with several simulated ones of the same lengths; ``sizes`` as in `Checks`."""
+    everybody = [data, *simulated]
+    time = np.stack([np.bincount(one.states, minlength=n_states) / len(one.states) for one in everybody])
+    places = [int(s) for s in np.argsort(-time.mean(axis=0), kind="stable")[:PLACES] if time[:, s].min() > 0]
+    own = [numbers(one, places, n_intentions) for one in everybody]
+    found = [_statistic(about, np.array([one[about] for one in own])) for about in own[0]]
+    distances = {About("where it is", "distance"): time}
+    distances[About("pairs of states", "distance")] = ngrams(everybody, 2, n_states)
+    distances[About("triples of states", "distance")] = ngrams(everybody, 3, n_states)
+    if n_intentions > 1:
+        for k in range(n_intentions):
+            lengths = [dwells(one, k) for one in everybody]
+            if len(lengths[0]):
+                distances[About("distribution of the dwell", "distance", intention=k)] = shares_of_lengths(lengths)
+        distances[About("where it switches", "distance")] = np.stack(
+            [switch_places(one, n_states) for one in everybody]
+        )
+    far = [_distance(about, shares) for about, shares in distances.items()]
+    most = np.sort(np.argsort(-time.mean(axis=0), kind="stable")[:MOST_STATES])
+    return Checks(
+        len(simulated),
+        *sizes,
+        [one for one in found if one is not None] + far,
+        _curves(everybody, places, time, n_intentions),
+        {
+            "states": most.tolist(),
+            "data": time[0, most].tolist(),
+            "simulated": time[1:, most].mean(axis=0).tolist(),
+        },
+    )
+
+
+# -- the data among the simulations ------------------------------------------------------------------------------------
+
+
+def _statistic(about: About, values: FloatArray) -> Statistic | None:
+    """A number of the data, first, and of the simulations; None where one of them has none too often."""
+    data, others = values[0], values[1:][np.isfinite(values[1:])]
+    if not np.isfinite(data) or len(others) <= len(values) // 2:
+        return None
+    mean, spread, reach = _interval(others, 0.975)
+    below, above = (others <= data).sum(), (others >= data).sum()
+    p = min(1.0, 2 * (1 + min(below, above)) / (1 + len(others)))
+    outside = bool(abs(data - mean) > reach + 1e-9 * abs(mean))
+    return Statistic(*about, float(data), mean, mean - reach, mean + reach, float(p), outside, spread)
+
+
+def _distance(about: About, shares: FloatArray) -> Statistic:
+    """Shares (1 + R, M) of the data, first, and of the simulations: each one's distance from the simulations' mean."""
+    R = len(shares) - 1
+    total = shares[1:].sum(axis=0)
+    data = 0.5 * np.abs(shares[0] - total / R).sum()
+    others = 0.5 * np.abs(shares[1:] - (total - shares[1:]) / (R - 1)).sum(axis=1)
+    mean, spread, reach = _interval(others, 0.95)
+    p = (1 + (others >= data).sum()) / (1 + R)
+    outside = bool(data > mean + reach + 1e-9)
+    return Statistic(*about, float(data), mean, 0.0, mean + reach, float(p), outside, spread)
+
+
+def _interval(others: FloatArray, quantile: float) -> tuple[float, float, float]:
+    """Mean and standard deviation, and how far from the mean one more simulation may lie."""
+    R = len(others)
+    spread = float(others.std(ddof=1))
+    return float(others.mean()), spread, float(stats.t.ppf(quantile, R - 1) * spread * np.sqrt(1 + 1 / R))
+
+
+def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatArray, n_intentions: int) -> list[Curve]:
+    found = []
+    kinds: list[tuple[dict[str, Any], list[IntArray]]] = []
+    if n_intentions > 1:
+        kinds += [
+            ({"kind": "dwell", "intention": k}, [dwells(one, k) for one in everybody]) for k in range(n_intentions)
+        ]
+    kinds += [({"kind": "return", "state": s}, [return_times(one, s) for one in everybody]) for s in places]
+    for about, lengths in kinds:
+        if not len(lengths[0]):
+            continue
+        x = np.unique(np.geomspace(1, max(int(np.quantile(lengths[0], 0.99)), 2), POINTS).round().astype(np.int64))
+        values = [(own[:, None] >= x).mean(axis=0) if len(own) else np.full(len(x), np.nan) for own in lengths]
+        found.append(_curve(x, np.stack(values), **about))
+    at = [switch_steps(one) for one in everybody] if n_intentions > 1 else []
+    for k in range(n_intentions if at else 0):
+        into = [steps[one.labels[steps] == k] for one, steps in zip(everybody, at, strict=True)]
+        if not len(into[0]):
+            continue
+        entered = np.concatenate([one.states[steps] for one, steps in zip(everybody, into, strict=True)])
+        surplus = np.bincount(entered, minlength=time.shape[1]) / len(entered) - time.mean(axis=0)
+        state = int(surplus.argmax())
+        values = [around_switches(one, steps, state) for one, steps in zip(everybody, into, strict=True)]
+        found.append(_curve(np.arange(-AROUND, AROUND + 1), np.stack(values), kind="switch", intention=k, state=state))
+    return found
+
+
+def _curve(x: IntArray, values: FloatArray, **about: Any) -> Curve:
+    """Values (1 + R, len(x)) of the data, first, and of the simulations; what is not known counts as zero."""
+    known = np.nan_to_num(values)
+    low, high = np.quantile(known[1:], (0.025, 0.975), axis=0)
+    own, mean = _rounded(known[0]), _rounded(known[1:].mean(axis=0))
+    return Curve(x=x.tolist(), data=own, mean=mean, low=_rounded(low), high=_rounded(high), **about)
+
+
+def _rounded(values: FloatArray) -> list[float]:
+    return [round(float(value), 5) for value in values]
+
+
+def _excerpt(demos: Demonstrations, most_steps: int) -> tuple[Demonstrations, IntArray]:
+    """The first steps of some trajectories, evenly over the data, and which steps (m,) those are."""
+    lengths = np.minimum(demos.lengths, LONGEST)
+    n = min(len(lengths), max(1, int(len(lengths) * most_steps / lengths.sum())))
+    chosen = np.unique(np.linspace(0, len(lengths) - 1, n).round().astype(np.int64))
+    lengths = lengths[chosen]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(demos.offsets[chosen], lengths)
+    taken: dict[str, Any] = {name: getattr(demos, name) for name in demos.per_step}
+    kept: dict[str, Any] = {name: getattr(demos, name) for name in demos.per_trajectory}
+    fields = {name: values[steps] for name, values in taken.items() if values is not None}
+    fields |= {name: values[chosen] for name, values in kept.items() if values is not None}
+    return replace(demos, offsets=offsets, **fields), steps

@@ -1,0 +1,228 @@
+"""`checks.json` in the report: what the fitted model simulates beside the data, as a sentence, a table and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from prism_irl import storage
+from prism_irl.evaluation.checks import LONGEST, Checks
+from prism_irl.figures import checks as draw
+from prism_irl.figures import layouts, style
+from prism_irl.figures.maps import add_colorbar
+from prism_irl.report.names import default_names
+from prism_irl.report.run_files import read_part
+from prism_irl.report.verdict import Finding, signed
+
+FILE = "checks.json"
+MAX_BYTES = 500_000
+MOST = 4.0  # a map's colours end where the data is this many times as often in a state as the simulations
+FIGURES = ("checks", "checks_map")
+SIZES = ("simulations", "n_trajectories", "n_steps", "of_trajectories", "of_steps")
+PLACES = (style.INK, style.PALETTE[5], style.PALETTE[4])
+TITLES = {
+    "dwell": "Lasts at least …",
+    "return": "Time between two visits, at least …",
+    "switch": "Place around a switch",
+}
+
+
+class Row(NamedTuple):
+    """One line of the table: what, of which intention (its number and name), and the numbers as text."""
+
+    what: str
+    unit: str
+    k: int | None
+    intention: str
+    data: str
+    simulated: str
+    interval: str
+    p: str
+    outside: bool
+
+
+class Section(NamedTuple):
+    """The finding in words, the table, and how it was made."""
+
+    finding: Finding
+    rows: list[Row]
+    how: str
+
+
+def write_checks(folder: Path, checks: Checks, explorer: Mapping[str, Any]) -> dict[str, str]:
+    """Write ``checks.json`` and its figures into a run folder; return their captions."""
+    without_checks(folder)  # those of an earlier run may have had more figures
+    value = storage.read_plain(checks.to_json())
+    storage.write_json(folder / FILE, value)
+    return {} if checks.note else _draw(folder / "figures", value, explorer)
+
+
+def without_checks(folder: Path) -> None:
+    """Drop the checks of an earlier run in the same folder."""
+    for old in (folder / FILE, *(path for stem in FIGURES for path in (folder / "figures").glob(f"{stem}.*"))):
+        old.unlink(missing_ok=True)
+
+
+def read_checks(folder: Path) -> dict[str, Any] | None:
+    """Return what ``checks.json`` holds, None where there is none; a file that is none is an error."""
+    return read_part(folder, FILE, MAX_BYTES, _is_whole, "the comparison with simulations")
+
+
+def _is_whole(value: dict[str, Any]) -> bool:
+    numbers = ("data", "mean", "low", "high", "p", "spread")
+    return (
+        value["version"] == 1
+        and isinstance(value["note"], str)
+        and all(isinstance(value[key], int) for key in SIZES)
+        and all(np.isfinite([float(one[key]) for key in numbers]).all() for one in value["statistics"])
+        and all(isinstance(one["name"], str) and isinstance(one["outside"], bool) for one in value["statistics"])
+    )
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def section(checks: Mapping[str, Any], names: Sequence[str] | None, states: Sequence[str] | None) -> Section:
+    """Return what the page says of the checks.
+
+    Parameters
+    ----------
+    checks : dict
+        What checks.json holds.
+    names : K strings, optional
+        Of the intentions.
+    states : S strings, optional
+        Of the states, where they have any.
+    """
+    if checks["note"]:
+        return Section(Finding("info", f"Nothing was simulated. {checks['note']}"), [], "")
+    rows = [_row(one, names, states) for one in checks["statistics"]]
+    return Section(_finding(checks["statistics"], rows), rows, _how(checks))
+
+
+def _finding(statistics: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Finding:
+    """Say how many numbers lie outside, and which lies furthest; a few do by chance."""
+    n, outside = len(rows), [i for i, row in enumerate(rows) if row.outside]
+    if not outside:
+        return Finding("good", f"All {n} numbers of the data lie where the model's own simulations do.")
+    by_chance = int(stats.binom.ppf(0.95, n, 0.05))
+
+    def distance(i: int) -> float:
+        one = statistics[i]
+        return float(abs(one["data"] - one["mean"]) / max(one["spread"], 1e-12))
+
+    far = sorted(outside, key=distance, reverse=True)[:3]
+    listed = "; ".join(f"{_called(rows[i])} ({rows[i].data}; simulations {rows[i].interval})" for i in far)
+    lie = "lies" if len(outside) == 1 else "lie"
+    count = f"{len(outside)} of {n} numbers of the data {lie} outside what the model simulates"
+    if len(outside) <= by_chance:
+        return Finding("good", f"{count}, as up to {by_chance} would by chance: {listed}.")
+    more = "the furthest are " if len(outside) > len(far) else ""
+    text = f"{count}, more than the {by_chance} that chance allows: {more}{listed}."
+    return Finding("warning", f"{text} There the agent does something that the model leaves out.")
+
+
+def _called(row: Row) -> str:
+    return f"{row.what} of {row.intention}" if row.k is not None else row.what
+
+
+def _how(checks: Mapping[str, Any]) -> str:
+    n, trajectories, steps = (checks[key] for key in ("simulations", "n_trajectories", "n_steps"))
+    which = f"the {trajectories:,} trajectories of the data"
+    if steps < checks["of_steps"]:
+        which = (
+            f"{trajectories:,} of the {checks['of_trajectories']:,} trajectories ({steps:,} of {checks['of_steps']:,} "
+            f"steps; of trajectories longer than {LONGEST:,} steps the beginning)"
+        )
+    lowest, distance = (f"{p:.3f}" for p in (2 / (1 + n), 1 / (1 + n)))
+    several = any(one["intention"] is not None for one in checks["statistics"])
+    inferred = "; its intentions were read off what it did as they were for the data" if several else ""
+    return (
+        f"The fitted model acted {n} times from the same starts, for as long and in the same world as {which}{inferred}"
+        ". Interval: where one more simulation would lie in 95 of 100 cases. p: by the rank of the data among the "
+        f"simulations, at best {lowest} (differences {distance}). A difference is the share that would have to move to "
+        "agree with the mean of the simulations."
+    )
+
+
+def _row(one: Mapping[str, Any], names: Sequence[str] | None, states: Sequence[str] | None) -> Row:
+    k, state, unit = one["intention"], one["state"], one["unit"]
+    far = unit == "distance"
+    what = f"difference in {one['name']}" if far else one["name"]
+    what = what if state is None else f"{what} of {_place(state, states)}"
+    text = _percent if unit in ("share", "distance") else _plain
+    interval = f"up to {text(one['high'])}" if far else f"{text(max(one['low'], 0.0))} to {text(one['high'])}"
+    name = "" if k is None else names[k] if names and k < len(names) else f"intention {k}"
+    numbers = (text(one["data"]), text(one["mean"]), interval, f"{one['p']:.3f}")
+    return Row(what, unit if unit in ("steps", "states") else "", k, name, *numbers, one["outside"])
+
+
+def _percent(value: float) -> str:
+    return f"{signed(100 * value, 1)}%"
+
+
+def _plain(value: float) -> str:
+    return signed(value, 1)
+
+
+def _place(state: int, states: Sequence[str] | None) -> str:
+    return str(states[state]) if states and state < len(states) else f"state {state}"
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def _draw(folder: Path, checks: Mapping[str, Any], explorer: Mapping[str, Any]) -> dict[str, str]:
+    names = explorer["names"] or default_names(explorer["n_intentions"])
+    kinds = {kind: [one for one in checks["curves"] if one["kind"] == kind] for kind in TITLES}
+    drawn = [kind for kind, curves in kinds.items() if curves]
+    columns = 2
+    rows = -(-(len(drawn) + 1) // columns)
+    with style.paper_style():
+        figure, axes = style.new_figure(rows, columns, width=style.PAGE_WIDTH, height=2.3 * rows)
+        for ax, kind in zip(axes, drawn, strict=False):
+            looks = [_look(i, one, names, explorer["states"]) for i, one in enumerate(kinds[kind])]
+            labels, colors = zip(*looks, strict=True)
+            draw.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
+            ax.set(title=TITLES[kind], ylabel="share of the steps" if kind == "switch" else "share")
+        draw.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
+        axes[len(drawn)].set_title("Share of the steps in each state")
+        for ax in axes[len(drawn) + 1 :]:
+            ax.set_axis_off()
+        style.save(figure, folder / "checks")
+        captions = {
+            "checks": f"The data (lines) beside {checks['simulations']} simulations of the fitted model (bands: 95% of "
+            "them). Where a line leaves its band, the agent does something that the model does not."
+        }
+        if explorer["layout"] is not None:
+            captions["checks_map"] = _map(folder / "checks_map", checks["occupancy"], explorer["layout"])
+    return captions
+
+
+def _look(i: int, curve: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None) -> tuple[str, str]:
+    """Label and colour of a curve: an intention keeps its colour, places take theirs from the palette's other end."""
+    k, state = curve["intention"], curve["state"]
+    place = "" if state is None else _place(state, states)
+    if k is None:
+        return place, PLACES[i % len(PLACES)]
+    return (f"{names[k]}: {place}" if place else names[k]), style.intention_color(k)
+
+
+def _map(path: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) -> str:
+    ratio = np.full(len(layout["xy"]), np.nan)
+    data, simulated = (np.array(occupancy[key], float) for key in ("data", "simulated"))
+    both = (data > 0) & (simulated > 0)
+    at = np.array(occupancy["states"], int)[both]
+    ratio[at] = np.clip(np.log2(data[both] / simulated[both]), -np.log2(MOST), np.log2(MOST))
+    figure, (ax,) = style.new_figure(width=3.0, height=2.6)
+    layouts.layout_map(ax, layout, ratio)
+    add_colorbar(ax, [ax], label="log₂ (data / simulated)")
+    style.save(figure, path)
+    return (
+        "Where the agent is more often than the model (above 0) and less often (below 0), as the logarithm of the "
+        f"ratio of their shares of the steps; colours end at {MOST:.0f} times as often."
+    )
