@@ -7,6 +7,7 @@ the result of a task of its own, which the scheduler knows how to make again.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
@@ -62,6 +63,9 @@ def spread(
         return
     scheduler = _scheduler.get()
     if scheduler is None:
+        # A process that imports torch in a later fit looks to joblib like one that leaks: it is replaced, and nothing is
+        # lost. Where warnings are errors, this one would end joblib's own thread, and everybody would wait for it.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
         calls = (delayed(_numbered)(function, i, task, *shared) for i, task in enumerate(tasks))
         yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
     else:
