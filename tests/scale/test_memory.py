@@ -72,7 +72,6 @@ def test_readable(n: float, words: str) -> None:
 
 
 PEAK = """
-import resource
 import numpy as np
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.prism import PRISM
@@ -84,7 +83,9 @@ demos = Demonstrations(states, actions, np.arange(0, n + 1, 40), 2048, 32)
 model = PRISM(4, switching="markov", max_iterations=2, n_starts=1, warm_up=1, n_candidates=1, starts="random")
 needed = memory.estimate(demos, model).total
 model.fit(demos)
-print(needed / (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+# Not ru_maxrss, which a child inherits: a test process that has grown would be measured instead.
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(needed / (int(peak.split()[1]) * 1024))
 """
 
 
