@@ -10,7 +10,7 @@ import zlib
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -51,9 +51,13 @@ class PairModel(PairRewards):
     max_iterations : int
         EM iterations at most, per start.
     n_starts : int
-        Independent starts; the best by validation likelihood is kept and the others tell whether it is stable.
+        Independent starts; the best by the likelihood of ``stop_by`` is kept, the others tell whether it is stable.
     validation_fraction : float
-        Share of the training trajectories that decides when to stop and which start to keep.
+        Share of the training trajectories that is not trained on.
+    stop_by : {"auto", "validation", "training"}
+        Whose likelihood decides when to stop and which start to keep: validation trajectories, where there are some, or
+        training. "auto" is training where both halves maximise it exactly by counting (constant chains or mixtures of
+        policies without memory), which leaves the validation trajectories held out, and validation elsewhere.
     patience : int or None
         Iterations without a rise of the monitored likelihood before a start stops; None runs all.
     discount : float
@@ -68,6 +72,7 @@ class PairModel(PairRewards):
     contexts_ : Contexts, what a row of the policies stands for
     history_length_, backoff_ : length of the histories and strength of their back-off, as given or as chosen ("auto")
     history_choice_ : list of dict, what "auto" tried on validation data; empty where there was nothing to choose
+    validation_chose_ : list of str, what the validation trajectories decided: memory, start, stopping point
     mdp_ : MDP that rewards are solved on
     monitor_ : list of dict, what EM's monitor saw, all starts, with a column ``start``
     starts_ : list of dict per start: score, iterations, converged, seconds
@@ -78,6 +83,7 @@ class PairModel(PairRewards):
     max_iterations: int = 180
     n_starts: int = 4
     validation_fraction: float = 0.1
+    stop_by: Literal["auto", "validation", "training"] = "auto"
     patience: int | None = 10
     discount: float = 0.97
     device: str = "auto"
@@ -119,8 +125,12 @@ class PairModel(PairRewards):
             torch.manual_seed(zlib.crc32(f"{self.seed} {index}".encode()))
             switching = self.switching_options.build(self.n_intentions, demos)
             rewards = self.reward_options.build(self._problem(demos))
-        stopping = em.Stopping(self.max_iterations, self.patience)
-        monitor = em.Monitor(stopping, exact=switching.exact and rewards.exact)
+        exact = switching.exact and rewards.exact
+        # Counts have little to overfit, and a tenth of the data cannot tell their optima apart; regressions are exact,
+        # too, but may have many weights.
+        counts = exact and not rewards.is_density
+        by = ("training" if counts else "validation") if self.stop_by == "auto" else self.stop_by
+        monitor = em.Monitor(em.Stopping(self.max_iterations, self.patience, by=by), exact=exact)
         return em.Start(index, switching.to(self.device_), rewards, monitor)
 
     # -- where starts begin ----------------------------------------------------------------------------------------
@@ -309,6 +319,7 @@ class PairModel(PairRewards):
     def _keep(self, best: em.Start, starts: list[em.Start], train: Prepared) -> None:
         self.switching_, self.rewards_model_ = best.switching, best.rewards
         self.converged_ = best.monitor.converged
+        self.validation_chose_ = self._chosen_by_validation(best)
         self.n_iterations_ = best.monitor.best
         self.monitor_ = [{"start": start.index, **row} for start in starts for row in start.monitor.rows]
         self.starts_ = [
@@ -327,6 +338,15 @@ class PairModel(PairRewards):
         self.agreement_ = agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
 
+    def _chosen_by_validation(self, best: em.Start) -> list[str]:
+        """What the validation trajectories decided; nothing where there are none, and then they are held out."""
+        if "validation" not in best.monitor.rows[0]:
+            return []
+        memory = ["memory"] if self.history_choice_ else []
+        if best.monitor.stopping.by == "training":
+            return memory
+        return memory + (["start"] if self.n_starts > 1 else []) + ["stopping point"]
+
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def _check_parameters(self, demos: Demonstrations) -> None:
@@ -336,6 +356,7 @@ class PairModel(PairRewards):
             whole["patience"] = 1
         halves.check_numbers(self, whole, integer=True)
         halves.check_numbers(self, {"validation_fraction": 0, "discount": 0}, below=1)
+        halves.check_choice(self, stop_by=("auto", "validation", "training"))
         switching, rewards = self.switching_options, self.reward_options
         name = self._halves()[0]
         if isinstance(name, str) and name in rewards.unsuited:
