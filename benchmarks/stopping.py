@@ -59,6 +59,8 @@ class GoingOn(HIQL):
 
 
 class Rule(NamedTuple):
+    """A model and its options."""
+
     model: type[HIQL]
     options: dict[str, Any]
 
@@ -87,6 +89,8 @@ def line(n_trajectories: int, horizon: int, seed: int, *, stay: float = 0.95, fo
 
 
 class World(NamedTuple):
+    """What is simulated, ``simulate(n, seed)``, or the mice where there is nothing to simulate."""
+
     n_intentions: int
     n_trajectories: int
     simulate: Any

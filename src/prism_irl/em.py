@@ -10,8 +10,8 @@ A network gives its responsibilities from the very pass that trains it (incremen
 minibatch is an E-step on itself followed by a gradient step), which saves the forward pass over all data that a
 separate E-step costs; closed-form switching has its E-step and M-step apart.
 
-Several starts, the best of them kept by the likelihood that stops them. Closed-form EM has little to overfit and much to
-lose by stopping early, and a tenth of the data cannot tell good optima apart, so there the training data decides and
+Several starts, the best of them kept by the likelihood that stops them. Closed-form EM has little to overfit and much
+to lose by stopping early, and a tenth of the data cannot tell good optima apart, so there the training data decides and
 validation trajectories choose nothing; networks and long memories do overfit, and validation trajectories, taken
 from the training data, stop them (`benchmarks/stopping.py`).
 Randomness of iteration i of start j is derived from (seed, j, i), so that a resumed fit equals an uninterrupted one.
@@ -153,6 +153,12 @@ class Start:
     def score(self) -> float:
         """What starts are compared by, per step: the likelihood that also stops them, see `Stopping.by`."""
         return self.monitor.rows[self.monitor.best]["monitored"]
+
+    def chosen_by_validation(self, n_starts: int) -> list[str]:
+        """What validation trajectories decided of this run, one of ``n_starts``; nothing where training decided."""
+        if self.monitor.stopping.by == "training" or "validation" not in self.monitor.rows[0]:
+            return []
+        return ["start", "stopping point"] if n_starts > 1 else ["stopping point"]
 
     def parameters(self) -> dict[str, Tensor]:
         """Parameters as they are now, copied."""

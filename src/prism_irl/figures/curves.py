@@ -206,7 +206,7 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
 
 
 def _monitored(rows: pd.DataFrame) -> pd.Series:
-    """What the best iteration is chosen by; where the history does not say, validation if there is any, else training."""
+    """What the best iteration is chosen by; where a history does not say, validation if there is any, else training."""
     for name in ("monitored", "validation"):
         if rows[name].notna().any():
             return rows[name]

@@ -319,7 +319,7 @@ class PairModel(PairRewards):
     def _keep(self, best: em.Start, starts: list[em.Start], train: Prepared) -> None:
         self.switching_, self.rewards_model_ = best.switching, best.rewards
         self.converged_ = best.monitor.converged
-        self.validation_chose_ = self._chosen_by_validation(best)
+        self.validation_chose_ = ["memory"] * bool(self.history_choice_) + best.chosen_by_validation(len(starts))
         self.n_iterations_ = best.monitor.best
         self.monitor_ = [{"start": start.index, **row} for start in starts for row in start.monitor.rows]
         self.starts_ = [
@@ -337,15 +337,6 @@ class PairModel(PairRewards):
         labels = [train.collect(responsibilities.argmax(1)) for responsibilities in found] if equals else []
         self.agreement_ = agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
-
-    def _chosen_by_validation(self, best: em.Start) -> list[str]:
-        """What the validation trajectories decided; nothing where there are none, and then they are held out."""
-        if "validation" not in best.monitor.rows[0]:
-            return []
-        memory = ["memory"] if self.history_choice_ else []
-        if best.monitor.stopping.by == "training":
-            return memory
-        return memory + (["start"] if self.n_starts > 1 else []) + ["stopping point"]
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
