@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
 from prism_irl.report.findings import Finding, mapping, number
+from prism_irl.report.fit_verdict import cautious
 from prism_irl.report.story import AFTER
 from prism_irl.report.verdict import is_comparison, is_selection, verdict
 
@@ -61,7 +62,7 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     if is_selection(metrics):
         by_topic["number"] = verdict(metrics) + by_topic["number"]
     elif comparison:
-        by_topic["trust"] = verdict(metrics) + by_topic["trust"]
+        by_topic["trust"] = cautious(verdict(metrics) + by_topic["trust"])
     elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
         text = (
             f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."

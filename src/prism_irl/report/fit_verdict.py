@@ -36,9 +36,18 @@ def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
         findings += [finding._replace(topic="switches") for finding in _dwell(metrics)]
     if "predictive_ll" in metrics:
         trust.append(_overfitting(metrics))
-    if any(is_untested(finding) for finding in trust):  # then nothing else answers "can I trust it?" with "good"
+    findings += [finding._replace(topic="trust") for finding in cautious(trust)]
+    return _worst_first(findings)
+
+
+def cautious(trust: list[Finding]) -> list[Finding]:
+    """Findings about trust, the worst first; before a test nothing among them answers "can I trust it?" with "good"."""
+    if any(is_untested(finding) for finding in trust):
         trust = [finding._replace(level="info") if finding.level == "good" else finding for finding in trust]
-    findings += [finding._replace(topic="trust") for finding in trust]
+    return _worst_first(trust)
+
+
+def _worst_first(findings: list[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: ("bad", "warning", "info", "good").index(finding.level))
 
 
