@@ -12,8 +12,9 @@ separate E-step costs; closed-form switching has its E-step and M-step apart.
 
 Several starts, the best of them kept by the likelihood that stops them. Closed-form EM has little to overfit and much
 to lose by stopping early, and a tenth of the data cannot tell good optima apart, so there the training data decides and
-validation trajectories choose nothing; networks and long memories do overfit, and validation trajectories, taken
-from the training data, stop them (`benchmarks/stopping.py`).
+validation trajectories choose nothing. Networks overfit, and policies with memory, which back off, do not climb the
+likelihood of training data alone; there validation trajectories, taken from the training data, decide
+(`benchmarks/stopping.py` measures the rules).
 Randomness of iteration i of start j is derived from (seed, j, i), so that a resumed fit equals an uninterrupted one.
 """
 
