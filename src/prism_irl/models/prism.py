@@ -63,7 +63,7 @@ class PRISM(PairModel):
     rewards : {"tabular", "iql", "soft-1", "soft-2", "goals", "features"} or options
         What each intention is after. Free policies (tabular) predict best; planned goals on a habit explain best.
     network : {"rnn", "lstm", "gru", "transformer"}
-        What reads the history: the paper's RNN for its gate, a GRU for recurrent switching, which predicts held-out
+        What reads the history: the paper's RNN for its gate, a GRU for recurrent switching, which predicts unseen
         trajectories of three simulated worlds better with it (`benchmarks/default_network.py`).
     observe : {"past", "current"}
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
