@@ -2,7 +2,8 @@
 
 `python tests/golden_cases.py WRITE.npz` fits all of them and writes labels, likelihoods and rewards, and the three
 models that stand for a version of the file format. The file under `tests/golden` was written by version 0.1.0, before
-the package was rearranged; `tests/golden/test_golden.py` fits again and compares.
+the package was rearranged; `tests/golden/test_golden.py` fits again and compares. Version 0.1.0 stopped every EM by
+validation likelihood, which is said here where it is no longer the default.
 """
 
 from __future__ import annotations
@@ -43,7 +44,14 @@ METHODS: dict[str, Callable[[], Any]] = {
         2, switching="markov", starts="annealed", n_starts=2, n_candidates=1, validation_fraction=0.0, device="cpu"
     ),
     "prism-markov-hauto": lambda: prism.PRISM(
-        2, switching="markov", history="auto", backoff="auto", recount=True, device="cpu", **SMALL
+        2,
+        switching="markov",
+        history="auto",
+        backoff="auto",
+        recount=True,
+        device="cpu",
+        stop_by="validation",
+        **SMALL,
     ),
     "prism-goals": lambda: prism.GoalPRISM(3, n_starts=2, max_iterations=4, device="cpu"),
     "prism-goals-h1": lambda: prism.GoalPRISM(2, history=1, backoff=5.0, habit=False, n_starts=1, device="cpu"),
@@ -58,9 +66,9 @@ METHODS: dict[str, Callable[[], Any]] = {
         embedding=8,
         device="cpu",
     ),
-    "hiql": lambda: prism.HIQL(3, n_starts=3, max_iterations=30),
-    "hiql-iql": lambda: prism.HIQL(2, rewards="iql", history=1, n_starts=2, max_iterations=10),
-    "mixture": lambda: prism.TrajectoryMixture(2, n_starts=3, max_iterations=30),
+    "hiql": lambda: prism.HIQL(3, n_starts=3, max_iterations=30, stop_by="validation"),
+    "hiql-iql": lambda: prism.HIQL(2, rewards="iql", history=1, n_starts=2, max_iterations=10, stop_by="validation"),
+    "mixture": lambda: prism.TrajectoryMixture(2, n_starts=3, max_iterations=30, stop_by="validation"),
     "swirl-1": lambda: prism.SWIRL(2, order=1, n_starts=2, max_iterations=4, warm_up=4, device="cpu"),
     "swirl-2": lambda: prism.SWIRL(
         2, order=2, kernel="table", invalid_actions="stay", n_starts=1, max_iterations=4, warm_up=4, device="cpu"

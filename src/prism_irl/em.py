@@ -3,13 +3,18 @@
     repeat   w ← P(z_t=k | ξ, ψ, Θ)              expectation
              switching ← argmax (or a step)       Eq. (theta_opt), Eq. (loss)
              rewards   ← weighted counts          Eq. (reward_opt), without IAVI: softmax(Q) = π
-    until    the validation likelihood stops rising
+    until    the likelihood stops rising: that of the training data where both halves maximise it exactly, else that of
+             validation trajectories
 
 A network gives its responsibilities from the very pass that trains it (incremental EM, Neal & Hinton's sense: every
 minibatch is an E-step on itself followed by a gradient step), which saves the forward pass over all data that a
 separate E-step costs; closed-form switching has its E-step and M-step apart.
 
-Several starts, the best of them kept by its likelihood on validation trajectories taken from the training data.
+Several starts, the best of them kept by the likelihood that stops them. Closed-form EM has little to overfit and much
+to lose by stopping early, and a tenth of the data cannot tell good optima apart, so there the training data decides and
+validation trajectories choose nothing. Networks overfit, and policies with memory, which back off, do not climb the
+likelihood of training data alone; there validation trajectories, taken from the training data, decide
+(`benchmarks/stopping.py` measures the rules).
 Randomness of iteration i of start j is derived from (seed, j, i), so that a resumed fit equals an uninterrupted one.
 """
 
@@ -21,7 +26,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +53,15 @@ class Stopping:
         Iterations without a rise of the monitored likelihood before stopping; None runs all iterations.
     tolerance : float
         Rise in nats per step that counts.
+    by : {"validation", "training"}
+        Whose likelihood must rise, and is compared between starts: that of the validation trajectories, where there
+        are some, or the training objective, likelihood plus log prior.
     """
 
     max_iterations: int = 180
     patience: int | None = 10
     tolerance: float = 1e-5
+    by: Literal["validation", "training"] = "validation"
 
 
 class Progress(NamedTuple):
@@ -105,11 +114,12 @@ class Monitor:
     def record_iteration(
         self, *, objective: float, train: float, seconds: float, validation: float | None = None
     ) -> bool:
-        """Append the row of the next iteration, monitored by its validation likelihood where there is one."""
+        """Append the row of the next iteration, monitored by what `Stopping.by` names."""
         row = {"iteration": float(len(self.rows)), "objective": objective, "train": train}
         if validation is not None:
             row["validation"] = validation
-        return self.record(**row, monitored=row.get("validation", objective), seconds=seconds)
+        by_training = validation is None or self.stopping.by == "training"
+        return self.record(**row, monitored=objective if by_training else row["validation"], seconds=seconds)
 
     @property
     def converged(self) -> bool:
@@ -142,8 +152,14 @@ class Start:
 
     @property
     def score(self) -> float:
-        """Likelihood per step that starts are compared by: on validation data where there is some."""
+        """What starts are compared by, per step: the likelihood that also stops them, see `Stopping.by`."""
         return self.monitor.rows[self.monitor.best]["monitored"]
+
+    def chosen_by_validation(self, n_starts: int) -> list[str]:
+        """What validation trajectories decided of this run, one of ``n_starts``; nothing where training decided."""
+        if self.monitor.stopping.by == "training" or "validation" not in self.monitor.rows[0]:
+            return []
+        return ["start", "stopping point"] if n_starts > 1 else ["stopping point"]
 
     def parameters(self) -> dict[str, Tensor]:
         """Parameters as they are now, copied."""

@@ -11,10 +11,12 @@ import pytest
 
 from prism_irl import PRISM, Demonstrations
 from prism_irl.cli.fitted import fit_metrics
+from prism_irl.data.npz import write_npz
 from prism_irl.evaluation.likelihood import evaluate, infer_once
 from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
+from prism_irl.robots.recordings import TOKENIZE
 from prism_irl.switching.base import Switching
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.worlds.frustration import FrustrationWorld
@@ -173,3 +175,27 @@ def test_a_method_of_ones_own(table: Path, tmp_path: Path) -> None:
     assert prism("score", "run", table, *own, cwd=tmp_path).returncode == 0
     assert prism("segment", "run", table, *own, "--out", "labels.csv", cwd=tmp_path).returncode == 0
     assert prism("score", "run", table, "--method", "own_method:Other", cwd=tmp_path).returncode == 2
+
+
+def test_a_fit_stands_beside_the_references_and_is_not_called_good_untested(table: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done = prism("fit", table, *MARKOV, "--out", run, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert {name: set(entry["predictive_ll"]) for name, entry in metrics["references"].items()} == {
+        name: {"train", "validation"} for name in ("uniform", "empirical", "ngram")
+    }
+    assert metrics["validation_chose"] == []
+    for words in ("scores on held out (chose nothing) data", "references     uniform -", "verdict        "):
+        assert words in done.stdout
+    page = (run / "report.html").read_text()
+    assert "Beside what is simpler" in page
+    assert "Not tested against a habit without intentions: run prism evidence DATA." in page
+    assert "Nothing here speaks against this run" not in page
+
+
+def test_a_fit_to_tokens_says_what_tokens_are_worth(demos: Demonstrations, tmp_path: Path) -> None:
+    write_npz(demos, tmp_path / "tokens.npz", made_by=TOKENIZE)
+    done = prism("fit", "tokens.npz", *MARKOV, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "rarely recover the phases of a robot" in (tmp_path / "run" / "report.html").read_text()

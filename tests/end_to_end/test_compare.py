@@ -19,6 +19,7 @@ from prism_irl.studies import cross_validation
 from prism_irl.worlds.frustration import FrustrationWorld
 
 WORLD = FrustrationWorld(horizon=10)
+METHODS = ["uniform", "iavi", "hiql", "empirical", "ngram"]  # the last two stand beside whatever is asked for
 OPTIONS = "--methods uniform,iavi,hiql --folds 2 --intentions 2 --jobs 1".split()
 
 
@@ -70,7 +71,8 @@ def test_metrics_keep_to_the_schema(run: Path) -> None:
     metrics = json.loads((run / "metrics.json").read_text())
     assert (metrics["quick"], metrics["folds"], metrics["seeds"]) == (False, 2, 1)
     assert (metrics["n_trajectories"], metrics["n_steps"]) == (16, 160)
-    assert list(metrics["methods"]) == ["uniform", "iavi", "hiql"]
+    assert list(metrics["methods"]) == METHODS
+    assert [entry["n_intentions"] for entry in metrics["methods"].values()] == [1, 1, 2, 1, 1]
     rows = pd.read_csv(run / "folds.csv")
     for name, entry in metrics["methods"].items():
         own = rows[rows["method"] == name]
@@ -93,7 +95,9 @@ def test_the_run_folder_is_complete(run: Path) -> None:
     assert (run / "figures" / "method_bars.svg").exists()
     assert "prism-irl" in json.loads((run / "config.json").read_text())["versions"]
     assert "HIQL (Markov chain)" in (run / "report.html").read_text()
-    assert pd.read_csv(run / "table.csv")["method"].tolist() == ["uniform", "iavi", "hiql"]
+    assert pd.read_csv(run / "table.csv")["method"].tolist() == METHODS
+    assert list(json.loads((run / "config.json").read_text())["methods"]) == METHODS
+    assert (run / "report.html").read_text().count("reference without intentions</small>") == 3
 
 
 def test_the_page_explores_the_best_method_with_intentions(run: Path) -> None:
@@ -126,8 +130,8 @@ def test_resume_makes_no_finished_fit_again(run: Path, table: Path, monkeypatch:
         done = prism("compare", table, *OPTIONS, "--out", run, "--json", "--resume")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == before
-        more = prism("compare", table, *OPTIONS[2:], "--methods", "uniform,ngram", "--out", run, "--resume")
-        assert (more.returncode, "made again" in more.stderr) == (1, True), "ngram was never fitted"
+        more = prism("compare", table, *OPTIONS[2:], "--methods", "uniform,mixture", "--out", run, "--resume")
+        assert (more.returncode, "made again" in more.stderr) == (1, True), "the mixture was never fitted"
     assert json.loads((run / "metrics.json").read_text()) == before
 
 
@@ -135,7 +139,7 @@ def test_overwrite_begins_again(run: Path, table: Path, tmp_path: Path, monkeypa
     quick = "--methods uniform --folds 2 --jobs 1".split()
     assert prism("compare", table, *quick, "--out", tmp_path / "o").returncode == 0
     remembered = list((tmp_path / "o" / "cache").iterdir())
-    assert len(remembered) == 2
+    assert len(remembered) == 2 * 3  # folds of uniform and of the other references
     monkeypatch.setattr(cross_validation, "run_job", forbidden)
     assert "made again" in prism("compare", table, *quick, "--out", tmp_path / "o", "--overwrite").stderr
     refused(prism("compare", table, *quick, "--out", tmp_path / "o", "--overwrite", "--resume"), "pass one")

@@ -10,7 +10,7 @@ from prism_irl.evaluation.facts import MAX_STATES, fit_facts, state_rewards
 
 def test_facts_of_a_model_that_says_little():
     facts = fit_facts(SimpleNamespace(n_intentions=3), [0, 0, 1, 1], [0, 4])
-    assert facts.keys() == {"n_intentions", "usage", "mean_dwell"}
+    assert facts.keys() == {"n_intentions", "usage", "mean_dwell", "dwell_per_intention"}
     np.testing.assert_array_equal(facts["usage"], [0.5, 0.5, 0.0])
     assert facts["mean_dwell"] == 2
 
@@ -18,8 +18,9 @@ def test_facts_of_a_model_that_says_little():
 def test_facts_of_em_are_those_of_the_best_start():
     starts = [{"iterations": 9}, {"iterations": 5, "best": True}]
     model = SimpleNamespace(n_intentions=2, converged_=True, starts_=starts, patience=None, agreement_=0.9)
+    model.n_iterations_ = 3
     facts = fit_facts(model, [0, 1], [0, 2])
-    assert facts["em"] == {"converged": True, "fixed": True, "iterations": 5, "starts": 2}
+    assert facts["em"] == {"converged": True, "fixed": True, "iterations": 5, "kept": 3, "starts": 2}
     assert facts["agreement"] == 0.9
 
 

@@ -68,6 +68,14 @@ def test_em_curves_have_a_line_per_start_and_emphasise_the_best(ax):
     assert (lines["kept"].get_xdata()[0], lines["kept"].get_ydata()[0]) == pytest.approx((3, -0.25))
 
 
+def test_em_curves_keep_the_iteration_that_was_monitored(ax):
+    rows = [{**row, "monitored": row["train"] - 1e-3} for row in history()]  # the objective, not validation
+    em_curves(ax, rows)
+    kept = next(line for line in ax.lines if line.get_label() == "kept")
+    top = max(rows, key=lambda row: row["monitored"])
+    assert (kept.get_xdata()[0], kept.get_ydata()[0]) == (top["iteration"], top["train"])
+
+
 def test_em_curves_take_training_where_nothing_was_held_out(ax):
     em_curves(ax, history(validation=False))
     assert not any("validation" in str(line.get_label()) for line in ax.lines)

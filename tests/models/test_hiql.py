@@ -159,3 +159,44 @@ def test_wrong_choices_are_named(demos):
         HIQL(starts="good").fit(demos)
     with pytest.raises(InputError, match="smoothing"):
         HIQL(smoothing=-1).fit(demos)
+
+
+# -- when it stops -----------------------------------------------------------------------------------------------------
+
+
+def rises_left(model: HIQL) -> float:
+    """Nats per step by which the objective of the start that was kept rises behind the iteration that was kept."""
+    best = next(index for index, start in enumerate(model.starts_) if start["best"])
+    objective = [row["objective"] for row in model.monitor_ if row["start"] == best]
+    return max(objective) - objective[model.n_iterations_]
+
+
+def test_exact_em_runs_until_its_own_objective_converges():
+    small = planted_demonstrations(n=15, length=30)
+    default, old = HIQL(K, n_starts=3).fit(small), HIQL(K, n_starts=3, stop_by="validation").fit(small)
+    assert rises_left(default) <= 1e-5 < rises_left(old)
+    tops = [max(row["objective"] for row in default.monitor_ if row["start"] == index) for index in range(3)]
+    kept = next(index for index, start in enumerate(default.starts_) if start["best"])
+    assert tops[kept] >= max(tops) - 1e-5
+    assert default.validation_chose_ == []
+    assert old.validation_chose_ == ["start", "stopping point"]
+
+
+@pytest.mark.parametrize(
+    ("options", "chose"),
+    [
+        ({"history": 2}, ["start", "stopping point"]),  # a memory can overfit
+        ({"history": 2, "n_starts": 1}, ["stopping point"]),
+        ({"history": 2, "backoff": "auto"}, ["memory", "start", "stopping point"]),
+        ({"history": 2, "stop_by": "training"}, []),
+        ({"stop_by": "validation", "validation_fraction": 0.0}, []),
+    ],
+)
+def test_what_validation_trajectories_chose_is_written_down(options, chose):
+    small = planted_demonstrations(n=10, length=20)
+    assert HIQL(K, **{"n_starts": 2, "max_iterations": 3, **options}).fit(small).validation_chose_ == chose
+
+
+def test_an_unknown_rule_is_refused(demos):
+    with pytest.raises(InputError, match="stop_by"):
+        HIQL(K, stop_by="test").fit(demos)

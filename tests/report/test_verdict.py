@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from prism_irl.report.verdict import Finding, verdict
+from prism_irl.report.findings import Finding
+from prism_irl.report.verdict import overall, verdict
 
 FIT = json.loads(Path(__file__).with_name("fit.json").read_text())
 COMPARISON = json.loads(Path(__file__).with_name("comparison.json").read_text())
@@ -50,6 +51,16 @@ def test_convergence():
     assert found(fit(em=fixed), "the number that was asked for") == "info"
 
 
+@pytest.mark.parametrize("how", ["converged", "fixed"])
+def test_a_fit_that_ends_where_it_began_is_no_success(how):
+    em = {**FIT["em"], "converged": False, how: True}
+    assert found(fit(em={**em, "iterations": 0}), "No iteration of EM was better") == "warning"
+    assert found(fit(em={**em, "iterations": 10, "kept": 0}), "No iteration of EM was better") == "warning"
+    assert found(fit(em={**em, "iterations": 1}), "No iteration of EM was better") is None
+    alone = fit(n_intentions=1, em={**em, "iterations": 0})  # one intention is found by counting
+    assert found(alone, "No iteration of EM was better") is None
+
+
 @pytest.mark.parametrize(
     ("agreement", "words", "level"),
     [
@@ -74,8 +85,8 @@ def test_unknown_agreement_says_why():
 
 def test_usage():
     assert found(FIT, "Every intention is used") == "good"
-    assert found(fit(usage=[0.991, 0.009]), "intention 1 (0.9% of the steps)") == "warning"
-    assert found(fit(usage=[0.99, 0.01]), "Hardly used") is None
+    assert found(fit(usage=[0.981, 0.019]), "intention 1 (1.9% of the steps)") == "warning"
+    assert found(fit(usage=[0.98, 0.02]), "Hardly used") is None
 
 
 def test_dwell():
@@ -83,21 +94,104 @@ def test_dwell():
     assert found(fit(mean_dwell=2.0), "intentions have become actions") is None
 
 
+def test_dwell_is_judged_per_intention():
+    metrics = fit(mean_dwell=10.0, dwell_per_intention=[1.9, 20.0], names=["look around", "go home"])
+    assert found(metrics, "look around (1.9 steps) at a time") == "bad"
+    assert not any("go home (" in finding.text for finding in verdict(metrics))
+    assert found(fit(dwell_per_intention=[2.0, 20.0]), "become an action") is None
+    assert found(fit(dwell_per_intention=[2.5, 20.0]), "the shortest, intention 0, 2.5") == "good"
+    assert found(fit(dwell_per_intention=[20.0, None]), "become an action") is None  # never used: see the shares
+    assert found(fit(dwell_per_intention=None), "Intentions last: 6.5 steps") == "good"
+
+
 def test_overfitting():
     assert found(fit(predictive_ll={"train": -1.0, "validation": -1.031}), "Overfitting") == "warning"
     assert found(fit(predictive_ll={"train": -1.0, "validation": -1.029}), "No sign of overfitting") == "good"
-    assert found(fit(predictive_ll={"train": -1.0, "validation": None}), "held out") == "warning"
+    assert found(fit(predictive_ll={"train": -1.0, "validation": None}), "no validation trajectories") == "warning"
+
+
+def test_held_out_is_only_what_chose_nothing():
+    assert not any("held out" in finding.text for finding in verdict(FIT))
+    assert found(FIT, "training minus validation (chose start and stopping point)") == "good"
+    chosen = fit(validation_chose=["memory", "start", "stopping point"])
+    assert found(chosen, "training minus validation (chose memory, start and stopping point)") == "good"
+    assert found(fit(validation_chose=[]), "training minus held out (chose nothing)") == "good"
+    older = {key: value for key, value in FIT.items() if key != "validation_chose"}  # before it was written down
+    assert found(older, "training minus validation (chose start and stopping point)") == "good"
+
+
+def beside(**scores):
+    """The fit with its references at other scores."""
+    changed = {key: {"name": key, "predictive_ll": score} for key, score in scores.items()}
+    return fit(references={**FIT["references"], **changed})
+
+
+def test_worse_than_a_reference_is_a_problem_that_says_which_and_by_how_much():
+    assert found(FIT, "better than uniform, one intention and habit, by 0.1000 nats") == "good"
+    habit = beside(ngram={"train": -1.2, "validation": -1.05})
+    assert found(habit, "It predicts worse than habit by 0.0500 nats per step, on validation") == "bad"
+    two = beside(ngram={"train": -1.2, "validation": -1.05}, empirical={"train": -1.2, "validation": -1.09})
+    assert found(two, "worse than one intention by 0.0100 and habit by 0.0500") == "bad"
+    assert overall(habit, verdict(habit)).startswith("Do not trust")
+    level = beside(ngram={"train": -1.2, "validation": -1.1 + 5e-5})
+    assert found(level, "predicts worse") is None
+
+
+def test_references_are_compared_on_the_part_that_is_shown():
+    metrics = beside(ngram={"train": -1.0, "validation": -1.2})  # it knows the training data by heart
+    assert found(metrics, "predicts worse") is None
+    metrics["predictive_ll"] = {"train": -1.09, "validation": None}
+    assert found(metrics, "worse than habit by 0.0900 nats per step, on training trajectories") == "bad"
+    better = beside() | {"predictive_ll": {"train": -1.0, "validation": None}}
+    assert found(better, "they prefer whoever has more parameters") == "info"
+
+
+def test_a_fit_without_references_is_warned_of():
+    assert found(fit(references={}), "Nothing simpler was scored") == "warning"
+    assert found({key: value for key, value in FIT.items() if key != "references"}, "Nothing simpler") == "warning"
+
+
+# -- tested or not -----------------------------------------------------------------------------------------------------
+
+UNTESTED = {key: value for key, value in FIT.items() if key != "evidence"}
+
+
+def test_what_was_not_tested_says_so_and_nothing_is_good_to_trust():
+    assert found(UNTESTED, "Not tested against a habit without intentions: run prism evidence DATA.") == "warning"
+    trust = [finding for finding in verdict(UNTESTED) if finding.topic == "trust"]
+    assert {finding.level for finding in trust} == {"warning", "info"}
+    line = overall(UNTESTED, verdict(UNTESTED))
+    assert line.startswith("Not yet known")
+    assert "nothing else against it" in line
+    worse = UNTESTED | {"usage": [0.99, 0.01]}
+    assert "1 more thing to keep in mind" in overall(worse, verdict(worse))
+
+
+def test_evidence_speaks_either_way():
+    assert found(FIT, "does not explain this (p = 0.05, gain 0.0123 nats per step over the habit, 19 s") == "good"
+    assert overall(FIT, verdict(FIT)) == "Nothing here speaks against this run."
+    against = fit(evidence={"p_value": 0.4, "gain": -0.001, "surrogates": 19})
+    assert found(against, "No evidence for intentions beyond habit (p = 0.4, gain −0.0010") == "bad"
+
+
+def test_tokens_of_a_robot_never_pass_without_a_warning():
+    assert found(fit(tokens=True), "rarely recover the phases of a robot") == "warning"
+    assert found(FIT, "tokens") is None
+    assert overall(fit(tokens=True), verdict(fit(tokens=True))).startswith("1 thing to keep in mind")
 
 
 def test_one_intention_is_not_judged_on_switching():
-    findings = verdict(fit(n_intentions=1, agreement=None, usage=[1.0], mean_dwell=1.0))
-    assert len(findings) == 2
+    alone = UNTESTED | {"n_intentions": 1, "agreement": None, "usage": [1.0], "mean_dwell": 1.0}
+    findings = verdict(alone)
+    assert len(findings) == 3  # convergence, references, overfitting
     assert {finding.level for finding in findings} == {"good"}
+    worse = alone | {"predictive_ll": {"train": -1.3, "validation": -1.3}}
+    assert found(worse, "worse than habit by 0.1000") == "warning"  # which refutes nothing that it claims
 
 
 def test_the_worst_finding_comes_first():
     levels = [finding.level for finding in verdict(fit(agreement=0.1, usage=[1.0, 0.0]))]
-    assert levels == sorted(levels, key=["bad", "warning", "good"].index)
+    assert levels == sorted(levels, key=["bad", "warning", "info", "good"].index)
     assert levels[0] == "bad"
 
 
@@ -157,6 +251,16 @@ def test_short_dwell_of_the_best_and_quick_runs_are_warned_of():
     assert found(COMPARISON, "have become actions") is None
     assert found(compare(quick=True), "quick run") == "warning"
     assert found(COMPARISON, "quick run") is None
+
+
+def test_methods_with_intentions_are_held_against_the_references():
+    habit = {"name": "Habit", "predictive_ll": {"mean": -1.05, "std": 0.0}}
+    several = compare(prism_recurrent={"n_intentions": 2}, ngram=habit)
+    assert found(several, "Recurrent switching (habit by 0.0510)") == "bad"
+    assert overall(several, verdict(several)).startswith("Not every method here holds")
+    assert found(compare(prism_recurrent={"n_intentions": 1}, ngram=habit), "Worse than a reference") is None
+    low = {"name": "Habit", "predictive_ll": {"mean": -1.5, "std": 0.0}}
+    assert found(compare(prism_recurrent={"n_intentions": 2}, ngram=low), "Worse than a reference") is None
 
 
 # -- verdict of a choice of K ------------------------------------------------------------------------------------------

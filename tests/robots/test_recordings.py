@@ -8,11 +8,12 @@ import pytest
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.npz import write_npz
+from prism_irl.data.tables import read
 from prism_irl.errors import InputError
 from prism_irl.robots import recordings
 from prism_irl.robots.episodes import open_episodes
 from prism_irl.robots.lerobot_writing import write_lerobot
-from prism_irl.robots.recordings import frames_of, kept_frames, place, recordings_of
+from prism_irl.robots.recordings import TOKENIZE, come_from_tokens, frames_of, kept_frames, place, recordings_of
 from prism_irl.robots.rlds import RLDSSource
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
@@ -39,6 +40,21 @@ def project(tmp_path, episodes):
     }
     storage.write_json(tokens / "config.json", config)
     return tmp_path / "project", demos
+
+
+def test_tokens_are_known_by_their_own_word_or_by_the_config_beside_them(project, tmp_path):
+    folder, demos = project
+    tokens = folder / "tokens" / "demonstrations.npz"
+    assert come_from_tokens(tokens, demos)  # as earlier versions left them
+    shutil.rmtree(folder / "dataset")
+    assert come_from_tokens(tokens, demos)
+    moved = tmp_path / "moved.npz"
+    shutil.copy(tokens, moved)
+    assert not come_from_tokens(moved, demos)
+    write_npz(demos, moved, made_by=TOKENIZE)
+    assert come_from_tokens(moved, demos)
+    assert read(moved).demonstrations.checksum() == demos.checksum()
+    assert not come_from_tokens(tmp_path / "mouse.csv", demos)
 
 
 def test_the_dataset_is_found_with_its_camera(project, same_pictures):

@@ -23,6 +23,8 @@ def compare(
 ) -> None:
     """Cross-validate several methods on a table, by the same proper likelihood.
 
+    Beside them stand uniform, one intention (empirical) and a habit (ngram), whether they are named or not.
+
     Example: prism compare mouse.csv --methods prism-recurrent,hiql,swirl-2,iavi,bc --folds 5 --out runs/compare
 
     Example: prism compare mouse.csv --methods hiql,state+goals,recurrent+soft-2 --out runs/pairs
@@ -46,6 +48,7 @@ def compare(
     from prism_irl.cli.progress import fits_progress
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.value_difference import read_truth
+    from prism_irl.robots.recordings import come_from_tokens
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import comparison
 
@@ -67,6 +70,7 @@ def compare(
             on_fit=on_fit,
             fresh=folder.overwrite,
             events=source.events,
+            tokens=come_from_tokens(table, source.demos),
         )
 
     def show(metrics: dict[str, Any]) -> None:

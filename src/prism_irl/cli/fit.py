@@ -98,16 +98,26 @@ def fit(
 
 
 def show(metrics: dict[str, Any]) -> None:
-    """Print the scores of a fit in a few lines."""
+    """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
     from prism_irl.cli.printing import print_scores
+    from prism_irl.report.findings import REFERENCES
+    from prism_irl.report.fit_verdict import part_name, scored_part
+    from prism_irl.report.verdict import overall, verdict
 
-    part = "train" if metrics["predictive_ll"]["validation"] is None else "validation"
-    print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part} data:")
+    part, plain = scored_part(metrics), storage.read_plain(metrics)
+    print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part_name(metrics)} data:")
     scores = {key: metrics[key][part] for key in ("predictive_ll", "paper_score")}
     print_scores({**metrics, **scores}, leaks=metrics["leaks"])
+    beside = (f"{REFERENCES[key]} {found['predictive_ll'][part]:.4f}" for key, found in metrics["references"].items())
+    print("references     " + ", ".join(beside))
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))
+    findings = verdict(plain)
+    for finding in findings:
+        if finding.level == "bad":
+            print(f"problem        {finding.text}")
+    print(f"verdict        {overall(plain, findings)}")
 
 
 def _iterates(model: IntentionModel) -> bool:

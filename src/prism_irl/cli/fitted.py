@@ -19,10 +19,12 @@ from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import save
+from prism_irl.studies.references import reference_scores
 
 
 def write_run(
@@ -39,6 +41,7 @@ def write_run(
     from prism_irl.evaluation.facts import state_rewards
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
+    from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
     extra = {
@@ -48,6 +51,8 @@ def write_run(
     }
     found = infer_once(model, demos)
     result = fit_metrics(model, demos, found)
+    if come_from_tokens(source, demos):
+        result["tokens"] = True
     save(model, folder, extra)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
@@ -63,8 +68,8 @@ def write_run(
 
 def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, Any]:
     """metrics.json of a fit."""
-    dwell = segments(found.labels, demos.offsets)
-    scores = _scores(model, demos, found)
+    validation = _validation_trajectories(model, demos)
+    scores = _scores(model, demos, found, np.repeat(validation, demos.lengths))
     starts = getattr(model, "starts_", None)
     em = None
     if starts is not None:
@@ -82,6 +87,8 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "n_trajectories": demos.n_trajectories,
         "n_steps": demos.n_steps,
         **scores,
+        "validation_chose": getattr(model, "validation_chose_", []),
+        "references": reference_scores(demos, validation),
         "leaks": model.leaks,
         "history_length": getattr(model, "history_length_", None),
         "backoff": getattr(model, "backoff_", None),
@@ -90,41 +97,46 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "n_equal_starts": getattr(model, "n_equal_starts_", None),
         "em": em,
         "usage": np.bincount(found.labels, minlength=model.n_intentions) / len(found.labels),
-        "dwell_per_intention": [
-            float(dwell.lengths[dwell.labels == k].mean()) if (dwell.labels == k).any() else None
-            for k in range(model.n_intentions)
-        ],
+        "dwell_per_intention": dwell_per_intention(found.labels, demos.offsets, model.n_intentions),
         **label_metrics(found.labels, demos),
     }
 
 
-def _scores(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, dict[str, float | None]]:
-    """Both scores on training and on validation trajectories, each the mean over its steps.
-
-    The validation trajectories are those that stopped EM and chose the best start; a method without starts is scored
-    on all it was given.
-    """
-    held_out = np.zeros(demos.n_steps, bool)
-    fraction, starts = getattr(model, "validation_fraction", 0.0), getattr(model, "starts_", None)
-    if starts is not None and fraction > 0 and len(demos) > 1:
-        chosen = np.zeros(demos.n_trajectories, bool)
+def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> npt.NDArray[np.bool_]:
+    """Trajectories that EM did not train on, (n_trajectories,); none of a method without starts, which is given all."""
+    chosen = np.zeros(demos.n_trajectories, bool)
+    fraction = getattr(model, "validation_fraction", 0.0)
+    if hasattr(model, "starts_") and fraction > 0 and len(demos) > 1:
         chosen[demos.split_indices(fraction, seed=getattr(model, "seed", 0))[0]] = True
-        held_out = np.repeat(chosen, demos.lengths)
+    return chosen
+
+
+def _scores(
+    model: IntentionModel, demos: Demonstrations, found: Inference, validation: npt.NDArray[np.bool_]
+) -> dict[str, dict[str, float | None]]:
+    """Both scores on training and on validation steps, each the mean over its steps; ``validation`` (n,)."""
     scores: dict[str, dict[str, float | None]] = {
         name: {
-            "train": float(values[~held_out].mean()),
-            "validation": float(values[held_out].mean()) if held_out.any() else None,
+            "train": float(values[~validation].mean()),
+            "validation": float(values[validation].mean()) if validation.any() else None,
         }
         for name, values in (("predictive_ll", found.log_likelihood), ("paper_score", found.paper))
     }
-    if starts is not None and held_out.any() and getattr(model, "recount", False):
+    if validation.any() and getattr(model, "recount", False):
         # The policies have counted the validation trajectories since; this is what they scored before.
-        before = next(start["score"] for start in starts if start["best"])
+        before = _validation_score_before(model)
         scores["predictive_ll"]["validation"] = None if model.leaks else before
         scores["paper_score"]["validation"] = before
-    if getattr(model, "validation_counted_", False):  # by a habit, whose memory came last: nothing was held out
+    if getattr(model, "validation_counted_", False):  # by a habit, whose memory came last
         scores["predictive_ll"]["validation"] = scores["paper_score"]["validation"] = None
     return scores
+
+
+def _validation_score_before(model: Any) -> float:
+    """Validation likelihood of the iteration that was kept of the best start, as EM's monitor saw it."""
+    best = next(index for index, start in enumerate(model.starts_) if start["best"])
+    rows = (row for row in model.monitor_ if row["start"] == best and row["iteration"] == model.n_iterations_)
+    return float(next(rows)["validation"])
 
 
 def _write_history(folder: Path, model: IntentionModel) -> None:

@@ -109,6 +109,7 @@ def encode_and_count(
     from prism_irl.cli.progress import counting
     from prism_irl.data.npz import write_npz
     from prism_irl.mdp import MDP
+    from prism_irl.robots.recordings import TOKENIZE
     from prism_irl.robots.vision import pipeline
     from prism_irl.robots.vision.embeddings import embed
     from prism_irl.robots.vision.granularity import granularity
@@ -128,7 +129,7 @@ def encode_and_count(
     mdp = MDP.from_demonstrations(demos)
     tokenizer.save(folder / "tokenizer")
     storage.save_tensors(folder / "mdp.safetensors", mdp.state(), {"n_states": mdp.n_states, "discount": mdp.discount})
-    write_npz(demos, folder / "demonstrations.npz")
+    write_npz(demos, folder / "demonstrations.npz", made_by=TOKENIZE)
     metrics = {
         "n_episodes": demos.n_trajectories,
         "n_steps": demos.n_steps,

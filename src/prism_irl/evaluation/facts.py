@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.labels import mean_dwell
+from prism_irl.labels import mean_dwell, segments
 
 MAX_STATES = 400
 """A map with more places is a fog."""
@@ -20,6 +20,7 @@ def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict
         "n_intentions": model.n_intentions,
         "usage": np.bincount(z, minlength=model.n_intentions) / len(z),
         "mean_dwell": mean_dwell(z, offsets),
+        "dwell_per_intention": dwell_per_intention(z, offsets, model.n_intentions),
     }
     if hasattr(model, "converged_"):
         starts = getattr(model, "starts_", [])
@@ -29,11 +30,19 @@ def fit_facts(model: Any, labels: npt.ArrayLike, offsets: npt.ArrayLike) -> dict
             "converged": model.converged_,
             "fixed": getattr(model, "patience", 0) is None,
             "iterations": run[0] if run else getattr(model, "n_iterations_", None),
+            "kept": getattr(model, "n_iterations_", None),
             "starts": len(starts) or None,
         }
     if hasattr(model, "agreement_"):
         facts["agreement"] = model.agreement_
     return facts
+
+
+def dwell_per_intention(labels: npt.ArrayLike, offsets: npt.ArrayLike, n_intentions: int) -> list[float | None]:
+    """Mean length of the segments of each intention, None of one that is never used."""
+    cut = segments(np.asarray(labels), np.asarray(offsets))
+    lengths = (cut.lengths[cut.labels == k] for k in range(n_intentions))
+    return [float(own.mean()) if len(own) else None for own in lengths]
 
 
 def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:

@@ -83,21 +83,26 @@ def method_bars(ax: Axes, rows: Sequence[Mapping[str, Any]], *, ceiling: float |
     return ax
 
 
+HISTORY = ["start", "iteration", "train", "validation", "monitored"]
+"""Columns of a history of EM that are drawn, or that decide what is."""
+
+
 def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     """Draw the log-likelihood over EM iterations, one line per start.
 
-    The best start, by validation where there is any and by training otherwise, is drawn in colour with its validation
-    curve and its best iteration; the others are thin grey lines.
+    The best start, by what was monitored, is drawn in colour with its validation curve and its best iteration; the
+    others are thin grey lines.
 
     Parameters
     ----------
     ax : Axes
     history : list of dict
-        One row per iteration with ``start``, ``iteration``, ``train`` and optionally ``validation``.
+        One row per iteration with ``start``, ``iteration``, ``train`` and optionally ``validation`` and ``monitored``,
+        what starts and iterations were chosen by.
     """
     if not history:
         raise InputError("The history is empty; there is no iteration to draw.")
-    table = pd.DataFrame(history).reindex(columns=["start", "iteration", "train", "validation"]).apply(pd.to_numeric)
+    table = pd.DataFrame(history).reindex(columns=HISTORY).apply(pd.to_numeric)
     if not table["train"].notna().groupby(table["start"]).any().all():
         raise InputError("The history has a start without any training log-likelihood; there is no curve to draw.")
     starts = {int(start): rows.sort_values("iteration") for start, rows in table.groupby("start", sort=False)}
@@ -111,10 +116,10 @@ def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     if own["validation"].notna().any():
         dashed: dict[str, Any] = {"color": PALETTE[3], "linewidth": 1.6, "linestyle": (0, (4, 1.5)), "zorder": 3}
         ax.plot(own["iteration"], own["validation"], label=f"validation, start {best}", **dashed)
-    peak = int(np.nanargmax(_monitored(own)))
-    ax.plot(
-        own["iteration"].iloc[peak], _monitored(own).iloc[peak], "o", color=INK, markersize=4, zorder=4, label="kept"
-    )
+    kept = own.iloc[int(np.nanargmax(_monitored(own)))]
+    by_validation = kept["validation"] == (kept["validation"] if np.isnan(kept["monitored"]) else kept["monitored"])
+    height = kept["validation" if by_validation else "train"]  # on the curve that it was chosen by
+    ax.plot(kept["iteration"], height, "o", color=INK, markersize=4, zorder=4, label="kept")
 
     drawn = pd.concat([table["train"], own["validation"]]).dropna()
     low, high = float(np.quantile(drawn, 0.02)), float(drawn.max())  # the first steps would flatten the rest
@@ -201,5 +206,8 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
 
 
 def _monitored(rows: pd.DataFrame) -> pd.Series:
-    """What the best iteration of a start is chosen by: validation where there is any, else training."""
-    return rows["validation"] if rows["validation"].notna().any() else rows["train"]
+    """What the best iteration is chosen by; where a history does not say, validation if there is any, else training."""
+    for name in ("monitored", "validation"):
+        if rows[name].notna().any():
+            return rows[name]
+    return rows["train"]

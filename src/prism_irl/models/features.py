@@ -45,7 +45,7 @@ class FeaturePRISM(PairModel):
         Small by default: robot data sets have hundreds of demonstrations.
     warm_up : int
         Markov-chain EM iterations before a recurrent chain begins.
-    max_iterations, n_starts, validation_fraction, patience, discount, device, seed : see `PRISM`
+    max_iterations, n_starts, validation_fraction, stop_by, patience, discount, device, seed : see `PRISM`
     """
 
     n_intentions: int = field(default=5, kw_only=False)

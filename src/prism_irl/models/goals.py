@@ -36,8 +36,9 @@ class GoalPRISM(PairModel):
     sparsity : float
         Nats that a unit of reward must earn over the training data.
     network, switch_penalty, embedding, hidden, learning_rate, batch_size, max_iterations, n_starts,
-    validation_fraction, patience, discount, smoothing, device, seed : as in `PRISM`. Each start looks for goals on its
-        own random half of the trajectories, so that their agreement says whether other data would show the same goals.
+    validation_fraction, stop_by, patience, discount, smoothing, device, seed : as in `PRISM`. Each start looks for
+        goals on its own random half of the trajectories, so that their agreement says whether other data would show the
+        same goals.
     """
 
     switching: str = "markov"

@@ -34,10 +34,10 @@ class CountPair(PairModel):
         (`rewards.accents`); how much it may differ is chosen on validation trajectories. A new animal does as all do.
     recount : bool
         In the end count the policies on all trajectories, those of validation included, which long histories need;
-        scores on the validation trajectories are then no longer held out.
+        the validation score is then that from before.
     starts : {"mixed", "windows", "random"}
         Kinds of first responsibilities.
-    max_iterations, n_starts, validation_fraction, patience, discount, device, seed : see `PairModel`
+    max_iterations, n_starts, validation_fraction, stop_by, patience, discount, device, seed : see `PairModel`
         These models are too small to gain from a GPU. Likelihood and labels do not depend on the discount.
     """
 
@@ -68,8 +68,8 @@ class HIQL(CountPair):
     rewards : {"iavi", "iql"}
         How rewards follow from the policies: exactly, on the given or counted dynamics, or model-free from the
         transitions weighted by the smoothed responsibilities. Likelihood and labels are the same.
-    history, smoothing, backoff, max_iterations, n_starts, validation_fraction, recount, patience : see `CountPair`
-    discount, starts, device, seed : see `CountPair`
+    history, smoothing, backoff, max_iterations, n_starts, validation_fraction, recount, stop_by : see `CountPair`
+    patience, discount, starts, device, seed : see `CountPair`
 
     Attributes
     ----------

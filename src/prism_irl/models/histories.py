@@ -20,8 +20,11 @@ from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.models.splits import validation_split
 from prism_irl.models.starts import StartKind, first_responsibilities
+from prism_irl.rewards.accents import Accents, find_accents
+from prism_irl.rewards.base import RewardOptions
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
 
@@ -80,6 +83,23 @@ def chosen_history(model: Any, demos: Demonstrations) -> tuple[int, float, list[
         seed=model.seed,
     )
     return choice.length, choice.backoff, choice.tried
+
+
+def chosen_accents(model: Any, demos: Demonstrations) -> Accents | None:
+    """How individuals differ, where a pair asks for it; its contexts and back-off have been chosen."""
+    if not getattr(model, "individuals", False):
+        return None
+    parts = validation_split(demos, model.validation_fraction, model.seed)
+    smoothing = getattr(model.reward_options, "smoothing", 0.01)
+    return find_accents(demos, parts, model.contexts_, smoothing=smoothing, backoff=model.backoff_)
+
+
+def check_individuals(rewards: RewardOptions, demos: Demonstrations) -> None:
+    """Raise an error where individuals cannot be told apart."""
+    if rewards.memory == "none":
+        raise InputError(f"{type(rewards).__name__} rewards are the same for all individuals; leave individuals out.")
+    if demos.groups is None:
+        raise InputError("Individuals need groups; name the column that tells the animal (--group).")
 
 
 def choose_history(

@@ -10,7 +10,7 @@ import zlib
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -26,11 +26,9 @@ from prism_irl.mdp import MDP
 from prism_irl.models import starts
 from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
 from prism_irl.models.fitted import motion_shape
-from prism_irl.models.histories import chosen_history
+from prism_irl.models.histories import check_individuals, chosen_accents, chosen_history
 from prism_irl.models.pair_rewards import PairRewards
-from prism_irl.models.splits import validation_split
 from prism_irl.rewards import REWARDS
-from prism_irl.rewards.accents import find_accents
 from prism_irl.rewards.base import PolicyTable, Problem, RewardOptions
 from prism_irl.rewards.goals import GoalPolicies, Goals
 from prism_irl.switching import SWITCHING
@@ -53,9 +51,13 @@ class PairModel(PairRewards):
     max_iterations : int
         EM iterations at most, per start.
     n_starts : int
-        Independent starts; the best by validation likelihood is kept and the others tell whether it is stable.
+        Independent starts; the best by the likelihood of ``stop_by`` is kept, the others tell whether it is stable.
     validation_fraction : float
-        Share of the training trajectories that decides when to stop and which start to keep.
+        Share of the training trajectories that is not trained on.
+    stop_by : {"auto", "validation", "training"}
+        Whose likelihood decides when to stop and which start to keep: validation trajectories, where there are some, or
+        training. "auto" is training where both halves maximise it exactly by counting (constant chains or mixtures of
+        policies without memory), which leaves the validation trajectories held out, and validation elsewhere.
     patience : int or None
         Iterations without a rise of the monitored likelihood before a start stops; None runs all.
     discount : float
@@ -70,6 +72,7 @@ class PairModel(PairRewards):
     contexts_ : Contexts, what a row of the policies stands for
     history_length_, backoff_ : length of the histories and strength of their back-off, as given or as chosen ("auto")
     history_choice_ : list of dict, what "auto" tried on validation data; empty where there was nothing to choose
+    validation_chose_ : list of str, what the validation trajectories decided: memory, start, stopping point
     mdp_ : MDP that rewards are solved on
     monitor_ : list of dict, what EM's monitor saw, all starts, with a column ``start``
     starts_ : list of dict per start: score, iterations, converged, seconds
@@ -80,6 +83,7 @@ class PairModel(PairRewards):
     max_iterations: int = 180
     n_starts: int = 4
     validation_fraction: float = 0.1
+    stop_by: Literal["auto", "validation", "training"] = "auto"
     patience: int | None = 10
     discount: float = 0.97
     device: str = "auto"
@@ -123,8 +127,12 @@ class PairModel(PairRewards):
             rewards = self.reward_options.build(self._problem(demos))
         if isinstance(rewards, PolicyTable):
             rewards.accents = self.accents_
-        stopping = em.Stopping(self.max_iterations, self.patience)
-        monitor = em.Monitor(stopping, exact=switching.exact and rewards.exact)
+        exact = switching.exact and rewards.exact
+        # Counts have little to overfit, and a tenth of the data cannot tell their optima apart; regressions are exact,
+        # too, but may have many weights.
+        counts = exact and not rewards.is_density
+        by = ("training" if counts else "validation") if self.stop_by == "auto" else self.stop_by
+        monitor = em.Monitor(em.Stopping(self.max_iterations, self.patience, by=by), exact=exact)
         return em.Start(index, switching.to(self.device_), rewards, monitor)
 
     # -- where starts begin ----------------------------------------------------------------------------------------
@@ -237,11 +245,7 @@ class PairModel(PairRewards):
         self.valid_actions_ = demos.valid_actions
         self.history_length_, self.backoff_, self.history_choice_ = chosen_history(self, demos)
         self.contexts_ = demos.with_history(self.history_length_)
-        self.accents_ = None
-        if getattr(self, "individuals", False):
-            parts = validation_split(demos, self.validation_fraction, self.seed)
-            habit = {"smoothing": getattr(self.reward_options, "smoothing", 0.01), "backoff": self.backoff_}
-            self.accents_ = find_accents(demos, parts, self.contexts_, **habit)
+        self.accents_ = chosen_accents(self, demos)
         self.device_ = resolve_device(self.device)
         self.start_states_ = demos.states[demos.offsets[:-1]].astype(np.int64)
         given = MDP.from_demonstrations(demos, self.discount) if mdp is None else mdp
@@ -318,6 +322,7 @@ class PairModel(PairRewards):
     def _keep(self, best: em.Start, starts: list[em.Start], train: Prepared) -> None:
         self.switching_, self.rewards_model_ = best.switching, best.rewards
         self.converged_ = best.monitor.converged
+        self.validation_chose_ = ["memory"] * bool(self.history_choice_) + best.chosen_by_validation(len(starts))
         self.n_iterations_ = best.monitor.best
         self.monitor_ = [{"start": start.index, **row} for start in starts for row in start.monitor.rows]
         self.starts_ = [
@@ -345,6 +350,7 @@ class PairModel(PairRewards):
             whole["patience"] = 1
         halves.check_numbers(self, whole, integer=True)
         halves.check_numbers(self, {"validation_fraction": 0, "discount": 0}, below=1)
+        halves.check_choice(self, stop_by=("auto", "validation", "training"))
         switching, rewards = self.switching_options, self.reward_options
         name = self._halves()[0]
         if isinstance(name, str) and name in rewards.unsuited:
@@ -371,10 +377,7 @@ class PairModel(PairRewards):
                 "above 0, or give numbers."
             )
         if getattr(self, "individuals", False):
-            if rewards.memory == "none":
-                raise InputError(f"{type(rewards).__name__} rewards are the same for all; leave individuals out.")
-            if demos.groups is None:
-                raise InputError("Individuals need groups; name the column that tells the animal (--group).")
+            check_individuals(rewards, demos)
         if memory.get("history", 1) not in (1, "auto") and rewards.memory == "none":
             raise InputError(f"{type(rewards).__name__} rewards see the current state alone; leave history at 1.")
         if getattr(rewards, "smoothing", 1.0) == 0 and self.validation_fraction:

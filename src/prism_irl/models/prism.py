@@ -63,7 +63,7 @@ class PRISM(PairModel):
     rewards : {"tabular", "iql", "soft-1", "soft-2", "goals", "features"} or options
         What each intention is after. Free policies (tabular) predict best; planned goals on a habit explain best.
     network : {"rnn", "lstm", "gru", "transformer"}
-        What reads the history: the paper's RNN for its gate, a GRU for recurrent switching, which predicts held-out
+        What reads the history: the paper's RNN for its gate, a GRU for recurrent switching, which predicts unseen
         trajectories of three simulated worlds better with it (`benchmarks/default_network.py`).
     observe : {"past", "current"}
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
@@ -91,7 +91,7 @@ class PRISM(PairModel):
         EM iterations at most, 180 as in the paper; early stopping usually ends sooner. 80 for soft rewards, 15 for
         goals, whose search has done most of the work.
     n_starts : int
-        Independent starts; the best by validation likelihood is kept and the others tell whether it is stable. 4, and
+        Independent starts; the best by the likelihood of stop_by is kept, the others tell whether it is stable. 4, and
         3 for goals.
     warm_up : int
         Markov-chain EM iterations before a chain begins: cheap, and they bring the start to a region where there is
@@ -99,12 +99,16 @@ class PRISM(PairModel):
     n_candidates : int
         First points per start that are warmed up; the likeliest (on training data) goes on. 3, and 2 for soft rewards.
     validation_fraction : float
-        Share of the training trajectories that decides when to stop and which start to keep.
+        Share of the training trajectories that is not trained on, and decides what stop_by and "auto" let it decide.
+    stop_by : {"auto", "validation", "training"}
+        Whose likelihood decides when to stop and which start to keep; "auto" is training where both halves of the pair
+        are exact (Markov or per-trajectory switching, policies without memory), which then leaves the validation
+        trajectories held out, and validation where networks or long memories could overfit.
     recount : bool
         In the end count the policies on all trajectories, those of validation included, which long histories need;
-        scores on the validation trajectories are then no longer held out.
+        the validation score is then that from before.
     patience : int or None
-        Iterations without a rise in validation likelihood before stopping; None runs all.
+        Iterations without a rise of the likelihood of stop_by before stopping; None runs all.
     discount : float
         γ of the rewards: 0.97 as in the paper, 0.95 for soft rewards as in SWIRL. Likelihood and labels depend on it
         only where intentions plan.

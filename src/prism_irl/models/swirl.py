@@ -70,6 +70,8 @@ class SWIRL(PairModel):
         and from rewards found on other data instead.
     validation_fraction : float
         Share of the training trajectories that decides when to stop and which start to keep.
+    stop_by : {"auto", "validation", "training"}
+        Which likelihood decides instead; see `PairModel`.
     patience : int or None
         Iterations without a rise in validation likelihood before stopping; None runs all.
     device : {"auto", "cpu", "cuda"}

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
+from prism_irl.report.findings import Finding, mapping, number
+from prism_irl.report.fit_verdict import cautious
 from prism_irl.report.story import AFTER
-from prism_irl.report.verdict import Finding, is_comparison, is_selection, mapping, number, verdict
+from prism_irl.report.verdict import is_comparison, is_selection, verdict
 
 HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
 CLEAR = 1.5  # ratio from which one rate is called higher than another
@@ -49,6 +51,8 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     """
     comparison = is_comparison(metrics)
     facts = mapping(explorer.get("fit")) if comparison else metrics
+    if comparison and facts:  # what was found of the data, or of the run as a whole, holds for the fit that is shown
+        facts = {key: metrics[key] for key in ("evidence", "tokens") if key in metrics} | dict(facts)
     findings = verdict({"n_intentions": explorer["n_intentions"], **facts, "names": list(names)}) if facts else []
     by_topic = {
         topic: [f for f in findings if f.topic == topic] for topic in ("converged", "number", "switches", "trust")
@@ -58,7 +62,7 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     if is_selection(metrics):
         by_topic["number"] = verdict(metrics) + by_topic["number"]
     elif comparison:
-        by_topic["trust"] = verdict(metrics) + by_topic["trust"]
+        by_topic["trust"] = cautious(verdict(metrics) + by_topic["trust"])
     elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
         text = (
             f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."

@@ -29,11 +29,13 @@ from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
+from prism_irl.report.findings import mapping, number
+from prism_irl.report.fit_verdict import part_name
 from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
 from prism_irl.report.run_files import inside
-from prism_irl.report.verdict import Finding, is_comparison, is_selection, mapping, number, verdict
+from prism_irl.report.verdict import is_comparison, is_selection, overall, verdict
 
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
@@ -107,11 +109,13 @@ def render(folder: Path) -> str:
         quick=bool(metrics.get("quick")),
         questions=asked,
         findings=[] if asked else found,
-        summary=_summary(metrics, [f for question in asked for f in question.findings] or found),
+        summary=overall(metrics, [f for question in asked for f in question.findings] or found),
         notes=[str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")],
         table=table_rows.method_table(metrics) if comparison else None,
         table_title="Numbers of intentions" if is_selection(metrics) else "Methods",
         tiles=[] if comparison else table_rows.fit_tiles(metrics),
+        references=[] if comparison else table_rows.reference_rows(metrics),
+        scored_on="" if comparison else part_name(metrics),
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
@@ -156,19 +160,6 @@ def _facts(metrics: Mapping[str, Any]) -> list[str]:
             plural = noun if count == 1 else "trajectories" if noun == "trajectory" else noun + "s"
             facts.append(f"{count:,.0f} {plural}")
     return facts
-
-
-def _summary(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
-    """Return one line that says how many findings deserve attention, or what was chosen."""
-    if is_selection(metrics):
-        K = int(metrics["recommended"])
-        return f"Take {K} intention{'' if K == 1 else 's'}."
-    bad, warnings = (sum(finding.level == level for finding in findings) for level in ("bad", "warning"))
-    if bad:
-        return "Do not trust this run before reading what follows."
-    if warnings:
-        return f"{warnings} thing{'' if warnings == 1 else 's'} to keep in mind when you read the numbers."
-    return "Nothing here speaks against this run."
 
 
 def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any] | None) -> list[str] | None:

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
-from prism_irl.report.verdict import is_selection, mapping, method_name, number, signed, spread
+from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, signed, spread
+from prism_irl.report.fit_verdict import part_name, scored_part
+from prism_irl.report.verdict import is_selection, method_name
 
 NOTHING = "–"
 
@@ -61,7 +63,7 @@ _ABBREVIATIONS = {"evd": "EVD", "ari": "ARI", "nmi": "NMI", "f1": "F1", "ll": "L
 def method_table(metrics: Mapping[str, Any]) -> Table:
     """Return the method table: every number that at least one method has, both likelihood columns always."""
     methods = {str(key): mapping(value) for key, value in mapping(metrics.get("methods")).items()}
-    known = {column.key for column in (*_COLUMNS, *_LAST)}
+    known = {column.key for column in (*_COLUMNS, *_LAST)} | {"n_intentions"}  # which the names say
     further: dict[str, Column] = {}
     for method in methods.values():
         for key in method:
@@ -81,7 +83,7 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
     rows = [
         (
             method_name(key, method),
-            "oracle" if key == "oracle" else "recommended" if key == recommended else "",
+            _kind(key, recommended),
             [_cell(method, column, best[column.key] if key != "oracle" else None) for column in columns],
         )
         for key, method in methods.items()
@@ -106,6 +108,12 @@ def method_bar_rows(metrics: Mapping[str, Any], *, best_first: bool = True) -> l
     return sorted(rows, key=lambda row: (not row["is_likelihood"], -float(row["mean"]))) if best_first else rows
 
 
+def _kind(key: str, recommended: str | None) -> str:
+    if key in ("oracle", recommended):
+        return "oracle" if key == "oracle" else "recommended"
+    return "reference" if key in REFERENCES else ""
+
+
 class Tile(NamedTuple):
     """One large number with its name, a remark and a mark."""
 
@@ -121,10 +129,10 @@ def fit_tiles(metrics: Mapping[str, Any]) -> list[Tile]:
     for key, title in (("predictive_ll", "predictive LL"), ("paper_score", "paper score")):
         scores = mapping(metrics.get(key))
         train, validation = number(scores.get("train")), number(scores.get("validation"))
-        value, where = (train, "training") if validation is None else (validation, "held out")
+        value = train if validation is None else validation
         if value is None:
             continue
-        remark = f"{where}, nats per step"
+        remark = f"{part_name(metrics)}, nats per step"
         if validation is not None and train is not None:
             remark += f" (training {signed(train)})"
         # A fit that does not say whether its gate sees the action gets the mark: the safe side.
@@ -147,6 +155,29 @@ def fit_tiles(metrics: Mapping[str, Any]) -> list[Tile]:
     if (seconds := number(mapping(metrics.get("em")).get("seconds"))) is not None:
         tiles.append(Tile("fit time", f"{signed(seconds, 1)} s", "all starts"))
     return tiles
+
+
+class Reference(NamedTuple):
+    """One row of the table that has a fit beside what is simpler."""
+
+    name: str
+    text: str
+    difference: str
+    kind: str
+
+
+def reference_rows(metrics: Mapping[str, Any]) -> list[Reference]:
+    """Return uniform, one intention and habit, then the fit, by their predictive LL on the same trajectories."""
+    part = scored_part(metrics)
+    own = number(mapping(metrics.get("predictive_ll")).get(part))
+    rows = []
+    for key, entry in mapping(metrics.get("references")).items():
+        score = number(mapping(mapping(entry).get("predictive_ll")).get(part))
+        if score is not None and own is not None:
+            name = f"{REFERENCES.get(key, key)} ({mapping(entry).get('name') or key})"
+            kind = "worse" if score > own + WORSE else ""
+            rows.append(Reference(name, signed(score, 4), signed(own - score, 4), kind))
+    return [*rows, Reference("this fit", signed(own, 4), NOTHING, "own")] if rows and own is not None else []
 
 
 class Intention(NamedTuple):

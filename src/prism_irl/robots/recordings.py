@@ -17,9 +17,12 @@ import numpy as np
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.npz import maker
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeWarning, EpisodeSource, Frame, open_episodes
 
+TOKENIZE = "prism tokenize"
+"""What a file of tokens says that it was made by."""
 MOST_PASSED = 300
 """Records of TFRecord shards that are read for the sake of an episode behind them."""
 
@@ -60,6 +63,11 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
             raise InputError(f"The dataset in {folder} is not the one that was tokenized; tokenize it again.")
         return Recordings(source, config.get("options", {}).get("camera"))
     raise InputError(f"The dataset that was tokenized is no longer at {said['folder']}; put it back there.")
+
+
+def come_from_tokens(table: Path, demos: Demonstrations) -> bool:
+    """Whether a file of demonstrations was written by `prism tokenize`, wherever it and its dataset are now."""
+    return table.suffix.lower() == ".npz" and (maker(table) == TOKENIZE or _config(table, demos) is not None)
 
 
 def _config(table: Path, demos: Demonstrations) -> dict[str, Any] | None:

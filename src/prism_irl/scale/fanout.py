@@ -63,8 +63,8 @@ def spread(
         return
     scheduler = _scheduler.get()
     if scheduler is None:
-        # A process that imports torch in a later fit looks to joblib like one that leaks: it is replaced, and nothing is
-        # lost. Where warnings are errors, this one would end joblib's own thread, and everybody would wait for it.
+        # A process that imports torch in a later fit looks to joblib like one that leaks: it is replaced, and nothing
+        # is lost. Where warnings are errors, this one would end joblib's own thread, and all would wait for it.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
         calls = (delayed(_numbered)(function, i, task, *shared) for i, task in enumerate(tasks))
         yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)

@@ -17,6 +17,7 @@ from prism_irl.report.explorer import FILE
 from prism_irl.studies import exemplar, results
 from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
 from prism_irl.studies.full_fits import fit_to_all
+from prism_irl.studies.references import with_references
 
 SPLIT_SEED = 0
 EXEMPLARS = Path("cache", "exemplars")
@@ -38,14 +39,18 @@ def compare(
     fresh: bool = False,
     on_fit: OnFit | None = None,
     events: Mapping[str, Any] | None = None,
+    tokens: bool = False,
 ) -> dict[str, Any]:
     """Cross-validate, write metrics.json, folds.csv, table.csv and figures; return the metrics.
 
+    Uniform, one intention and a habit stand beside whatever was asked for. ``tokens`` says that the data is a robot's,
+    made by `prism tokenize`, which the verdict has to know.
     The best predictor with several intentions is fitted once more, to all data, for the interactive part of the
     report; ``events`` ({name: (n,) bool}) are marked there. Finished fits are remembered in ``folder/cache``, so that
     an interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
     """
     _check(methods, seeds, jobs)
+    methods = with_references(methods)
     demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
@@ -69,6 +74,7 @@ def compare(
     result: dict[str, Any] = {
         **results.heading(title, demos, folds=folds, seeds=seeds),
         "notes": [],
+        **({"tokens": True} if tokens else {}),
         "methods": done.table(),
         "best_two": compare_best_two(methods, done.rows, folds),
     }
@@ -92,13 +98,14 @@ def compare(
 
 def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:
     """What the numbers of a comparison depend on, for config.json."""
+    all_methods = with_references(methods)
     return {
         "data": {"sha256": demos.checksum()},
         "folds": folds,
         "by": by,
         "split_seed": SPLIT_SEED,
         "seeds": list(range(seeds)),  # added to the seed of each method
-        "methods": {m.id: {"class": type(m.model).__name__, **halves.parameters_json(m.model)} for m in methods},
+        "methods": {m.id: {"class": type(m.model).__name__, **halves.parameters_json(m.model)} for m in all_methods},
     }
 
 

@@ -251,7 +251,7 @@ def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str
         own = [row for row in rows if row["method"] == method.id]
         if not own:
             continue
-        entry: dict[str, Any] = {"name": method.name, "leaks": method.leaks}
+        entry: dict[str, Any] = {"name": method.name, "leaks": method.leaks, "n_intentions": method.model.n_intentions}
         for key in own[0]:
             if key in ("method", "fold", "seed", "n_steps"):
                 continue

@@ -78,7 +78,8 @@ def _notes(settings: Gridworld, known: float) -> list[str]:
     notes = [
         f"{settings.n_trajectories} simulated trajectories of {settings.world.horizon} steps (seed "
         f"{settings.simulation_seed}); {folds} of {settings.folds} folds, {len(settings.seeds)} seed(s). Starts and "
-        "stopping points were chosen by likelihood on validation trajectories inside each training fold.",
+        "stopping points were chosen by likelihood inside each training fold: on its validation trajectories, or on "
+        "what exact EM was trained on.",
         f"The expert's policies with the true intention of every step known score {known:.3f}: no fair score on "
         "unlabelled data reaches that.",
         "The paper's gate reads the action that it is scored on. Its score, Σ_k f(s, a)_k π_k(a|s), sums to more than "

@@ -83,8 +83,8 @@ def run(
         f"{len(simulation.demonstrations)} simulated windows of {world.horizon} steps (seed "
         f"{settings.simulation_seed}), one of {FOLDS} folds. The mouse wants water, home or to explore; when it "
         "changes its mind depends on how long the port still rests and on how long it has been inside, which no "
-        "present state shows. Starts and stopping points were chosen by likelihood on validation trajectories of the "
-        "training part."
+        "present state shows. Starts and stopping points were chosen by likelihood inside the training part: on its "
+        "validation trajectories, or on what exact EM was trained on."
     )
     found = done.evaluation.table()
     result = harness.write(folder, done.evaluation, title, "labyrinth-demo", quick=True, notes=[note], methods=found)

@@ -1,0 +1,224 @@
+"""The verdict of one fit: whether it converged, lasts, agrees, predicts better than what is simpler, and was tested.
+
+Rather a warning too many: agreement between starts measures the search and not the data, validation trajectories that
+chose a start are no test of it, and a habit without intentions can look exactly like intentions. So nothing here is
+called trustworthy before `prism evidence` has compared it with surrogates that have no intentions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, listed, mapping, number, signed
+from prism_irl.report.names import default_names
+
+AGREEMENT_MARGIN = 0.002  # nats per step within which another start counts as equally good
+AGREEMENT_BAD, AGREEMENT_GOOD = 0.5, 0.8
+RARE_SHARE = 0.02
+SHORT_DWELL = 2.0
+OVERFITTING_GAP = 0.03
+SIGNIFICANT = 0.05  # share of surrogates without intentions that may gain as much
+UNTESTED = "Not tested against a habit without intentions"
+"""How the finding begins that withholds the good word."""
+
+
+def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
+    """Findings about a fit, the worst first; ``metrics`` is its metrics.json or a part of it."""
+    several = number(metrics.get("n_intentions")) != 1
+    iterated = metrics.get("em", {}) is not None  # null: a method without EM has nothing to converge and no starts
+    converged = [_convergence(mapping(metrics.get("em")), several)] if iterated else []
+    findings = [finding._replace(topic="converged") for finding in converged]
+    trust = _references(metrics, several) + _tokens(metrics)
+    if several:
+        trust += ([_agreement(metrics)] if iterated else []) + [_evidence(metrics)]
+        findings += [finding._replace(topic="number") for finding in _usage(metrics)]
+        findings += [finding._replace(topic="switches") for finding in _dwell(metrics)]
+    if "predictive_ll" in metrics:
+        trust.append(_overfitting(metrics))
+    findings += [finding._replace(topic="trust") for finding in cautious(trust)]
+    return _worst_first(findings)
+
+
+def cautious(trust: list[Finding]) -> list[Finding]:
+    """Findings about trust, the worst first; before a test nothing among them answers "can I trust it?" with "good"."""
+    if any(is_untested(finding) for finding in trust):
+        trust = [finding._replace(level="info") if finding.level == "good" else finding for finding in trust]
+    return _worst_first(trust)
+
+
+def _worst_first(findings: list[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: ("bad", "warning", "info", "good").index(finding.level))
+
+
+def is_untested(finding: Finding) -> bool:
+    """Whether this is the finding that intentions have not been compared with a habit without any."""
+    return finding.text.startswith(UNTESTED)
+
+
+def scored_part(metrics: Mapping[str, Any]) -> str:
+    """The trajectories whose score is shown: "validation" where there is one, else "train"."""
+    return "train" if number(mapping(metrics.get("predictive_ll")).get("validation")) is None else "validation"
+
+
+def part_name(metrics: Mapping[str, Any]) -> str:
+    """What these trajectories are, in words: held out is only what chose nothing."""
+    if scored_part(metrics) == "train":
+        return "training"
+    chose = metrics.get("validation_chose", ["start", "stopping point"])
+    return f"validation (chose {listed([str(what) for what in chose])})" if chose else "held out (chose nothing)"
+
+
+def _convergence(em: Mapping[str, Any], several: bool) -> Finding:
+    iterations, kept = number(em.get("iterations")), number(em.get("kept", em.get("iterations")))
+    after = "" if iterations is None else f" after {iterations:.0f} iteration{'' if iterations == 1 else 's'}"
+    if several and kept == 0 and (em.get("converged") or em.get("fixed")):
+        return Finding(
+            "warning",
+            "No iteration of EM was better than the point where it began, which is what was kept: what you see was "
+            "found before EM, or not at all. Look at the curve of EM, and run more starts.",
+        )
+    if em.get("converged"):
+        return Finding("good", f"EM converged{after}.")
+    if em.get("fixed"):
+        return Finding("info", f"EM stopped{after}, the number that was asked for, and kept the best of them.")
+    return Finding("warning", f"EM stopped{after} before it had converged; allow more iterations.")
+
+
+def _agreement(metrics: Mapping[str, Any]) -> Finding:
+    agreement = number(metrics.get("agreement"))
+    starts = mapping(metrics.get("em")).get("starts")
+    n_starts = len(starts) if isinstance(starts, list) else number(starts)
+    if agreement is None:
+        if n_starts is not None and n_starts > 1:
+            return Finding(
+                "warning",
+                f"No other of the {n_starts:.0f} starts came within {AGREEMENT_MARGIN} nats per step of the best one, "
+                "so nothing confirms these intentions; run more starts.",
+            )
+        return Finding(
+            "warning", "Only one start was run, so nothing confirms these intentions; run several to see if they agree."
+        )
+    value = signed(agreement, 2)
+    if agreement < AGREEMENT_BAD:
+        return Finding(
+            "bad",
+            f"No second start finds these intentions again: do not interpret them. Equally likely starts agree only to "
+            f"{value} (1 is the same segmentation, 0 is chance).",
+        )
+    if agreement < AGREEMENT_GOOD:
+        return Finding(
+            "warning",
+            f"Equally likely starts agree only in part ({value} of 1): interpret with caution what they share, not the "
+            "borders between intentions.",
+        )
+    return Finding(
+        "good",
+        f"Equally likely starts find the same intentions (agreement {value} of 1): the search is stable, which says "
+        "nothing about other data.",
+    )
+
+
+def _evidence(metrics: Mapping[str, Any]) -> Finding:
+    """What `prism evidence` found, or that nobody has asked it."""
+    evidence = mapping(metrics.get("evidence"))
+    p, gain, surrogates = (number(evidence.get(key)) for key in ("p_value", "gain", "surrogates"))
+    if p is None:
+        return Finding("warning", f"{UNTESTED}: run prism evidence DATA.")
+    numbers = f"p = {p:.2g}" + ("" if gain is None else f", gain {signed(gain, 4)} nats per step over the habit")
+    numbers += "" if surrogates is None else f", {surrogates:.0f} surrogates"
+    if p > SIGNIFICANT:
+        return Finding(
+            "bad", f"No evidence for intentions beyond habit ({numbers}): data without any intention looks the same."
+        )
+    return Finding("good", f"A habit without intentions does not explain this ({numbers}).")
+
+
+def _references(metrics: Mapping[str, Any], several: bool) -> list[Finding]:
+    """The fit beside uniform, one intention and habit, on the same trajectories."""
+    part, mine = scored_part(metrics), mapping(metrics.get("predictive_ll"))
+    own, known = number(mine.get(part)), mapping(metrics.get("references"))
+    scores = {str(key): number(mapping(mapping(entry).get("predictive_ll")).get(part)) for key, entry in known.items()}
+    there = {REFERENCES.get(key, key): score for key, score in scores.items() if score is not None}
+    if own is None:
+        return []
+    if not there:
+        return [Finding("warning", "Nothing simpler was scored beside this fit, so its score says little; fit again.")]
+    where = f"on {part_name(metrics)} trajectories"
+    worse = [f"{name} by {signed(score - own, 4)}" for name, score in there.items() if score > own + WORSE]
+    if worse:
+        level: Level = "bad" if several else "warning"  # one intention claims nothing that a habit could refute
+        return [Finding(level, f"It predicts worse than {listed(worse)} nats per step, {where}.")]
+    best = max(there, key=lambda name: there[name])
+    text = f"It predicts better than {listed(list(there))}, by {signed(own - there[best], 4)} nats per step at least"
+    if part == "train":
+        return [Finding("info", f"{text}, but {where}: they prefer whoever has more parameters.")]
+    return [Finding("good", f"{text}, {where}.")]
+
+
+def _tokens(metrics: Mapping[str, Any]) -> list[Finding]:
+    if not metrics.get("tokens"):
+        return []
+    return [
+        Finding(
+            "warning",
+            "States and actions are tokens of prism tokenize: policies on tokens rarely recover the phases of a robot, "
+            "however well they predict and agree (see the guide on robots). Compare with policies on features, "
+            "prism reproduce bridge DATASET.",
+        )
+    ]
+
+
+def _names(metrics: Mapping[str, Any], n: int) -> list[str]:
+    given = metrics.get("names")
+    return [str(name) for name in given] if isinstance(given, list) and len(given) == n else default_names(n)
+
+
+def _per_intention(metrics: Mapping[str, Any], key: str) -> list[tuple[str, float]]:
+    """Name and number of every intention that has one."""
+    entries = metrics.get(key)
+    values = [number(value) for value in entries] if isinstance(entries, list) else []
+    return [(name, v) for name, v in zip(_names(metrics, len(values)), values, strict=True) if v is not None]
+
+
+def _usage(metrics: Mapping[str, Any]) -> list[Finding]:
+    known = _per_intention(metrics, "usage")
+    if not known:
+        return []
+    rare = [f"{name} ({100 * share:.1f}% of the steps)" for name, share in known if share < RARE_SHARE]
+    if rare:
+        return [Finding("warning", f"Hardly used: {', '.join(rare)}. Fewer intentions may do.")]
+    least, share = min(known, key=lambda item: item[1])
+    return [Finding("good", f"Every intention is used; the rarest, {least}, in {100 * share:.0f}% of steps.")]
+
+
+def _dwell(metrics: Mapping[str, Any]) -> list[Finding]:
+    """Each intention by its own dwell: long ones must not hide one that has become an action."""
+    dwell = number(metrics.get("mean_dwell"))
+    advice = "Raise the switch penalty or lengthen the history."
+    if dwell is not None and dwell < SHORT_DWELL:
+        text = f"The intentions have become actions: they last {dwell:.1f} steps on average. {advice}"
+        return [Finding("bad", text)]
+    own = _per_intention(metrics, "dwell_per_intention")
+    short = [f"{name} ({length:.1f} steps)" for name, length in own if length < SHORT_DWELL]
+    if short:
+        which = "An intention has" if len(short) == 1 else "Some intentions have"
+        return [Finding("bad", f"{which} become an action: {', '.join(short)} at a time. {advice}")]
+    if dwell is None:
+        return []
+    shortest = f"; the shortest, {min(own, key=lambda one: one[1])[0]}, {min(v for _, v in own):.1f}" if own else ""
+    return [Finding("good", f"Intentions last: {dwell:.1f} steps on average{shortest}.")]
+
+
+def _overfitting(metrics: Mapping[str, Any]) -> Finding:
+    likelihood = mapping(metrics["predictive_ll"])
+    train, validation = number(likelihood.get("train")), number(likelihood.get("validation"))
+    if train is None or validation is None:
+        return Finding("warning", "There are no validation trajectories, so overfitting cannot be judged.")
+    gap, where = train - validation, part_name(metrics)
+    if gap > OVERFITTING_GAP:
+        return Finding(
+            "warning",
+            f"Overfitting: {where} trajectories are predicted {signed(gap)} nats per step worse than training ones.",
+        )
+    return Finding("good", f"No sign of overfitting (training minus {where}: {signed(gap)} nats per step).")
