@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,21 @@ DEPTH = 2
 STRENGTHS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 """Strengths m that validation trajectories choose among."""
 DEFAULT_STRENGTH = 64.0
+
+
+class Met(NamedTuple):
+    """What occurs in some data: U different places (context, individual), and P different choices at them.
+
+    ``rows`` (U,) and ``factors`` (U, A) of the places; ``pairs`` (P,) context row * A + action, ``place`` (P,) and
+    ``taken`` (P,), the factor of the action, of the choices; ``steps`` (n,) the choice of every step.
+    """
+
+    rows: IntArray
+    factors: FloatArray
+    pairs: IntArray
+    place: IntArray
+    taken: FloatArray
+    steps: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +89,23 @@ class Accents:
     def along(self, data: Prepared) -> FloatArray:
         """ρ of every step, (n, A)."""
         return self.at(data.rows, np.repeat(self.who(data.demos), data.demos.lengths))
+
+    def met(self, data: Prepared) -> Met:
+        """The different places and choices of the data; found once, because EM asks in every iteration."""
+        kept: tuple[Accents, Met] | None = data.__dict__.get("met")
+        if kept is None or kept[0] is not self:
+            kept = self, self._find(data)
+            data.__dict__["met"] = kept
+        return kept[1]
+
+    def _find(self, data: Prepared) -> Met:
+        G, A = len(self.names) + 1, data.demos.n_actions
+        who = np.repeat(self.who(data.demos), data.demos.lengths)
+        places, at = np.unique(data.rows.astype(np.int64) * G + who + 1, return_inverse=True)
+        choices, steps = np.unique(at * A + data.demos.actions, return_inverse=True)
+        rows, place, action = places // G, choices // A, choices % A
+        factors = self.at(rows, places % G - 1)
+        return Met(rows, factors, rows[place] * A + action, place, factors[place, action], steps)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that, with the names and the strength, determine the accents."""

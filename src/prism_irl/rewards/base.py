@@ -148,17 +148,17 @@ class PolicyTable(RewardModel):
         return np.asarray(weights / weights.sum(-1, keepdims=True))
 
     def _accented(self, data: Prepared) -> FloatArray:
-        """Log π_k(a_t | c_t) ρ_g(a_t | c_t) / Σ_a π_k ρ_g, (n, K), without a table of all actions of all steps."""
+        """Log π_k(a_t | c_t) ρ_g(a_t | c_t) / Σ_a π_k ρ_g, (n, K): for every choice that occurs, then for its steps."""
         assert self.accents is not None
-        factors = self.accents.along(data)
-        flat = np.concatenate([self.policies, np.full((self.n_intentions, 1, self.n_actions), 1 / self.n_actions)], 1)
-        taken = np.take_along_axis(factors, data.demos.actions[:, None].astype(np.int64), 1)[:, 0]
-        found = np.empty((len(factors), self.n_intentions))
+        met = self.accents.met(data)
+        found = np.empty((self.n_intentions, len(met.pairs)))
+        unknown = np.full((1, self.n_actions), 1.0 / self.n_actions)
+        for k, policies in enumerate(self.policies):
+            table = np.concatenate([policies, unknown])
+            total = np.einsum("ua,ua->u", table[met.rows], met.factors)
+            found[k] = table.reshape(-1)[met.pairs] * met.taken / total[met.place]
         with np.errstate(divide="ignore"):
-            for k, table in enumerate(flat):
-                found[:, k] = np.log(table.reshape(-1)[data.pairs] * taken)
-                found[:, k] -= np.log(np.einsum("na,na->n", table[data.rows], factors))
-        return found
+            return np.ascontiguousarray(np.log(found)[:, met.steps].T)
 
     def weighted_counts(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
         """Σ_t w_tk 1[c_t = c, a_t = a], (K, C, A)."""

@@ -9,6 +9,7 @@ the policy that all intentions share.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -63,7 +64,7 @@ class TabularPolicies(PolicyTable):
         """Whether `maximise` maximises likelihood plus `log_prior`; shrinking and accents are approximations."""
         return not self.contexts.parents and self.accents is None
 
-    @property
+    @cached_property
     def uniform(self) -> FloatArray:
         """Uniform over the valid actions of each context, (C, A)."""
         uniform: FloatArray = self.valid / self.valid.sum(-1, keepdims=True)

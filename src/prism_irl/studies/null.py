@@ -1,0 +1,298 @@
+"""The null that intentions are tested against: a habit without any, and the same analysis on what it simulates.
+
+A habit (back-off n-gram, with accents where the animals are known) is fitted to the data. Surrogates are simulated from
+it, with the same starts, lengths, valid actions and dynamics, and analysed exactly as the data are. Per data set:
+
+    gain       cross-validated log-likelihood per step of a chain of intentions minus that of a habit; which chain (how
+               many intentions, with or without the habit's memory) is chosen on validation trajectories in every fold
+    agreement  adjusted Rand index between labellings from disjoint halves (of the animals, where there are several)
+
+and p = (1 + number of surrogates that reach the data) / (1 + number of surrogates). Agreement of fits to the *same*
+data measures the search; dwell, enrichment and named goals measure the maze: a habit has them all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import __version__, storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
+from prism_irl.errors import InputError
+from prism_irl.evaluation.simulate import simulate_habit
+from prism_irl.labels import ari
+from prism_irl.mdp import MDP
+from prism_irl.models.hiql import HIQL
+from prism_irl.models.references import Empirical, NGram, Uniform
+from prism_irl.scale import fanout
+from prism_irl.studies.cross_validation import data_key
+
+HALVES = -1
+"""The part of an analysis that is no fold: two fits to disjoint halves."""
+FEW_GROUPS = 4
+"""Fewer animals than this are not divided into halves; their trajectories are."""
+VALIDATION = 0.2
+"""Share of the training trajectories that stops chains and chooses among them."""
+FloatArray = npt.NDArray[np.float64]
+OnPart = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What is done to the data, and to every surrogate in the same way.
+
+    Parameters
+    ----------
+    intentions : numbers of intentions of the chains
+    folds : parts of the cross-validation
+    by : what a fold keeps together
+    starts, max_iterations : of every chain
+    seed : the one source of randomness
+    """
+
+    intentions: tuple[int, ...] = (2, 3)
+    folds: int = 5
+    by: str = "trajectory"
+    starts: int = 2
+    max_iterations: int = 60
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.intentions or min(self.intentions) < 2:
+            raise InputError("Evidence is about two intentions or more; write --intentions 2,3.")
+        if self.folds < 2 or self.starts < 1 or self.max_iterations < 1:
+            raise InputError("Evidence needs at least 2 folds, 1 start and 1 iteration.")
+
+    def individuals(self, demos: Demonstrations) -> bool:
+        """Whether habits and chains know the animals: there are several, and folds do not leave whole ones out."""
+        return self.by == "trajectory" and demos.groups is not None and len(np.unique(demos.groups.astype(str))) > 1
+
+    def habit(self, demos: Demonstrations) -> NGram:
+        """The unfitted habit."""
+        return NGram(individuals=self.individuals(demos), seed=self.seed)
+
+    def candidates(self, demos: Demonstrations, habit: NGram) -> dict[str, HIQL]:
+        """Unfitted chains of intentions, by name: without memory, and with the memory that the habit has chosen."""
+        chains = {}
+        for K, memory in itertools.product(self.intentions, sorted({1, habit.length_})):
+            chains[f"K={K}, memory {memory}" if memory > 1 else f"K={K}"] = HIQL(
+                K,
+                history=memory,
+                backoff=habit.backoff_,
+                individuals=self.individuals(demos),
+                n_starts=self.starts,
+                max_iterations=self.max_iterations,
+                validation_fraction=VALIDATION,
+                stop_by="validation",  # so that chains with and without memory are compared by the same trajectories
+                recount=True,
+                seed=self.seed,
+            )
+        return chains
+
+
+class Task(NamedTuple):
+    """One part of the analysis of one data set: 0 is the data itself, 1 and up are surrogates."""
+
+    data: int
+    part: int
+
+
+@dataclass
+class Tested:
+    """What came out.
+
+    Attributes
+    ----------
+    demos : Demonstrations
+    analysis : Analysis
+    habit : NGram
+        Fitted to all data; what the surrogates were simulated from.
+    rows : {Task: numbers of this part}
+    """
+
+    demos: Demonstrations
+    analysis: Analysis
+    habit: NGram
+    rows: dict[Task, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def surrogates(self) -> list[int]:
+        """Numbers of the surrogates."""
+        return sorted({task.data for task in self.rows} - {0})
+
+    def folds(self, data: int) -> list[dict[str, Any]]:
+        """Rows of the folds of one data set."""
+        return [self.rows[task] for task in sorted(self.rows) if task.data == data and task.part != HALVES]
+
+    def gain(self, data: int) -> float:
+        """Nats per step that intentions predict better than the habit, over all folds."""
+        folds = self.folds(data)
+        return float(sum(row["n_steps"] * (row["intentions"] - row["habit"]) for row in folds)) / float(
+            sum(row["n_steps"] for row in folds)
+        )
+
+    def favourite(self, data: int) -> str:
+        """The chain that validation trajectories liked best over all folds."""
+        folds = self.folds(data)
+        total: dict[str, float] = {}
+        for row in folds:
+            for name, score in row["validation"].items():  # memory differs among folds: compared by its kind
+                total[_kind(name)] = total.get(_kind(name), 0.0) + score
+        return max(total, key=lambda name: total[name])
+
+    def agreement(self, data: int) -> float:
+        """Agreement between labellings from disjoint halves, by the favourite chain."""
+        found = {_kind(name): value for name, value in self.rows[Task(data, HALVES)]["agreement"].items()}
+        return float(found.get(self.favourite(data), max(found.values())))
+
+    def p_value(self, statistic: Callable[[int], float]) -> float:
+        """Rank of the data among the surrogates."""
+        value = statistic(0)
+        return (1 + sum(statistic(b) >= value for b in self.surrogates)) / (1 + len(self.surrogates))
+
+
+def _kind(name: str) -> str:
+    return name.partition(" ")[0].rstrip(",") + (" with memory" if "memory" in name else "")
+
+
+def run(
+    demos: Demonstrations,
+    analysis: Analysis,
+    *,
+    surrogates: int = 19,
+    mdp: MDP | None = None,
+    jobs: int = 1,
+    cache: Path | None = None,
+    on_part: OnPart | None = None,
+) -> Tested:
+    """Analyse the data and its surrogates, all parts side by side.
+
+    Parameters
+    ----------
+    surrogates : B; with 19, p = 0.05 is what a data set that beats them all can reach
+    mdp : dynamics that surrogates walk on; counted from the data when absent
+    jobs : parts at the same time on this machine; on a cluster inside `scale.fanout.cluster`
+    cache : folder that remembers finished parts, by data and settings
+    on_part : called with how many parts are done, and how many there are
+    """
+    if surrogates < 1:
+        raise InputError("Give at least one surrogate; 19 allow for p = 0.05, 99 for p = 0.01.")
+    demos.fold_indices(analysis.folds, by=analysis.by)
+    known = MDP.from_demonstrations(demos) if mdp is None else mdp
+    habit = analysis.habit(demos).fit(demos, mdp)
+    found = Tested(demos, analysis, habit)
+    parts = [HALVES, *range(analysis.folds)]
+    tasks = [Task(data, part) for data in range(surrogates + 1) for part in parts]
+    key = hashlib.sha256(f"{data_key(demos, mdp, None)} {analysis!r} {__version__}".encode()).hexdigest()[:24]
+    left = []
+    for task in tasks:
+        path = _path(cache, key, task)
+        if path is not None and path.exists():
+            found.rows[task] = storage.read_json(path)
+        else:
+            left.append(task)
+    shared = (demos, known, mdp, habit, analysis, fanout.side_by_side(jobs))
+    _tell(on_part, found, tasks)
+    for index, row in fanout.spread(_run_part, left, shared, jobs=jobs):
+        found.rows[left[index]] = row
+        path = _path(cache, key, left[index])
+        if path is not None:
+            storage.write_json(path, row)
+        _tell(on_part, found, tasks)
+    return found
+
+
+def _tell(on_part: OnPart | None, found: Tested, tasks: Sequence[Task]) -> None:
+    if on_part is not None:
+        on_part(len(found.rows), len(tasks))
+
+
+def _path(cache: Path | None, key: str, task: Task) -> Path | None:
+    return None if cache is None else cache / f"{key}-{task.data:04d}-{task.part + 1:02d}.json"
+
+
+def surrogate(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis, number: int) -> Demonstrations:
+    """Surrogate ``number`` ≥ 1, or the data themselves for 0."""
+    if number == 0:
+        return demos
+    return simulate_habit(habit, demos, mdp, np.random.default_rng([analysis.seed, number]))
+
+
+def _run_part(
+    task: Task, demos: Demonstrations, known: MDP, mdp: MDP | None, habit: NGram, analysis: Analysis, parallel: bool
+) -> dict[str, Any]:
+    if parallel:
+        limit_threads(1)
+    data = surrogate(habit, demos, known, analysis, task.data)
+    if task.part == HALVES:
+        return {"agreement": _halves(data, mdp, analysis)}
+    train, test = (data.subset(part) for part in data.fold_indices(analysis.folds, by=analysis.by)[task.part])
+    return _fold(train, test, mdp, analysis, everything=task.data == 0)
+
+
+def _fold(
+    train: Demonstrations, test: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everything: bool
+) -> dict[str, Any]:
+    """Likelihoods on one test fold, per trajectory where they are the data's own."""
+    habit = analysis.habit(train).fit(train, mdp)
+    chains = {name: chain.fit(train, mdp) for name, chain in analysis.candidates(train, habit).items()}
+    validation = {name: max(float(start["score"]) for start in chain.starts_) for name, chain in chains.items()}
+    chosen = max(validation, key=lambda name: validation[name])
+    row: dict[str, Any] = {
+        "n_steps": test.n_steps,
+        "habit": habit.score(test),
+        "intentions": chains[chosen].score(test),
+        "chosen": chosen,
+        "validation": validation,
+        "tested": {name: chain.score(test) for name, chain in chains.items()},
+        "memory": habit.length_,
+        "backoff": habit.backoff_,
+    }
+    if everything:
+        budget: dict[str, Any] = {
+            "uniform": Uniform().fit(train, mdp),
+            "state": Empirical().fit(train, mdp),
+            "memory": NGram(seed=analysis.seed).fit(train, mdp),
+        }
+        budget |= {"individuals": habit} if analysis.individuals(train) else {}
+        budget["intentions"] = chains[chosen]
+        row["per_trajectory"] = {name: _sums(model, test) for name, model in budget.items()}
+    return row
+
+
+def _sums(model: Any, demos: Demonstrations) -> list[float]:
+    """Log-likelihood of every trajectory."""
+    return [float(x) for x in np.add.reduceat(model.log_likelihood(demos), demos.offsets[:-1])]
+
+
+def _halves(demos: Demonstrations, mdp: MDP | None, analysis: Analysis) -> dict[str, float]:
+    """Agreement between labellings of all data by chains that were fitted to disjoint halves of it."""
+    groups = 0 if demos.groups is None else len(np.unique(demos.groups.astype(str)))
+    halves = demos.split(0.5, by="group" if groups >= FEW_GROUPS else "trajectory", seed=analysis.seed)
+    fitted = []
+    for half in halves:
+        habit = analysis.habit(half).fit(half, mdp)
+        chains = analysis.candidates(half, habit)
+        fitted.append({_kind(name): chain.fit(half, mdp).predict(demos) for name, chain in chains.items()})
+    return {name: ari(labels, fitted[1][name]) for name, labels in fitted[0].items() if name in fitted[1]}
+
+
+def units(tested: Tested) -> Iterator[tuple[str, FloatArray, FloatArray]]:
+    """Rows of the budget: name, log-likelihood and steps of every unit (animal, else trajectory) of all folds."""
+    demos, analysis = tested.demos, tested.analysis
+    order = np.concatenate([test for _, test in demos.fold_indices(analysis.folds, by=analysis.by)])
+    several = demos.groups is not None and len(np.unique(demos.groups.astype(str))) >= FEW_GROUPS
+    unit = demos._units("group")[order] if several else np.arange(len(order))
+    steps = np.bincount(unit, demos.lengths[order])
+    rows = [row["per_trajectory"] for row in tested.folds(0)]
+    for name in rows[0]:
+        found = np.bincount(unit, np.concatenate([np.asarray(row[name], np.float64) for row in rows]))
+        yield name, found.astype(np.float64), steps.astype(np.float64)
