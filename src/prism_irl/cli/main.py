@@ -19,6 +19,7 @@ from prism_irl import __version__
 from prism_irl.cli.compare import compare
 from prism_irl.cli.data import app as data
 from prism_irl.cli.demo import demo
+from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.methods import methods
@@ -47,6 +48,7 @@ Every command explains itself, with an example: prism fit --help
 )
 
 app.command(demo, group=START)
+app.command(evidence, group=OWN_DATA, sort_key=0)
 app.command(select_command, name="select", group=OWN_DATA, sort_key=0)
 app.command(fit, group=OWN_DATA, sort_key=1)
 app.command(segment, group=OWN_DATA, sort_key=2)

@@ -125,6 +125,23 @@ def print_selection(metrics: dict[str, Any]) -> None:
     console.print(metrics["recommendation"], soft_wrap=not console.is_terminal, highlight=False)
 
 
+def print_evidence(metrics: dict[str, Any]) -> None:
+    """Print the budget of predictability and the outcome of the test."""
+    columns = {
+        "model": ("name", 0),
+        "predictive LL": ("predictive_ll", 4),
+        "low": ("low", 4),
+        "high": ("high", 4),
+        "gain": ("gain", 4),
+        "gain, low": ("gain_low", 4),
+        "gain, high": ("gain_high", 4),
+    }
+    _print_table(metrics["title"], metrics["budget"], columns)
+    console = _console()
+    for note in metrics["notes"][:2]:
+        console.print(note, soft_wrap=not console.is_terminal, highlight=False)
+
+
 def print_paper_tables(metrics: dict[str, Any]) -> None:
     """Tables num_latents, model_type and timing, with the paper's numbers beside ours."""
     paper = metrics.get("paper", {})

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import DATA as LABYRINTH
-from prism_irl.datasets.labyrinth import labyrinth_mdp, load_labyrinth
+from prism_irl.datasets.labyrinth import labyrinth_mdp, load_with_animals
 from prism_irl.datasets.store import DataSet
 from prism_irl.mdp import MDP
 
 NAMED: dict[str, tuple[Callable[[], Demonstrations], Callable[[], MDP]]] = {
-    "labyrinth": (load_labyrinth, labyrinth_mdp),
+    "labyrinth": (load_with_animals, labyrinth_mdp),
 }
 """Data sets that commands know by name: demonstrations and their dynamics."""
 

@@ -59,6 +59,15 @@ def load_labyrinth(*, animals: bool = False) -> Demonstrations:
     return replace(demos, groups=notes.mouse_names[notes.mouse]).subset(~notes.mixed)
 
 
+def load_with_animals() -> Demonstrations:
+    """All 238 windows, each with the animal of its last step as its group where the annotations are at hand."""
+    demos = load_labyrinth()
+    if not (DATA.folder / ANNOTATIONS[0]).is_file():
+        return demos
+    notes = load_annotations()
+    return replace(demos, groups=notes.mouse_names[notes.mouse])
+
+
 @dataclass(frozen=True, eq=False)
 class Annotations:
     """What is known about the windows from outside; for judging results only.

@@ -35,7 +35,7 @@ from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
 from prism_irl.report.run_files import inside
-from prism_irl.report.verdict import is_comparison, is_selection, overall, verdict
+from prism_irl.report.verdict import is_comparison, is_evidence, is_selection, overall, verdict
 
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
@@ -92,7 +92,7 @@ def render(folder: Path) -> str:
     checks = read_checks(folder)
     drawn = {figure.stem for figure in figures}
     # A run that drew these itself knows better.
-    method_chart = None if {"method_bars", "selection"} & drawn else _method_chart(metrics)
+    method_chart = None if {"method_bars", "selection", "budget"} & drawn else _method_chart(metrics)
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
     found = verdict(metrics)
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
@@ -110,9 +110,9 @@ def render(folder: Path) -> str:
         questions=asked,
         findings=[] if asked else found,
         summary=overall(metrics, [f for question in asked for f in question.findings] or found),
-        notes=[str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")],
+        notes=_notes(metrics),
         table=table_rows.method_table(metrics) if comparison else None,
-        table_title="Numbers of intentions" if is_selection(metrics) else "Methods",
+        table_title=_table_title(metrics),
         tiles=[] if comparison else table_rows.fit_tiles(metrics),
         references=[] if comparison else table_rows.reference_rows(metrics),
         scored_on="" if comparison else part_name(metrics),
@@ -141,6 +141,18 @@ def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         return "Comparison of methods"
     pair = f": {metrics['pair'].replace('+', ' + ')}" if metrics.get("pair") else ""
     return f"{metrics.get('method') or 'Model'} fit{pair}"
+
+
+def _notes(metrics: Mapping[str, Any]) -> list[str]:
+    """Remarks that the verdict has not made."""
+    notes = [str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")]
+    return notes[2:] if is_evidence(metrics) else notes
+
+
+def _table_title(metrics: Mapping[str, Any]) -> str:
+    if is_selection(metrics):
+        return "Numbers of intentions"
+    return "The budget of predictability" if is_evidence(metrics) else "Methods"
 
 
 def _facts(metrics: Mapping[str, Any]) -> list[str]:

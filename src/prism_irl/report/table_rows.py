@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from prism_irl.figures.style import intention_color
 from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, signed, spread
 from prism_irl.report.fit_verdict import part_name, scored_part
-from prism_irl.report.verdict import is_selection, method_name
+from prism_irl.report.verdict import is_evidence, is_selection, method_name
 
 NOTHING = "–"
 
@@ -70,7 +70,7 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
             if key not in known and number(method[key]) is not None:
                 title = " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))
                 further.setdefault(key, Column(key, title))
-    always = {"predictive_ll", "paper_score"}
+    always = {"predictive_ll"} if is_evidence(metrics) else {"predictive_ll", "paper_score"}
     columns = [
         column
         for column in (*_COLUMNS, *further.values(), *_LAST)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, mapping, number, signed, spread
-from prism_irl.report.fit_verdict import AGREEMENT_GOOD, SHORT_DWELL, is_untested, judge_fit
+from prism_irl.report.fit_verdict import AGREEMENT_GOOD, SHORT_DWELL, SIGNIFICANT, is_untested, judge_fit
 
 NEAR_ORACLE = 0.03
 NOISE = 0.002  # nats per step by which a method may pass the oracle through chance in the folds
@@ -20,6 +20,8 @@ def verdict(metrics: Mapping[str, Any]) -> list[Finding]:
     """Judge a run by its metrics.json: a choice of K, a table of ``methods``, or else a fit."""
     if is_selection(metrics):
         return _judge_selection(metrics)
+    if is_evidence(metrics):
+        return _judge_evidence(metrics)
     return _judge_methods(metrics) if is_comparison(metrics) else judge_fit(metrics)
 
 
@@ -33,11 +35,21 @@ def is_selection(metrics: Mapping[str, Any]) -> bool:
     return is_comparison(metrics) and number(metrics.get("recommended")) is not None
 
 
+def is_evidence(metrics: Mapping[str, Any]) -> bool:
+    """Tell a test of intentions against a habit, whose table is the budget of predictability."""
+    return is_comparison(metrics) and metrics.get("experiment") == "evidence"
+
+
 def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
     """One line above all findings; it rather warns than pleases, and what was not tested is not yet known."""
     if is_selection(metrics):
         K = int(metrics["recommended"])
         return f"Take {K} intention{'' if K == 1 else 's'}."
+    if is_evidence(metrics):
+        there = mapping(metrics.get("evidence")).get("found")
+        if any(finding.text.startswith("Not decided") for finding in findings):
+            return "Not decided: too few surrogates."
+        return "There are intentions beyond habit." if there else "No evidence for intentions beyond habit."
     bad, warnings = (sum(finding.level == level for finding in findings) for level in ("bad", "warning"))
     if bad and is_comparison(metrics):
         return "Not every method here holds: read what follows before you trust a number."
@@ -71,6 +83,25 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
         findings.append(
             Finding("warning", f"{limit:.0f} is the largest number that was tried; try larger ones before you settle.")
         )
+    return findings
+
+
+# -- evidence ----------------------------------------------------------------------------------------------------------
+
+
+def _judge_evidence(metrics: Mapping[str, Any]) -> list[Finding]:
+    """What the test said, whether halves agree, and how fine its p-value can be."""
+    found = mapping(metrics.get("evidence"))
+    notes = [str(note) for note in metrics.get("notes") or []]
+    p, halves = number(found.get("p_value")), number(found.get("agreement_p_value"))
+    level = number(found.get("level")) or SIGNIFICANT
+    sure: Level = "good" if found.get("found") else "warning" if notes and notes[0].startswith("Not dec") else "bad"
+    findings = [Finding(sure, note) for note in notes[:1]]
+    findings += [Finding("good" if halves is not None and halves <= level else "warning", note) for note in notes[1:2]]
+    count = number(found.get("surrogates"))
+    if p is not None and count is not None and count < 19:
+        text = f"With {count:.0f} surrogates p cannot go below {1 / (1 + count):.2g}; give 19 or more (--surrogates)."
+        findings.append(Finding("warning", text))
     return findings
 
 

@@ -1,0 +1,90 @@
+"""`prism evidence`: whether there are intentions at all, or only a habit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prism_irl.cli.options import ColumnOptions, FoldOptions
+from prism_irl.cli.run_folder import RunFolder
+
+
+def evidence(
+    table: Path,
+    *,
+    folder: RunFolder,
+    intentions: str = "2,3",
+    surrogates: int = 19,
+    cut: FoldOptions = FoldOptions(),
+    starts: int = 2,
+    max_iterations: int = 60,
+    cloning: bool = False,
+    seed: int = 0,
+    columns: ColumnOptions = ColumnOptions(),
+) -> None:
+    """Say whether there are intentions beyond habit, and where the predictability of the behaviour comes from.
+
+    A habit with as much memory as the data support, and with the individuals where --group names them, is simulated,
+    and the simulations are analysed as the data are. Only what the data has and the simulations have not is evidence.
+
+    Example: prism evidence mouse.csv --trajectory bout --group animal --jobs 2 --out runs/evidence
+
+    Parameters
+    ----------
+    table
+        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
+    folder.resume
+        Go on with an interrupted test, or add surrogates; finished parts are not made again.
+    intentions
+        Numbers of intentions of the chains that are tried, such as 2,3.
+    surrogates
+        Simulations of the habit; with 19, p = 0.05 is the smallest that can be reached.
+    starts
+        Starts of every chain.
+    max_iterations
+        EM iterations of every chain at most.
+    cloning
+        Add behaviour cloning, what a network predicts at best, to the budget; takes minutes.
+    seed
+        The one source of randomness.
+    """
+    from prism_irl.cli.printing import print_evidence
+    from prism_irl.cli.progress import counting
+    from prism_irl.cli.sources import read_source
+    from prism_irl.scale.fanout import cluster
+    from prism_irl.studies import evidence as study
+    from prism_irl.studies.null import Analysis
+    from prism_irl.studies.select_intentions import parse_intentions
+
+    analysis = Analysis(
+        intentions=parse_intentions(intentions),
+        folds=cut.folds,
+        by=cut.by,
+        starts=starts,
+        max_iterations=max_iterations,
+        seed=seed,
+    )
+    source = read_source(table, columns)
+    source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return study.evidence(
+            source.demos,
+            analysis,
+            path,
+            surrogates=surrogates,
+            cloning=cloning,
+            mdp=source.mdp,
+            jobs=cut.jobs,
+            title=f"Are there intentions in {table.name}?",
+            on_part=lambda done, total: report("parts of the analysis", done, total, ""),
+        )
+
+    with cluster(cut.scheduler):
+        folder.make(
+            work,
+            print_evidence,
+            progress=lambda: counting("parts"),
+            config={"data": {"file": table.name, "columns": columns.roles(), "sha256": source.demos.checksum()}},
+            stale=("cache",),
+        )
