@@ -5,7 +5,6 @@ probability min(0.15 c, 0.9), which resets c: switching depends on history and n
 method must be judged against true intentions; `FrustrationWorld.oracle` is the ceiling that no method can pass.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -18,16 +17,13 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import boltzmann, frozen
 from prism_irl.worlds.drawing import check_settings, cumulative, draw
-from prism_irl.worlds.oracle import OraclePosterior, exact_posterior
+from prism_irl.worlds.grid import ACTIONS, Cell, check_cells, moves, optimal_q, slip, target_rewards
+from prism_irl.worlds.oracle import OraclePosterior, exact_posterior, known_ids
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
-Cell = tuple[int, int]
 
-ACTIONS = ("up", "down", "left", "right", "stay")
 INTENTIONS = ("goal", "abandon")
-# (dx, dy): y grows upwards, so that (0, 0) is the lower left corner of a map and (4, 4) the upper right one.
-_MOVES = np.array([(0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)])
 
 
 class Simulation(NamedTuple):
@@ -89,9 +85,7 @@ class FrustrationWorld:
     def __post_init__(self) -> None:
         rates = ("beta", "switch_rate")
         check_settings(self, counts=("horizon", "size"), probabilities=("success", "switch_max"), not_negative=rates)
-        for cell in (self.goal, self.abandon, *self.barriers):
-            if not all(0 <= coordinate < self.size for coordinate in cell):
-                raise InputError(f"cell {cell} lies outside the {self.size}×{self.size} grid; move it inside.")
+        check_cells(self.size, (self.goal, self.abandon, *self.barriers))
         for cell in (self.goal, self.abandon):
             if cell in self.barriers:
                 raise InputError(f"cell {cell} is both a target and a barrier; move one of them.")
@@ -120,31 +114,23 @@ class FrustrationWorld:
     @cached_property
     def transitions(self) -> Floats:
         """(S, A, S) dynamics with barriers, wall and slip; a barrier cell can be left, although it is never entered."""
-        return frozen(self._slip(self._moves(self.barriers)[0]))
+        return frozen(slip(moves(self.size, self.barriers)[0], self.success))
 
     @cached_property
     def blocked(self) -> NDArray[np.bool_]:
         """(S, A) barrier encounters, judged on the chosen action: it runs into a barrier cell or the outer wall."""
-        return frozen(self._moves(self.barriers)[1])
+        return frozen(moves(self.size, self.barriers)[1])
 
     @cached_property
     def rewards(self) -> Floats:
         """(2, S, A) true rewards r_k(s, a) = 1[s = target of k]."""
-        rewards = np.zeros((2, self.n_states, self.n_actions))
-        rewards[0, self.state(self.goal)] = 1
-        rewards[1, self.state(self.abandon)] = 1
-        return frozen(rewards)
+        return frozen(target_rewards(self.n_states, (self.state(self.goal), self.state(self.abandon))))
 
     @cached_property
     def q(self) -> Floats:
         """(2, S, A) optimal Q of each intention on the grid that the experts believe in (no inner barriers)."""
-        believed = self._slip(self._moves(())[0])
-        values, change = np.zeros((2, self.n_states)), np.inf
-        while change > 1e-12:
-            q = self.rewards + self.discount * np.einsum("sat,kt->ksa", believed, values)
-            change = np.abs(q.max(axis=2) - values).max()
-            values = q.max(axis=2)
-        return frozen(q)
+        believed = slip(moves(self.size)[0], self.success)
+        return frozen(optimal_q(self.rewards, believed, self.discount))
 
     @cached_property
     def policies(self) -> Floats:
@@ -195,11 +181,7 @@ class FrustrationWorld:
         The evidence is π_k(a_t | s_t), and encounters drive the counter. Every counter whose switch probability has
         reached `switch_max` behaves alike until it is reset, so these values are one hidden state and nothing is lost.
         """
-        s, a = np.asarray(demos.states, np.int64), np.asarray(demos.actions, np.int64)
-        for name, values, n in (("state", s, self.n_states), ("action", a, self.n_actions)):
-            if values.max() >= n:
-                worst = f"{demos.where(int(values.argmax()))} has {name} {values.max()}"
-                raise InputError(f"{worst}, but this world has {name}s 0 to {n - 1}.")
+        s, a = known_ids(demos, self.n_states, self.n_actions)
         kernels = self._hidden_kernels(int(demos.lengths.max()))
         initial = np.eye(kernels.shape[1])[0]
         return exact_posterior(
@@ -218,20 +200,3 @@ class FrustrationWorld:
                 kernels[encounter, k, counter, k, moved] += 1 - switch
                 kernels[encounter, k, counter, 1 - k, 0] += switch
         return kernels.reshape(2, 2 * (cap + 1), 2 * (cap + 1))
-
-    def _moves(self, barriers: Sequence[Cell]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """(S, A) where each executed action leads, and (S, A) whether it was blocked."""
-        cells = np.stack([np.arange(self.n_states) % self.size, np.arange(self.n_states) // self.size], axis=1)
-        target = cells[:, None] + _MOVES
-        blocked = ((target < 0) | (target >= self.size)).any(axis=2)
-        for barrier in barriers:
-            blocked |= (target == barrier).all(axis=2)
-        blocked[:, ACTIONS.index("stay")] = False
-        target = np.where(blocked[..., None], cells[:, None], target)
-        return target @ np.array([1, self.size]), blocked
-
-    def _slip(self, successor: NDArray[np.int64]) -> Floats:
-        """(S, A, S) the chosen action with probability `success`, else a uniformly drawn one."""
-        executed = np.eye(self.n_states)[successor]
-        mixed: Floats = self.success * executed + (1 - self.success) * executed.mean(axis=1, keepdims=True)
-        return mixed

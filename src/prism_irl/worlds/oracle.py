@@ -37,6 +37,16 @@ class OraclePosterior(NamedTuple):
     log_likelihood: Floats
 
 
+def known_ids(demos: Demonstrations, n_states: int, n_actions: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """States and actions (n,) of demonstrations, after a check that a world of this size has all of them."""
+    s, a = np.asarray(demos.states, np.int64), np.asarray(demos.actions, np.int64)
+    for name, values, n in (("state", s, n_states), ("action", a, n_actions)):
+        if values.max() >= n:
+            worst = f"{demos.where(int(values.argmax()))} has {name} {values.max()}"
+            raise InputError(f"{worst}, but this world has {name}s 0 to {n - 1}.")
+    return s, a
+
+
 def exact_posterior(
     demos: Demonstrations, policies: Floats, initial: Floats, kernels: Floats, kernel_after: NDArray[np.int64]
 ) -> OraclePosterior:
