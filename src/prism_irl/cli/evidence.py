@@ -17,7 +17,7 @@ def evidence(
     surrogates: int = 19,
     cut: FoldOptions = FoldOptions(),
     starts: int = 2,
-    max_iterations: int = 60,
+    max_iterations: int = 40,
     cloning: bool = False,
     seed: int = 0,
     columns: ColumnOptions = ColumnOptions(),

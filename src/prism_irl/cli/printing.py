@@ -125,6 +125,13 @@ def print_selection(metrics: dict[str, Any]) -> None:
     console.print(metrics["recommendation"], soft_wrap=not console.is_terminal, highlight=False)
 
 
+def print_notes(metrics: dict[str, Any], most: int | None = None) -> None:
+    """Print what a run says in words."""
+    console = _console()
+    for note in metrics["notes"][:most]:
+        console.print(note, soft_wrap=not console.is_terminal, highlight=False)
+
+
 def print_evidence(metrics: dict[str, Any]) -> None:
     """Print the budget of predictability and the outcome of the test."""
     columns = {
@@ -137,9 +144,7 @@ def print_evidence(metrics: dict[str, Any]) -> None:
         "gain, high": ("gain_high", 4),
     }
     _print_table(metrics["title"], metrics["budget"], columns)
-    console = _console()
-    for note in metrics["notes"][:2]:
-        console.print(note, soft_wrap=not console.is_terminal, highlight=False)
+    print_notes(metrics, 2)
 
 
 def print_paper_tables(metrics: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from prism_irl.errors import InputError
 
 
 def reproduce(
-    experiment: Literal["gridworld", "labyrinth", "bridge"],
+    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence"],
     dataset: Path | None = None,
     /,
     *,
@@ -31,7 +31,7 @@ def reproduce(
     Parameters
     ----------
     experiment
-        Section of the paper.
+        Section of the paper; evidence is the calibration of prism evidence, which is ours.
     dataset
         Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick
@@ -61,6 +61,8 @@ def reproduce(
             _bridge(folder, dataset, quick=quick)
         elif experiment == "labyrinth":
             _labyrinth(folder, parts, fits.jobs, quick=quick)
+        elif experiment == "evidence":
+            _evidence(folder, fits.jobs, quick=quick)
         else:
             from prism_irl.experiments.gridworld.run import Gridworld, run
 
@@ -96,6 +98,29 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
         config={"data": {"sha256": data.demos.checksum()}},
         stale=("cache/*.json", "parts/*.json", "cache/models"),
     )
+
+
+def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
+    from prism_irl.cli.printing import print_experiment, print_notes
+    from prism_irl.cli.progress import counting
+    from prism_irl.experiments.evidence.run import run
+    from prism_irl.experiments.evidence.settings import Calibration
+
+    settings = Calibration.small() if quick else Calibration()
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(
+            settings,
+            path,
+            jobs=jobs,
+            on_part=lambda done, total: report("data sets", done, total, ""),
+        )
+
+    def show(metrics: dict[str, Any]) -> None:
+        print_experiment(metrics)
+        print_notes(metrics)
+
+    folder.make(work, show, progress=lambda: counting("data sets"), config={}, stale=("cache",))
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:

@@ -31,6 +31,7 @@ NAMES = {
     "state": "+ state",
     "memory": "+ memory",
     "individuals": "+ individuals",
+    "habit": "+ several habits",
     "intentions": "+ intentions",
     "cloning": "behaviour cloning (LSTM)",
 }
@@ -100,7 +101,8 @@ def summary(tested: Tested) -> dict[str, Any]:
         "surrogate_agreements": agreements,
         "surrogates": len(gains),
         "chain": tested.favourite(0),
-        "memory": tested.habit.length_,
+        "memory": tested.memory,
+        "several_habits": tested.several,
         "individuals": tested.analysis.individuals(tested.demos),
         "level": LEVEL,
         "found": is_evidence(tested),
@@ -117,6 +119,7 @@ def words(found: dict[str, Any]) -> str:
     top = max(found["surrogate_gains"])
     numbers = (
         f"intentions gain {found['gain']:+.4f} nats per step over a habit with memory {found['memory']}"
+        f"{', different among trajectories,' if found['several_habits'] else ''}"
         f"{' and individuals' if found['individuals'] else ''} (95% interval {found['gain_low']:+.4f} to "
         f"{found['gain_high']:+.4f}); the most that any of {found['surrogates']} surrogates without intentions gains "
         f"is {top:+.4f} (p = {found['p_value']:.3g})"
@@ -161,7 +164,7 @@ def notes(tested: Tested) -> list[str]:
 
 def budget(tested: Tested, cloned: FloatArray | None = None) -> list[Step]:
     """Rows of the budget, each with its interval and its gain over the row above."""
-    found = list(null.units(tested))
+    found = [row for row in null.units(tested) if row[0] != "habit" or tested.several]
     if cloned is not None:
         found.append(("cloning", cloned, found[0][2]))
     draws = np.random.default_rng(0).integers(len(found[0][1]), size=(RESAMPLES, len(found[0][1])))
@@ -180,7 +183,7 @@ def gain_interval(tested: Tested) -> tuple[float, float]:
     """95% bootstrap interval of the gain, over animals where there are several, else over trajectories."""
     found = {name: (total, steps) for name, total, steps in null.units(tested)}
     total, steps = found["intentions"]
-    gains = total - found["individuals" if "individuals" in found else "memory"][0]
+    gains = total - found["habit"][0]
     draws = np.random.default_rng(0).integers(len(gains), size=(RESAMPLES, len(gains)))
     return _interval(gains, steps, draws)
 

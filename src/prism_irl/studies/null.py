@@ -1,10 +1,13 @@
 """The null that intentions are tested against: a habit without any, and the same analysis on what it simulates.
 
-A habit (back-off n-gram, with accents where the animals are known) is fitted to the data. Surrogates are simulated from
-it, with the same starts, lengths, valid actions and dynamics, and analysed exactly as the data are. Per data set:
+A habit is fitted to the data: a back-off n-gram, with accents where the animals are known, or several of them of which
+every trajectory has one, where validation trajectories prefer that (a change that is slower than a trajectory, an
+animal that nobody named, is no change of mind). Surrogates are simulated from it, with the same starts, lengths, valid
+actions and dynamics, and analysed exactly as the data are. Per data set:
 
-    gain       cross-validated log-likelihood per step of a chain of intentions minus that of a habit; which chain (how
-               many intentions, with or without the habit's memory) is chosen on validation trajectories in every fold
+    gain       cross-validated log-likelihood per step of a chain of intentions minus that of a habit; which habit (one
+               or several) and which chain (how many intentions, Markov or switching by the state, with or without the
+               habit's memory) is chosen on validation trajectories in every fold
     agreement  adjusted Rand index between labellings from disjoint halves (of the animals, where there are several)
 
 and p = (1 + number of surrogates that reach the data) / (1 + number of surrogates). Agreement of fits to the *same*
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +31,16 @@ from prism_irl import __version__, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
-from prism_irl.evaluation.simulate import simulate_habit
+from prism_irl.evaluation.simulate import walk
 from prism_irl.labels import ari
 from prism_irl.mdp import MDP
+from prism_irl.models.base import IntentionModel
 from prism_irl.models.hiql import HIQL
+from prism_irl.models.mixture import TrajectoryMixture
+from prism_irl.models.pair import PairModel
+from prism_irl.models.prism import PRISM
 from prism_irl.models.references import Empirical, NGram, Uniform
+from prism_irl.models.splits import validation_split
 from prism_irl.scale import fanout
 from prism_irl.studies.cross_validation import data_key
 
@@ -41,6 +50,10 @@ FEW_GROUPS = 4
 """Fewer animals than this are not divided into halves; their trajectories are."""
 VALIDATION = 0.2
 """Share of the training trajectories that stops chains and chooses among them."""
+MIXTURES = (3,)
+"""Numbers of habits of which every trajectory has one that are tried beside a single one."""
+MIXTURE_GAIN = 1e-3
+"""Nats per step on validation trajectories that several habits must gain over one."""
 FloatArray = npt.NDArray[np.float64]
 OnPart = Callable[[int, int], None]
 
@@ -62,7 +75,7 @@ class Analysis:
     folds: int = 5
     by: str = "trajectory"
     starts: int = 2
-    max_iterations: int = 60
+    max_iterations: int = 40
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -76,25 +89,37 @@ class Analysis:
         return self.by == "trajectory" and demos.groups is not None and len(np.unique(demos.groups.astype(str))) > 1
 
     def habit(self, demos: Demonstrations) -> NGram:
-        """The unfitted habit."""
+        """The unfitted n-gram."""
         return NGram(individuals=self.individuals(demos), seed=self.seed)
 
-    def candidates(self, demos: Demonstrations, habit: NGram) -> dict[str, HIQL]:
+    def options(self, demos: Demonstrations, habit: NGram, memory: int) -> dict[str, Any]:
+        """Options of chains and mixtures, which are all compared on the same validation trajectories."""
+        return {
+            "history": memory,
+            "backoff": habit.backoff_,
+            "individuals": self.individuals(demos),
+            "n_starts": self.starts,
+            "max_iterations": self.max_iterations,
+            "validation_fraction": VALIDATION,
+            "stop_by": "validation",
+            "recount": True,
+            "seed": self.seed,
+        }
+
+    def mixtures(self, demos: Demonstrations, habit: NGram) -> dict[str, TrajectoryMixture]:
+        """Unfitted habits of which every trajectory has one, by name."""
+        options = self.options(demos, habit, habit.length_)
+        return {f"{J} habits": TrajectoryMixture(J, **options) for J in MIXTURES}
+
+    def candidates(self, demos: Demonstrations, habit: NGram) -> dict[str, PairModel]:
         """Unfitted chains of intentions, by name: without memory, and with the memory that the habit has chosen."""
-        chains = {}
+        chains: dict[str, PairModel] = {}
         for K, memory in itertools.product(self.intentions, sorted({1, habit.length_})):
-            chains[f"K={K}, memory {memory}" if memory > 1 else f"K={K}"] = HIQL(
-                K,
-                history=memory,
-                backoff=habit.backoff_,
-                individuals=self.individuals(demos),
-                n_starts=self.starts,
-                max_iterations=self.max_iterations,
-                validation_fraction=VALIDATION,
-                stop_by="validation",  # so that chains with and without memory are compared by the same trajectories
-                recount=True,
-                seed=self.seed,
-            )
+            options, suffix = self.options(demos, habit, memory), f", memory {memory}" if memory > 1 else ""
+            chains[f"K={K}{suffix}"] = HIQL(K, **options)
+            if min(self.intentions) == K:  # one number is enough to show that switches follow the state
+                options |= {"warm_up": 10, "n_candidates": 1}
+                chains[f"K={K} by state{suffix}"] = PRISM(K, switching="state", rewards="tabular", **options)
         return chains
 
 
@@ -113,15 +138,25 @@ class Tested:
     ----------
     demos : Demonstrations
     analysis : Analysis
-    habit : NGram
+    habit : IntentionModel
         Fitted to all data; what the surrogates were simulated from.
     rows : {Task: numbers of this part}
     """
 
     demos: Demonstrations
     analysis: Analysis
-    habit: NGram
+    habit: IntentionModel
     rows: dict[Task, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> int:
+        """States that the habit of all data sees."""
+        return int(getattr(self.habit, "length_", 0) or getattr(self.habit, "history_length_", 1))
+
+    @property
+    def several(self) -> bool:
+        """Whether some fold of the data preferred several habits to one."""
+        return any(row["habits"] != "1 habit" for row in self.folds(0))
 
     @property
     def surrogates(self) -> list[int]:
@@ -160,7 +195,8 @@ class Tested:
 
 
 def _kind(name: str) -> str:
-    return name.partition(" ")[0].rstrip(",") + (" with memory" if "memory" in name else "")
+    """Name of a chain without the length of its memory, which differs from fold to fold."""
+    return name.partition(",")[0] + (" with memory" if "memory" in name else "")
 
 
 def run(
@@ -187,7 +223,7 @@ def run(
         raise InputError("Give at least one surrogate; 19 allow for p = 0.05, 99 for p = 0.01.")
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
-    habit = analysis.habit(demos).fit(demos, mdp)
+    habit = fit_habits(demos, mdp, analysis).chosen
     found = Tested(demos, analysis, habit)
     parts = [HALVES, *range(analysis.folds)]
     tasks = [Task(data, part) for data in range(surrogates + 1) for part in parts]
@@ -210,6 +246,33 @@ def run(
     return found
 
 
+def sequential(demos: Demonstrations, analysis: Analysis, *, most: int = 19, mdp: MDP | None = None) -> dict[str, Any]:
+    """Simulate surrogates until one reaches the gain of the data, at most so many; halves are left out.
+
+    Returns
+    -------
+    gain of the data, surrogate_gains, reached (0 or 1: whether one of them did), p_value (Besag and Clifford's, which
+    is the rank where none did) and seconds
+    """
+    clock = time.perf_counter()
+    known = MDP.from_demonstrations(demos) if mdp is None else mdp
+    found = Tested(demos, analysis, fit_habits(demos, mdp, analysis).chosen)
+
+    def gain(data: int) -> float:
+        for part in range(analysis.folds):
+            task = Task(data, part)
+            found.rows[task] = _run_part(task, demos, known, mdp, found.habit, analysis, parallel=False)
+        return found.gain(data)
+
+    value, gains = gain(0), list[float]()
+    while len(gains) < most and not any(other >= value for other in gains):
+        gains.append(gain(len(gains) + 1))
+    reached = int(any(other >= value for other in gains))
+    p_value = 1 / len(gains) if reached else 1 / (1 + most)
+    seconds = time.perf_counter() - clock
+    return {"gain": value, "surrogate_gains": gains, "reached": reached, "p_value": p_value, "seconds": seconds}
+
+
 def _tell(on_part: OnPart | None, found: Tested, tasks: Sequence[Task]) -> None:
     if on_part is not None:
         on_part(len(found.rows), len(tasks))
@@ -219,15 +282,50 @@ def _path(cache: Path | None, key: str, task: Task) -> Path | None:
     return None if cache is None else cache / f"{key}-{task.data:04d}-{task.part + 1:02d}.json"
 
 
-def surrogate(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis, number: int) -> Demonstrations:
+class Habits(NamedTuple):
+    """The n-gram, and the one of all habits that validation trajectories prefer."""
+
+    plain: NGram
+    chosen: IntentionModel
+    name: str
+
+
+def fit_habits(demos: Demonstrations, mdp: MDP | None, analysis: Analysis) -> Habits:
+    """One habit for all trajectories, or several of which each has one: whichever predicts validation trajectories."""
+    plain = analysis.habit(demos).fit(demos, mdp)
+    train, validation = validation_split(demos, VALIDATION, analysis.seed)
+    if validation is None:
+        return Habits(plain, plain, "1 habit")
+    alone = NGram(length=plain.length_, backoff=plain.backoff_, individuals=plain.individuals, seed=analysis.seed).fit(
+        train, mdp
+    )
+    best = Habits(plain, plain, "1 habit")
+    reached = alone.score(validation) + MIXTURE_GAIN
+    for name, mixture in analysis.mixtures(demos, plain).items():
+        score = max(float(start["score"]) for start in mixture.fit(demos, mdp).starts_)
+        if score > reached:
+            best, reached = Habits(plain, mixture, name), score
+    return best
+
+
+def surrogate(
+    habit: IntentionModel, demos: Demonstrations, mdp: MDP, analysis: Analysis, number: int
+) -> Demonstrations:
     """Surrogate ``number`` ≥ 1, or the data themselves for 0."""
     if number == 0:
         return demos
-    return simulate_habit(habit, demos, mdp, np.random.default_rng([analysis.seed, number]))
+    generator = np.random.default_rng([analysis.seed, number])
+    return walk(demos, mdp, generator, lambda them: habit.chooser(demos, them))
 
 
 def _run_part(
-    task: Task, demos: Demonstrations, known: MDP, mdp: MDP | None, habit: NGram, analysis: Analysis, parallel: bool
+    task: Task,
+    demos: Demonstrations,
+    known: MDP,
+    mdp: MDP | None,
+    habit: IntentionModel,
+    analysis: Analysis,
+    parallel: bool,
 ) -> dict[str, Any]:
     if parallel:
         limit_threads(1)
@@ -242,13 +340,15 @@ def _fold(
     train: Demonstrations, test: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everything: bool
 ) -> dict[str, Any]:
     """Likelihoods on one test fold, per trajectory where they are the data's own."""
-    habit = analysis.habit(train).fit(train, mdp)
+    habits = fit_habits(train, mdp, analysis)
+    habit = habits.plain
     chains = {name: chain.fit(train, mdp) for name, chain in analysis.candidates(train, habit).items()}
     validation = {name: max(float(start["score"]) for start in chain.starts_) for name, chain in chains.items()}
     chosen = max(validation, key=lambda name: validation[name])
     row: dict[str, Any] = {
         "n_steps": test.n_steps,
-        "habit": habit.score(test),
+        "habit": habits.chosen.score(test),
+        "habits": habits.name,
         "intentions": chains[chosen].score(test),
         "chosen": chosen,
         "validation": validation,
@@ -263,6 +363,7 @@ def _fold(
             "memory": NGram(seed=analysis.seed).fit(train, mdp),
         }
         budget |= {"individuals": habit} if analysis.individuals(train) else {}
+        budget["habit"] = habits.chosen
         budget["intentions"] = chains[chosen]
         row["per_trajectory"] = {name: _sums(model, test) for name, model in budget.items()}
     return row
