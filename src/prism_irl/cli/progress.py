@@ -64,6 +64,24 @@ def fits_progress() -> Iterator[Callable[[Fit, int], None]]:
 
 
 @contextmanager
+def fits_and_parts() -> Iterator[tuple[Callable[[Fit, int], None], Callable[[int, int], None]]]:
+    """Yield a callback for the fits of a cross-validation, and one for the parts of a test against a habit."""
+    with _bar() as progress:
+        tasks: dict[str, Any] = {}
+
+        def show(what: str, done: int | None, total: int, status: str) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total, status="")
+            moved: dict[str, Any] = {"advance": 1} if done is None else {"completed": done}
+            progress.update(tasks[what], total=total, status=status, **moved)
+
+        def on_fit(fit: Fit, total: int) -> None:
+            show("fits", None, total, f"{fit.method.name}, fold {fit.fold}: LL {fit.row['predictive_ll']:.4f}")
+
+        yield on_fit, lambda done, total: show("habit and surrogates", done, total, "")
+
+
+@contextmanager
 def plain_warnings() -> Iterator[None]:
     """Warnings as one sentence for people, each once, without the line of code they come from."""
     before, said = warnings.formatwarning, set[str]()

@@ -1,4 +1,4 @@
-"""`prism select`: how many intentions, from the predictive likelihood and the agreement of independent fits."""
+"""`prism select`: how many intentions, from evidence against a habit, likelihood, and the agreement of halves."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ def select_command(
     *,
     folder: RunFolder,
     intentions: str = "1..6",
-    switching: Literal["markov", "recurrent", "independent"] = "markov",
+    switching: Literal["markov", "state", "recurrent", "independent"] = "markov",
     history: int = 1,
     cut: FoldOptions = FoldOptions(),
-    sets: int = 3,
+    splits: int = 3,
     starts: int | None = None,
+    surrogates: int = 19,
     max_iterations: int | None = None,
     seed: int = 0,
     columns: ColumnOptions = ColumnOptions(),
 ) -> None:
-    """Say how many intentions the data identifies: what predicts, and what independent fits agree on.
+    """Say how many intentions the data identifies: whether there are any, what predicts, and what halves agree on.
+
+    The fits are those of prism fit with the same method, number of intentions and seed.
 
     Example: prism select mouse.csv --intentions 1..6 --out runs/select
 
@@ -39,17 +42,19 @@ def select_command(
         How intentions switch; markov takes seconds per fit, a network minutes.
     history
         Policies depend on the last so many states.
-    sets
-        Independent sets of starts on all data, whose winners are compared.
+    splits
+        Ways to divide the data (the animals, where --group names several) into halves, whose labellings are compared.
     starts
-        Starts per set [default: 8 for markov, 4 for a network].
+        Starts of every fit [default: the model's].
+    surrogates
+        Simulations of a habit without intentions that the data is tested against (prism evidence); 0: no test.
     max_iterations
         EM iterations at most [default: the model's].
     seed
         The one source of randomness.
     """
     from prism_irl.cli.printing import print_selection
-    from prism_irl.cli.progress import fits_progress
+    from prism_irl.cli.progress import fits_and_parts
     from prism_irl.cli.sources import read_source
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies.select_intentions import Select, parse_intentions, select
@@ -60,8 +65,9 @@ def select_command(
         history=history,
         folds=cut.folds,
         by=cut.by,
-        sets=sets,
+        splits=splits,
         starts=starts,
+        surrogates=surrogates,
         max_iterations=max_iterations,
         seed=seed,
     )
@@ -69,16 +75,15 @@ def select_command(
     demos, title = source.demos, f"How many intentions in {table.name}?"
     demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 
-    def work(path: Path, on_fit: Any) -> dict[str, Any]:
-        return select(
-            demos, settings, path, mdp=source.mdp, jobs=cut.jobs, title=title, on_fit=on_fit, events=source.events
-        )
+    def work(path: Path, callbacks: Any) -> dict[str, Any]:
+        options: dict[str, Any] = {"mdp": source.mdp, "jobs": cut.jobs, "title": title, "events": source.events}
+        return select(demos, settings, path, on_fit=callbacks[0], on_part=callbacks[1], **options)
 
     with cluster(cut.scheduler):
         folder.make(
             work,
             print_selection,
-            progress=fits_progress,
+            progress=fits_and_parts,
             config={"data": {"sha256": demos.checksum()}},
             stale=("cache",),
         )

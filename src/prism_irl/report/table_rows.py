@@ -54,8 +54,21 @@ _COLUMNS = (
     Column("boundary_f1", "boundary F1", best=1),
     Column("mean_dwell", "mean dwell", "steps", 1),
     Column("agreement", "agreement", "of starts", 2, best=1),
+    Column("gain", "gain", "over the row above", 4),
+    Column("gain_low", "gain, low", "95% interval", 4),
+    Column("gain_high", "gain, high", "95% interval", 4),
 )
-_DECIDES = ("predictive_ll", "standard_error", "agreement", "minimum_use", "minimum_dwell", "mean_dwell")
+_DECIDES = (
+    "predictive_ll",
+    "standard_error",
+    "gain",
+    "gain_error",
+    "agreement",
+    "shown_agreement",
+    "minimum_use",
+    "minimum_dwell",
+    "mean_dwell",
+)
 _LAST = (Column("fit_seconds", "fit time", "seconds", 1),)
 _ABBREVIATIONS = {"evd": "EVD", "ari": "ARI", "nmi": "NMI", "f1": "F1", "ll": "LL", "em": "EM", "s0": "s₀", "k": "K"}
 
@@ -76,7 +89,8 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
         for column in (*_COLUMNS, *further.values(), *_LAST)
         if column.key in always or any(number(method.get(column.key)) is not None for method in methods.values())
     ]
-    if is_selection(metrics):  # what decides stands first
+    if is_selection(metrics):  # what decides stands first, and agreement is that of halves
+        columns = [column._replace(unit="of halves") if column.key == "agreement" else column for column in columns]
         columns.sort(key=lambda column: _DECIDES.index(column.key) if column.key in _DECIDES else len(_DECIDES))
     best = {column.key: _best(column, methods) for column in columns}
     recommended = f"k{metrics['recommended']}" if is_selection(metrics) else None

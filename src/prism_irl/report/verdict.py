@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, mapping, number, signed, spread
-from prism_irl.report.fit_verdict import AGREEMENT_GOOD, SHORT_DWELL, SIGNIFICANT, is_untested, judge_fit
+from prism_irl.report.fit_verdict import AGREEMENT_GOOD, SHORT_DWELL, SIGNIFICANT, UNTESTED, is_untested, judge_fit
 
 NEAR_ORACLE = 0.03
 NOISE = 0.002  # nats per step by which a method may pass the oracle through chance in the folds
@@ -73,10 +73,16 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
     methods = {str(key): mapping(value) for key, value in metrics["methods"].items()}
     K = int(number(metrics["recommended"]) or 0)
     chosen = methods.get(f"k{K}", {})
-    agreement = number(chosen.get("agreement"))
-    sure = K == 1 or (agreement is not None and agreement >= AGREEMENT_GOOD)
+    known = [number(chosen.get(name)) for name in ("agreement", "shown_agreement") if name in chosen]
+    agrees = bool(known) and all(value is not None and value >= AGREEMENT_GOOD for value in known)
+    found = mapping(metrics.get("evidence"))
+    sure = agrees and bool(found.get("found")) if K > 1 else True
     words = metrics.get("recommendation") or f"{K} intentions are recommended."
     findings = [Finding("good" if sure else "warning", str(words))]
+    if not found:
+        findings.append(Finding("warning", f"{UNTESTED}: leave --surrogates at 19, or run prism evidence DATA."))
+    else:
+        findings += [Finding("warning", note) for note in [_closer(found)] if note and K > 1]
     limit = number(metrics.get("by_likelihood"))
     tried = [int(key[1:]) for key in methods if key[:1] == "k" and key[1:].isdigit()]
     if limit is not None and len(tried) > 1 and limit == max(tried):
@@ -84,6 +90,17 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
             Finding("warning", f"{limit:.0f} is the largest number that was tried; try larger ones before you settle.")
         )
     return findings
+
+
+def _closer(found: Mapping[str, Any]) -> str | None:
+    """What the test against a habit leaves open, though it found something."""
+    p = number(found.get("agreement_p_value"))
+    if p is None or p <= (number(found.get("level")) or SIGNIFICANT):
+        return None
+    return (
+        "Labellings from disjoint halves agree no better than on data simulated from a habit without intentions "
+        f"(p = {p:.2g}): there are intentions, but do not interpret single steps."
+    )
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------------

@@ -81,9 +81,16 @@ def evidence(
     }
     results.write_results(folder, result, _flat(tested))
     results.write_rows(folder / "table.csv", [row._asdict() for row in rows])
-    figures = {"evidence": partial(_draw_test, tested=tested), "budget": partial(_draw_budget, rows=rows)}
-    results.write_figures(folder / "figures", figures)
+    results.write_figures(folder / "figures", figures(tested, rows))
     return result
+
+
+def figures(tested: Tested, rows: list[Step] | None = None) -> dict[str, results.Draw]:
+    """The data among its surrogates, and the budget."""
+    return {
+        "evidence": partial(_draw_test, tested=tested),
+        "budget": partial(_draw_budget, rows=budget(tested) if rows is None else rows),
+    }
 
 
 def summary(tested: Tested) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""`prism select`: how many intentions, from the predictive likelihood and the agreement of independent fits.
+"""`prism select`: how many intentions, from evidence against a habit, likelihood, and the agreement of halves.
 
-Fits every number of intentions, applies the rule of `studies.selection`, and writes what was found; the winner with
-the recommended number can be explored.
+Fits every number of intentions, tests them against a habit without any, applies the rule of `studies.selection`, and
+writes what was found; the fit with the recommended number can be explored, and `prism fit` makes the same one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from prism_irl.mdp import MDP
 from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
 from prism_irl.models.registry import Method
-from prism_irl.studies import exemplar, results, selection
+from prism_irl.studies import evidence, exemplar, null, results, selection
 from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
+from prism_irl.studies.null import OnPart
 from prism_irl.studies.selection import Candidate, Choice
 
-METHODS = {"markov": "hiql", "independent": "prism", "recurrent": "prism-recurrent"}
-STARTS = {"markov": 8}  # a network takes minutes where a constant kernel takes a second
-STARTS_OF_NETWORKS = 4
+METHODS = {"markov": "hiql", "state": "state+tabular", "independent": "prism", "recurrent": "prism-recurrent"}
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class Select:
     history : policies depend on the last so many states
     folds : parts of the cross-validation
     by : what a fold keeps together
-    sets, starts : independent sets of starts on all data; starts None is 8 for a constant kernel and 4 for a
-        network
-    cv_starts : starts of every fit of the cross-validation, None is the model's default
+    splits : ways to divide the data into halves
+    starts : starts of every fit, None is the model's default, which `prism fit` has
+    surrogates : simulations of a habit that intentions are tested against; 0 leaves the test out
     max_iterations : EM iterations at most, None is the model's default
     seed : the one source of randomness
     """
@@ -52,20 +51,15 @@ class Select:
     history: int = 1
     folds: int = 5
     by: str = "trajectory"
-    sets: int = 3
+    splits: int = 3
     starts: int | None = None
-    cv_starts: int | None = None
+    surrogates: int = 19
     max_iterations: int | None = None
     seed: int = 0
 
-    @property
-    def starts_per_set(self) -> int:
-        """Starts of each independent set."""
-        return STARTS.get(self.switching, STARTS_OF_NETWORKS) if self.starts is None else self.starts
-
     def model(self, n_intentions: int) -> PairModel:
         """Return the unfitted model with K intentions."""
-        given = {"n_starts": self.cv_starts, "max_iterations": self.max_iterations}
+        given = {"n_starts": self.starts, "max_iterations": self.max_iterations}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         options |= {"history": self.history, "seed": self.seed}
         identifier = METHODS.get(self.switching, self.switching)  # the registry says what there is
@@ -95,6 +89,7 @@ def select(
     jobs: int = 1,
     title: str = "How many intentions?",
     on_fit: OnFit | None = None,
+    on_part: OnPart | None = None,
     events: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics."""
@@ -106,38 +101,50 @@ def select(
     done = cross_validate(
         demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit
     )
-    sets: dict[str, Any] = {"sets": settings.sets, "starts": settings.starts_per_set, "jobs": jobs}
-    winners = selection.independent_winners(
-        demos, settings.model, settings.intentions, mdp=mdp, folder=cache / "models", **sets
+    found = selection.fit_halves(
+        demos, settings.model, settings.intentions, splits=settings.splits, mdp=mdp, jobs=jobs, folder=cache / "models"
     )
+    scores = {k: [row["predictive_ll"] for row in done.rows if row["method"] == f"k{k}"] for k in settings.intentions}
+    below = dict(zip(settings.intentions[1:], settings.intentions, strict=False))
     candidates = {
-        k: selection.candidate(
-            k,
-            [row["predictive_ll"] for row in done.rows if row["method"] == f"k{k}"],
-            [winner for winner in winners if winner.n_intentions == k],
-            demos.offsets,
-        )
+        k: selection.candidate(scores[k], found[k], demos.offsets, scores[below[k]] if k in below else None)
         for k in settings.intentions
     }
-    choice = selection.choose(candidates)
+    tested = _tested(demos, settings, mdp, jobs, cache / "null", on_part) if settings.surrogates else None
+    summary = None if tested is None else evidence.summary(tested)
+    choice = selection.choose(candidates, summary)
     result = _metrics(settings, done, candidates, choice, title)
+    if tested is not None:
+        result["evidence"] = summary
+        result["budget"] = [row._asdict() for row in evidence.budget(tested)]
+        result["notes"].append(evidence.words(evidence.summary(tested)))
     results.write_results(folder, result, done.rows)
     numbers = [found.row() for found in candidates.values()]
     results.write_rows(folder / "table.csv", [{name: _cell(value) for name, value in row.items()} for row in numbers])
-    results.write_figures(folder / "figures", {"selection": partial(_draw, numbers=numbers, choice=choice)})
+    figures: dict[str, Any] = {"selection": partial(_draw, numbers=numbers, choice=choice)}
+    if tested is not None:
+        figures |= evidence.figures(tested)
+    results.write_figures(folder / "figures", figures)
     K = choice.recommended
-    best = max((winner for winner in winners if winner.n_intentions == K), key=lambda winner: winner.score)
-    assert best.model is not None
     exemplar.write_exemplar(
         folder,
         demos,
-        best.model,
-        name=f"the winner of the independent fits with K={K}",
+        found[K].model,
+        name=f"the fit with K={K}",
         how="It was fitted to all trajectories; the likelihoods in the table come from held-out folds.",
         facts={"agreement": candidates[K].agreement} if K > 1 else None,
         events=events,
     )
     return result
+
+
+def _tested(
+    demos: Demonstrations, settings: Select, mdp: MDP | None, jobs: int, cache: Path, on_part: OnPart | None
+) -> null.Tested:
+    """The test against a habit, with the folds of the selection."""
+    cache.mkdir(exist_ok=True)
+    analysis = null.Analysis(folds=settings.folds, by=settings.by, seed=settings.seed)
+    return null.run(demos, analysis, surrogates=settings.surrogates, mdp=mdp, jobs=jobs, cache=cache, on_part=on_part)
 
 
 def _metrics(
@@ -152,19 +159,19 @@ def _metrics(
         **results.heading(title, done.demos, folds=settings.folds, experiment="selection"),
         "switching": settings.switching,
         "history": settings.history,
-        "sets": settings.sets,
-        "starts": settings.starts_per_set,
+        "splits": settings.splits,
         "best": choice.best,
         "by_likelihood": choice.by_likelihood,
         "recommended": choice.recommended,
         "recommendation": choice.words,
         "notes": [
             choice.words,
-            f"Predictive likelihood by {settings.folds} folds over the {settings.by}; agreement is the mean adjusted "
-            f"Rand index between the winners of {settings.sets} independent sets of {settings.starts_per_set} "
-            f"starts on all data ({settings.switching} switching, history {settings.history}). An intention counts if "
-            f"winners agree to {selection.AGREEMENT} or more, and each takes {100 * selection.MINIMUM_USE:.0f}% of the "
-            f"steps and lasts {selection.MINIMUM_DWELL:.0f} steps or more.",
+            f"Predictive likelihood by {settings.folds} folds over the {settings.by}; agreement is the median adjusted "
+            f"Rand index between labellings of all data by fits to disjoint halves, divided in {settings.splits} ways "
+            f"({settings.switching} switching, history {settings.history}). Intentions count as identified if halves "
+            f"agree to {selection.AGREEMENT} or more, and each takes {100 * selection.MINIMUM_USE:.0f}% of the steps "
+            f"and lasts {selection.MINIMUM_DWELL:.0f} steps or more. A search that another fit outdid on its own data "
+            "was made again with more starts.",
         ],
         "methods": entries,
     }
@@ -182,6 +189,6 @@ def _draw(path: Path, numbers: list[dict[str, Any]], choice: Choice) -> str:
     style.save(figure, path)
     return (
         "Above: predictive log-likelihood against the number of intentions, with one standard error over folds; the "
-        "ring marks the smallest number within one standard error of the best. Below: agreement between the winners "
-        "of independent fits; the ring marks the recommended number."
+        "ring marks the number up to which it rises by more than the error of the difference. Below: agreement between "
+        "labellings from disjoint halves; the ring marks the recommended number."
     )

@@ -1,18 +1,20 @@
-"""How many intentions does the data identify? Likelihood says what predicts, agreement says what is there.
+"""How many intentions does the data identify? A habit says whether any, likelihood what predicts, halves what is there.
 
-For every K: the predictive log-likelihood by cross-validation, and R independent sets of M starts on all data.
-The winners of the sets are compared by the adjusted Rand index, which needs no matching because it ignores names: if
-equally good fits of the same data cut it differently, their intentions are not in the data. Use it before any fit is
-interpreted; with free rewards likelihood goes on rising long after the winners have ceased to agree.
+For every K: the predictive log-likelihood by cross-validation, a fit to all data, and fits to disjoint halves of it (of
+the animals, where there are several), whose labellings of all data are compared by the adjusted Rand index; it needs no
+matching because it ignores names. Fits to the *same* data agree wherever the search is good, whether or not there is
+anything to find: on data simulated from a habit without intentions they agree perfectly. Halves share what is in the
+data and nothing else.
+
+All fits of one K are the same search, that of `prism fit`, with other data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,37 +24,43 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
-from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
-from prism_irl.rewards.tabular import Tabular
 from prism_irl.studies.full_fits import fit_to_all
+from prism_irl.studies.null import FEW_GROUPS
 
-AGREEMENT = 0.8  # winners that agree less than this do not show the same intentions
+AGREEMENT = 0.8  # halves that agree less than this do not settle which step belongs to which intention
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
 MINIMUM_DWELL = 2.0  # steps: intentions that last less have become actions
+BAD_OPTIMUM = 0.002  # nats per step by which a search may stay behind what others found on the same data
+MORE_STARTS = 3  # times as many, where a search has stayed behind
 
 Build = Callable[[int], PairModel]
 
 
-class Winner(NamedTuple):
-    """The best of one set of starts on all data.
+class Halves(NamedTuple):
+    """What was found for one K.
 
     Attributes
     ----------
     n_intentions : int
-        K.
-    score : float
-        Likelihood per step that the starts of the set were compared by.
+    model : PairModel
+        Fitted to all data.
     labels : (n,) int
-        Intention of every step.
-    model : PairModel, optional
-        The fit itself.
+        Its intention of every step.
+    agreements : tuple of float
+        Adjusted Rand index between labellings of all data from the two halves, for every way to divide the data.
+    with_all : tuple of float
+        The same between each half and the fit to all data.
+    repeated : int
+        Searches that had stayed behind and were made again with more starts.
     """
 
     n_intentions: int
-    score: float
+    model: PairModel
     labels: npt.NDArray[np.int64]
-    model: PairModel | None = None
+    agreements: tuple[float, ...] = ()
+    with_all: tuple[float, ...] = ()
+    repeated: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,35 +73,47 @@ class Candidate:
     predictive_ll, standard_error : float
         Mean over folds of the predictive log-likelihood per step, and its standard error.
     agreement : float or None
-        Mean adjusted Rand index over pairs of winners; None for K = 1 and for a single set.
-    winner_spread : float
-        Difference in likelihood per step between the best and the worst winner.
+        Median adjusted Rand index between labellings from disjoint halves; None for K = 1.
+    shown_agreement : float or None
+        The same between each half and the fit to all data, which is the one that is shown.
     minimum_use : float
-        Share of the steps of the least used intention, in the best winner.
+        Share of the steps of the least used intention.
     mean_dwell, minimum_dwell : float
         Mean length of a segment in steps, over all intentions and for the most fleeting one; 0 for one never used.
     use, dwell : tuple of float
-        Share of the steps and mean dwell of each intention in the best winner, the most used first.
+        Share of the steps and mean dwell of each intention, the most used first.
+    repeated : int
+        Searches that had stayed behind and were made again with more starts.
+    gain, gain_error : float or None
+        Mean over folds of the likelihood per step above that of the next smaller K, and its standard error.
     """
 
     n_intentions: int
     predictive_ll: float
     standard_error: float
     agreement: float | None
-    winner_spread: float
+    shown_agreement: float | None
     minimum_use: float
     mean_dwell: float
     minimum_dwell: float
     use: tuple[float, ...]
     dwell: tuple[float, ...]
+    repeated: int = 0
+    gain: float | None = None
+    gain_error: float | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Every intention is used and lasts."""
+        return self.minimum_use >= MINIMUM_USE and self.minimum_dwell >= MINIMUM_DWELL
 
     @property
     def identified(self) -> bool:
-        """Winners agree, and every intention is used and lasts; one intention always is."""
+        """Halves agree with each other and with what is shown, and every intention is used and lasts."""
         if self.n_intentions == 1:
             return True
-        agrees = self.agreement is not None and self.agreement >= AGREEMENT
-        return agrees and self.minimum_use >= MINIMUM_USE and self.minimum_dwell >= MINIMUM_DWELL
+        known = [value for value in (self.agreement, self.shown_agreement) if value is not None]
+        return len(known) == 2 and min(known) >= AGREEMENT and self.lasts
 
     def row(self) -> dict[str, Any]:
         """Every number, for a table."""
@@ -108,9 +128,9 @@ class Choice(NamedTuple):
     best : int
         K with the highest predictive likelihood.
     by_likelihood : int
-        Smallest K within one standard error of the best.
+        Where likelihood stops to rise by more than its standard error.
     recommended : int
-        K is raised up to `by_likelihood` for as long as the data identifies it.
+        1 without evidence for intentions; else the K up to `by_likelihood` on which halves agree best.
     words : str
         The recommendation in plain words.
     """
@@ -121,183 +141,206 @@ class Choice(NamedTuple):
     words: str
 
 
-# -- fits on all data --------------------------------------------------------------------------------------------------
+# -- fits --------------------------------------------------------------------------------------------------------------
 
 
-def independent_winners(
+def fit_halves(
     demos: Demonstrations,
     build: Build,
     intentions: Sequence[int],
     *,
-    sets: int = 3,
-    starts: int = 16,
+    splits: int = 3,
     mdp: MDP | None = None,
     jobs: int = 1,
     folder: Path | None = None,
-) -> list[Winner]:
-    """Return the winner of every set of starts on all data.
+) -> dict[int, Halves]:
+    """Fit every K to all data and to both halves of every division of it.
 
     Parameters
     ----------
-    build : K → an unfitted model, whose seed the sets count on from
-    sets : independent sets R
-    starts : starts per set M
-    folder : remembers winners, by configuration and data
+    build : K → an unfitted model
+    splits : ways to divide the data into halves
+    folder : remembers fits, by configuration and data
     """
-    if sets < 1 or starts < 1:
-        raise InputError(f"{sets} sets of {starts} starts were asked for; give at least 1 of each.")
-    models = [
-        independent_model(build(k), index, starts)
-        for k in intentions
-        for index in range(sets if k > 1 else 1)  # one intention is found from anywhere
-    ]
-    winners = []
-    for _, model in fit_to_all(models, demos, mdp, jobs=jobs, folder=folder):
-        score = max(float(start["score"]) for start in model.starts_)
-        winners.append(Winner(model.n_intentions, score, np.asarray(model.predict(demos), dtype=np.int64), model))
-    return winners
+    if splits < 1:
+        raise InputError("Give at least 1 way to divide the data into halves (--splits).")
+    groups = 0 if demos.groups is None else len(np.unique(demos.groups.astype(str)))
+    by = "group" if groups >= FEW_GROUPS else "trajectory"
+    parts: list[Demonstrations] = [demos]
+    for seed in range(splits if len(demos) > 1 else 0):
+        parts.extend(demos.split(0.5, by=by, seed=seed))
+    fits: dict[int, list[PairModel]] = {K: [] for K in intentions}
+    repeated = dict.fromkeys(intentions, 0)
+    for part in parts:
+        wanted = [K for K in intentions if K > 1 or part is demos]
+        models = [build(K) for K in wanted]
+        for K, (_, model) in zip(wanted, fit_to_all(models, part, mdp, jobs=jobs, folder=folder), strict=True):
+            fits[K].append(model)
+    for K in intentions:
+        behind = [i for i in range(len(fits[K])) if stayed_behind(i, fits[K], parts)]
+        for i in behind:
+            model = more_starts(build(K))
+            fits[K][i] = fit_to_all([model], parts[i], mdp, folder=folder)[0][1]
+        repeated[K] = len(behind)
+    return {K: _compared(K, fits[K], demos, repeated[K]) for K in intentions}
 
 
-def independent_model(model: PairModel, index: int, starts: int) -> PairModel:
-    """Return the model of one set, with a seed of its own, so that its starts share nothing with those of other sets.
+def stayed_behind(index: int, fits: Sequence[PairModel], parts: Sequence[Demonstrations]) -> bool:
+    """Whether another fit explains the data of this one better than itself does: its search ended in a bad optimum."""
+    own = fits[index].score(parts[index])
+    return any(other.score(parts[index]) > own + BAD_OPTIMUM for i, other in enumerate(fits) if i != index)
 
-    A network is started at random and stops on validation trajectories, which the seed of the set chooses. A constant
-    kernel (HIQL, or PRISM with Markov switching) uses all data, and its starts are annealed. Plain starts end in optima
-    within 1e-3 nats per step of the best one that cut the data differently, and their disagreement is that of the
-    search, not of the data: on the labyrinth with K = 2, winners of 16 plain starts agree to 0.63, those of eight
-    annealed ones to 0.99 (docs/labyrinth.md).
-    """
-    K = model.n_intentions
-    seed = model.seed + 1000 * (index + 1)
-    # Goals are searched for in their own way.
-    if model.switching_options.constant and isinstance(model.reward_options, Tabular):
-        kept = ("history", "smoothing", "backoff", "max_iterations", "patience", "discount")
-        options = {name: getattr(model, name) for name in kept}
-        options |= {"n_starts": starts if K > 1 else 1, "validation_fraction": 0.0, "seed": seed}
-        return cast(PairModel, registry.method("prism-markov", K, **options).model)
+
+def more_starts(model: PairModel) -> PairModel:
+    """The same unfitted model with more starts, none of which it has had."""
     fresh: PairModel = clone(model)
-    fresh.set_params(n_starts=starts if K > 1 else 1, starts="random", seed=seed)
+    fresh.set_params(n_starts=MORE_STARTS * fresh.n_starts, seed=fresh.seed + 1000)
     return fresh
+
+
+def _compared(K: int, fits: Sequence[PairModel], demos: Demonstrations, repeated: int) -> Halves:
+    labels = [np.asarray(model.predict(demos), dtype=np.int64) for model in fits]
+    pairs = range(1, len(labels) - 1, 2)
+    agreements = tuple(ari(labels[i], labels[i + 1]) for i in pairs)
+    with_all = tuple(ari(labels[0], half) for half in labels[1:])
+    return Halves(K, fits[0], labels[0], agreements, with_all, repeated)
 
 
 # -- numbers per K -----------------------------------------------------------------------------------------------------
 
 
 def candidate(
-    n_intentions: int, likelihoods: Sequence[float], winners: Sequence[Winner], offsets: npt.NDArray[np.int64]
+    likelihoods: Sequence[float],
+    found: Halves,
+    offsets: npt.NDArray[np.int64],
+    below: Sequence[float] | None = None,
 ) -> Candidate:
     """Summarise one K.
 
     Parameters
     ----------
     likelihoods : predictive log-likelihood per step of every fold
-    winners : of the independent sets for this K
+    found : fits to all data and to halves
     offsets : (N + 1,) where trajectories begin
+    below : likelihoods of the next smaller K, on the same folds
     """
-    if not likelihoods or not winners:
-        raise InputError(f"K = {n_intentions} has no fold or no fit on all data; give at least one of each.")
+    K = found.n_intentions
+    if not likelihoods:
+        raise InputError(f"K = {K} has no fold; give at least one.")
     scores = np.asarray(likelihoods, dtype=np.float64)
-    error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
-    pairs = [ari(a.labels, b.labels) for a, b in combinations(winners, 2)]
-    best = max(winners, key=lambda winner: winner.score)
-    cut = segments(best.labels, offsets)
-    use = np.bincount(best.labels, minlength=n_intentions) / len(best.labels)
-    lengths = (cut.lengths[cut.labels == k] for k in range(n_intentions))
+    cut = segments(found.labels, offsets)
+    use = np.bincount(found.labels, minlength=K) / len(found.labels)
+    lengths = (cut.lengths[cut.labels == k] for k in range(K))
     dwell = np.array([own.mean() if len(own) else 0.0 for own in lengths])
     order = np.argsort(-use, kind="stable")
+    gains = None if below is None else scores - np.asarray(below)
     return Candidate(
-        n_intentions=n_intentions,
+        n_intentions=K,
         predictive_ll=float(scores.mean()),
-        standard_error=error,
-        agreement=float(np.mean(pairs)) if pairs and n_intentions > 1 else None,
-        winner_spread=best.score - min(winner.score for winner in winners),
+        standard_error=_error(scores),
+        agreement=float(np.median(found.agreements)) if found.agreements else None,
+        shown_agreement=float(np.median(found.with_all)) if found.with_all else None,
         minimum_use=float(use.min()),
         mean_dwell=float(cut.lengths.mean()),
         minimum_dwell=float(dwell.min()),
         use=tuple(float(share) for share in use[order]),
         dwell=tuple(float(length) for length in dwell[order]),
+        repeated=found.repeated,
+        gain=None if gains is None else float(gains.mean()),
+        gain_error=None if gains is None else _error(gains),
     )
+
+
+def _error(values: npt.NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
 
 
-def one_standard_error(candidates: Mapping[int, Candidate]) -> tuple[int, int]:
-    """Return the K that predicts best, and the smallest K within the standard error of the best."""
-    best = max(candidates.values(), key=lambda c: (c.predictive_ll, -c.n_intentions))
-    near = (k for k, c in candidates.items() if c.predictive_ll >= best.predictive_ll - best.standard_error)
-    return best.n_intentions, min(near)
+def likelihood_limit(candidates: Mapping[int, Candidate]) -> tuple[int, int]:
+    """Return the K that predicts best, and the K before the first that gains no more than its standard error.
+
+    Folds differ among each other far more than K does on the same fold: what counts is the error of the difference.
+    """
+    best = max(candidates.values(), key=lambda c: (c.predictive_ll, -c.n_intentions)).n_intentions
+    limit = min(candidates)
+    for k in sorted(candidates)[1:]:
+        gain, error = candidates[k].gain, candidates[k].gain_error or 0.0
+        if gain is None or gain <= error:
+            break
+        limit = k
+    return best, limit
 
 
-def choose(candidates: Mapping[int, Candidate]) -> Choice:
-    """Recommend the number of intentions that both predicts and is identified.
+def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | None = None) -> Choice:
+    """Recommend a number of intentions, as far as the evidence goes.
 
-    K rises from the smallest candidate and stops before the first that is not identified: where K intentions cannot
-    be told apart, K + 1 on which fits agree again are usually the old ones split by something else, such as what
-    happened just before. The words mention such a K. The rule was settled on the frustration gridworld, whose two
-    intentions are known: the largest K on which fits agree is four there.
+    Without evidence for intentions beyond habit it is 1. Else it is the K on which labellings from disjoint halves
+    agree best, among those up to which likelihood rises and whose intentions are used and last.
+
+    Parameters
+    ----------
+    candidates : {K: what is known about it}
+    evidence : `studies.evidence.summary`, or None where nothing was tested against a habit
     """
     if not candidates:
         raise InputError("There is no number of intentions to choose from; give at least one.")
-    best, limit = one_standard_error(candidates)
-    recommended = min(candidates)
-    for k in sorted(candidates):
-        if k > limit or not candidates[k].identified:
-            break
-        recommended = k
-    return Choice(best, limit, recommended, _words(candidates, best, limit, recommended))
-
-
-def _words(candidates: Mapping[int, Candidate], best: int, limit: int, k: int) -> str:
-    chosen = candidates[k]
-    sentences = [_finding(chosen)]
-    further = sorted(other for other in candidates if k < other <= limit)
-    if further:
-        sentences.append(_why_not(candidates[further[0]], chosen))
-        again = [other for other in further if candidates[other].identified]
-        if again:
-            sentences.append(
-                f"At K={again[0]} independent fits agree again ({candidates[again[0]].agreement:.2f}): look whether "
-                f"its intentions are those of K={k} split in parts."
-            )
-    if limit == k:
-        more = "" if best == k else f" (K={best} predicts best, but within one standard error)"
-        sentences.append(f"Cross-validated likelihood chooses K={k} as well{more}.")
+    best, limit = likelihood_limit(candidates)
+    if evidence is not None and not evidence["found"]:
+        recommended = min(candidates)
     else:
+        pool = [c for k, c in candidates.items() if 1 < k <= limit and c.lasts and c.agreement is not None]
+        top = max(pool, key=lambda c: (c.agreement or 0.0, -c.n_intentions), default=None)
+        recommended = min(candidates) if top is None else top.n_intentions
+    return Choice(best, limit, recommended, _words(candidates, evidence, limit, recommended))
+
+
+def _words(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | None, limit: int, k: int) -> str:
+    chosen = candidates[k]
+    sentences = [_finding(chosen, evidence)]
+    if evidence is None and k > 1:
+        sentences.append("This was not tested against a habit without intentions (--surrogates 19).")
+    no = evidence is not None and not evidence["found"]
+    others = sorted(other for other in candidates if 1 < other <= limit and other != k)
+    if others and not no and k > 1:
+        listed = ", ".join(f"{_number(candidates[other].agreement)} at K={other}" for other in others)
+        sentences.append(f"Halves agree to {listed}.")
+    if limit != k:
         gain = candidates[limit].predictive_ll - chosen.predictive_ll
         sentences.append(
-            f"By likelihood alone K={limit} would be chosen (one-standard-error rule; {gain:.4f} nats per step above "
-            f"K={k}): for prediction take K={limit}, for interpretation K={k}."
+            f"Likelihood goes on rising up to K={limit} ({gain:+.4f} nats per step against K={k}): for prediction take "
+            f"K={limit}, for interpretation K={k}."
         )
         if limit == max(candidates):
-            sentences.append(f"Likelihood was still rising at the largest K that was tried, {limit}.")
+            sentences.append(f"It was still rising at the largest K that was tried, {limit}.")
     return " ".join(sentences)
 
 
-def _finding(chosen: Candidate) -> str:
+def _finding(chosen: Candidate, evidence: Mapping[str, Any] | None) -> str:
     k = chosen.n_intentions
+    if evidence is not None and not evidence["found"]:
+        return (
+            f"No evidence for intentions beyond habit: chains of intentions gain {evidence['gain']:+.4f} nats per step "
+            f"over a habit, and data simulated from the habit alone gains as much (p = {evidence['p_value']:.2g})."
+        )
     if k == 1:
-        return "The data identifies one intention."
-    if not chosen.identified:
-        return f"The data identifies none of the numbers of intentions that were tried; K={k} is the smallest."
+        return "The data identifies one intention: no larger number predicts better and lasts."
+    tested = ""
+    if evidence is not None:
+        tested = f" There is evidence for intentions beyond habit (gain {evidence['gain']:+.4f} nats per step, p = "
+        tested += f"{evidence['p_value']:.2g})."
     shares = ", ".join(f"{100 * share:.0f}%" for share in chosen.use)
+    facts = (
+        f"labellings from disjoint halves of the data agree to {_number(chosen.agreement)} (1 is the same cut, "
+        f"0 is chance), the intentions take {shares} of the steps and last {chosen.mean_dwell:.1f} steps on average."
+    )
+    if chosen.identified:
+        return f"The data identifies {k} intentions: {facts}{tested}"
     return (
-        f"The data identifies {k} intentions: winners of independent fits agree to {chosen.agreement:.2f} (1 is the "
-        f"same segmentation, 0 is chance), the intentions take {shares} of the steps and last "
-        f"{chosen.mean_dwell:.1f} steps on average."
+        f"{k} intentions are the best choice, but the data does not settle which step belongs to which: {facts}{tested}"
     )
 
 
-def _why_not(other: Candidate, chosen: Candidate) -> str:
-    """Say what K = `other` buys, and why it is not recommended all the same."""
-    faults = []
-    if other.agreement is None:
-        faults.append("there was no second set of starts to confirm it")
-    elif other.agreement < AGREEMENT:
-        faults.append(f"winners of independent fits agree only to {other.agreement:.2f}")
-    if other.minimum_use < MINIMUM_USE:
-        faults.append(f"one intention takes only {100 * other.minimum_use:.1f}% of the steps")
-    if other.minimum_dwell < MINIMUM_DWELL:
-        faults.append(f"one intention lasts only {other.minimum_dwell:.1f} steps")
-    gain = other.predictive_ll - chosen.predictive_ll
-    return f"K={other.n_intentions} predicts better by {gain:.4f} nats per step, but {' and '.join(faults)}."
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
