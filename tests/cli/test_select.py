@@ -12,6 +12,9 @@ import pytest
 from prism_irl.cli.main import main
 
 
+OPTIONS = "--intentions 1..3 --folds 2 --splits 2 --starts 2 --surrogates 19 --max-iterations 25 --jobs 1"
+
+
 def opposite_policies() -> pd.DataFrame:
     """Two intentions that take opposite actions and last about 15 steps, without labels."""
     rng = np.random.default_rng(0)
@@ -28,7 +31,7 @@ def opposite_policies() -> pd.DataFrame:
 def selected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("select")
     opposite_policies().to_csv(folder / "grid.csv", index=False)
-    options = "--intentions 1..3 --folds 2 --sets 2 --starts 2 --max-iterations 25 --jobs 1".split()
+    options = OPTIONS.split()
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         code = main(["select", str(folder / "grid.csv"), *options, "--out", str(folder / "run")])
@@ -43,6 +46,8 @@ def test_two_intentions_are_recommended_where_there_are_two(selected: Path):
     assert metrics["methods"]["k2"]["agreement"] > 0.8
     assert metrics["methods"]["k2"]["predictive_ll"]["mean"] > metrics["methods"]["k1"]["predictive_ll"]["mean"] + 0.05
     assert metrics["methods"]["k1"]["agreement"] is None
+    assert metrics["evidence"]["found"]
+    assert [row["id"] for row in metrics["budget"]][-1] == "intentions"
     assert metrics["recommendation"].split(":")[0] in (selected / "stdout").read_text()
 
 
@@ -51,7 +56,7 @@ def test_everything_is_left_behind(selected: Path):
     rows = pd.read_csv(run / "table.csv")
     assert rows["n_intentions"].tolist() == [1, 2, 3]
     assert {"predictive_ll", "standard_error", "agreement", "minimum_use", "mean_dwell", "identified"} <= set(rows)
-    for name in ("config.json", "folds.csv", "report.html", "figures/selection.svg", "figures/selection.png"):
+    for name in ("config.json", "folds.csv", "report.html", "figures/selection.svg", "figures/budget.png"):
         assert (run / name).is_file(), name
     assert "identifies 2 intentions" in (run / "report.html").read_text()
 
@@ -64,7 +69,7 @@ def test_the_winner_with_the_recommended_number_can_be_explored(selected: Path):
     # The very winner whose use of its intentions stands in the table.
     assert sorted(explored["fit"]["usage"], reverse=True) == pytest.approx(metrics["methods"]["k2"]["use"])
     page = (selected / "run" / "report.html").read_text()
-    assert "the winner of the independent fits with K=2" in page
+    assert "the fit with K=2" in page
     assert "When does the agent switch?" in page
 
 
@@ -89,7 +94,8 @@ def test_what_was_fitted_is_not_fitted_again(selected: Path, monkeypatch: pytest
     before = json.loads((selected / "run" / "metrics.json").read_text())
     monkeypatch.setattr("prism_irl.studies.cross_validation.run_job", refuse)
     monkeypatch.setattr("prism_irl.studies.full_fits._fit", refuse)
-    options = "--intentions 1..3 --folds 2 --sets 2 --starts 2 --max-iterations 25 --jobs 1 --resume".split()
+    monkeypatch.setattr("prism_irl.studies.null._run_part", refuse)
+    options = f"{OPTIONS} --resume".split()
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["select", str(selected / "grid.csv"), *options, "--out", str(selected / "run")]) == 0
     assert json.loads((selected / "run" / "metrics.json").read_text()) == before

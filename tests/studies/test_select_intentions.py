@@ -19,11 +19,9 @@ def test_intentions_are_read_as_people_write_them():
 
 def test_switching_chooses_the_model():
     assert isinstance(Select().model(3), HIQL)
-    assert Select().starts_per_set == 8
-    network = Select(switching="recurrent", history=2, cv_starts=1)
+    network = Select(switching="recurrent", history=2, starts=1)
     model = network.model(2)
     assert isinstance(model, PRISM)
     assert (model.switching, model.history, model.n_starts) == ("recurrent", 2, 1)
-    assert network.starts_per_set == 4
     with pytest.raises(InputError, match="no method 'hidden'"):
         Select(switching="hidden").model(2)

@@ -1,4 +1,4 @@
-"""The choice of K weighs what predicts against what independent fits agree on."""
+"""The choice of K: evidence first, then what predicts and what disjoint halves of the data agree on."""
 
 from dataclasses import replace
 
@@ -8,13 +8,17 @@ import pytest
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
-from prism_irl.models.prism import PRISM
 from prism_irl.studies import selection
-from prism_irl.studies.selection import Candidate, Winner, candidate, choose, one_standard_error
+from prism_irl.studies.selection import Candidate, Halves, candidate, choose, likelihood_limit
+
+FOUND = {"found": True, "gain": 0.01, "p_value": 0.05}
+NOTHING = {"found": False, "gain": -0.001, "p_value": 0.4}
 
 
-def made(k, likelihood, agreement=None, **changes):
-    base = Candidate(k, likelihood, 0.01, agreement, 0.0, 1 / k, 10.0, 8.0, (1 / k,) * k, (10.0,) * k)
+def made(k, likelihood, agreement=None, gain=0.1, **changes):
+    use, dwell = (1 / k,) * k, (10.0,) * k
+    gain = None if k == 1 else gain
+    base = Candidate(k, likelihood, 0.01, agreement, agreement, 1 / k, 10.0, 8.0, use, dwell, 0, gain, 0.01)
     return replace(base, **changes)
 
 
@@ -35,92 +39,122 @@ def two_policies(n_trajectories=24, length=60, seed=0):
     return Demonstrations.from_arrays(states, actions, labels=labels, n_states=4, n_actions=2)
 
 
-def test_one_standard_error_takes_the_smallest_that_is_near():
-    candidates = table(made(1, -1.0), made(2, -0.505, 1.0), made(3, -0.5, 1.0), made(4, -0.52, 1.0))
-    assert one_standard_error(candidates) == (3, 2)
+def build(K):
+    return HIQL(K, n_starts=2, max_iterations=30, seed=1)
 
 
-def test_agreement_stops_what_likelihood_would_go_on_with():
+def test_likelihood_stops_at_the_first_number_that_gains_no_more_than_its_error():
+    candidates = table(made(1, -1.0), made(2, -0.5), made(3, -0.495, gain=0.005), made(4, -0.4))
+    assert likelihood_limit(candidates) == (4, 2)
+
+
+def test_halves_choose_among_what_predicts():
     candidates = table(made(1, -0.87), made(2, -0.76, 0.84), made(3, -0.74, 0.32), made(4, -0.72, 0.30))
-    choice = choose(candidates)
+    choice = choose(candidates, FOUND)
     assert (choice.best, choice.by_likelihood, choice.recommended) == (4, 4, 2)
     assert "identifies 2 intentions" in choice.words
-    assert "K=3 predicts better by 0.0200 nats per step" in choice.words
-    assert "agree only to 0.32" in choice.words
-    assert "By likelihood alone K=4" in choice.words
+    assert "0.32 at K=3" in choice.words
+    assert "for prediction take K=4, for interpretation K=2" in choice.words
+    assert "still rising at the largest K" in choice.words
 
 
-def test_likelihood_stops_what_agrees():
-    choice = choose(table(made(1, -0.9), made(2, -0.5, 0.99), made(3, -0.5, 0.99)))
+def test_what_does_not_predict_is_not_taken_however_well_halves_agree():
+    choice = choose(table(made(1, -0.9), made(2, -0.5, 0.9), made(3, -0.5, 0.99, gain=0.0)), FOUND)
     assert choice.recommended == choice.by_likelihood == 2
-    assert "as well" in choice.words
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ({"minimum_use": 0.001}, "0.1% of the steps"),
-        ({"minimum_dwell": 1.4}, "lasts only 1.4 steps"),
-        ({"agreement": None}, "no second set"),
-    ],
-)
-def test_unused_fleeting_and_unconfirmed_intentions_do_not_count(fault, words):
-    choice = choose(table(made(1, -0.9), replace(made(2, -0.5, 0.99), **fault)))
-    assert choice.recommended == 1
-    assert words in choice.words
-
-
-def test_a_later_agreement_is_mentioned_and_not_taken():
-    choice = choose(table(made(1, -1.4), made(2, -1.2, 1.0), made(3, -1.15, 0.6), made(4, -1.1, 0.98)))
-    assert choice.recommended == 2
-    assert "At K=4 independent fits agree again (0.98)" in choice.words
-
-
-def test_nothing_tried_is_identified():
-    choice = choose(table(made(3, -0.7, 0.3), made(4, -0.6, 0.2)))
+def test_a_larger_number_is_taken_where_halves_agree_better_on_it():
+    choice = choose(table(made(1, -0.9), made(2, -0.6, 0.66), made(3, -0.5, 0.9)), FOUND)
     assert choice.recommended == 3
-    assert "identifies none" in choice.words
 
 
-def test_candidate_counts_use_dwell_and_agreement():
-    offsets = np.array([0, 4, 8])
-    a = np.array([0, 0, 1, 1, 0, 0, 0, 1])
-    found = candidate(3, [-0.5, -0.7], [Winner(3, -0.4, a), Winner(3, -0.45, 1 - a)], offsets)
-    assert found.predictive_ll == pytest.approx(-0.6)
-    assert found.standard_error == pytest.approx(0.1)  # std 0.1414 over √2
-    assert found.agreement == pytest.approx(1.0)  # names do not matter
-    assert found.winner_spread == pytest.approx(0.05)
-    assert found.use == (5 / 8, 3 / 8, 0.0)
-    assert found.dwell == (2.5, 1.5, 0.0)
-    assert found.minimum_use == found.minimum_dwell == 0
-    assert found.mean_dwell == 2.0
+def test_without_evidence_there_is_one():
+    choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0)), NOTHING)
+    assert choice.recommended == 1
+    assert choice.words.startswith("No evidence for intentions beyond habit")
+    assert choose(table(made(2, -0.5, 1.0), made(3, -0.4, 1.0)), NOTHING).recommended == 2
+
+
+def test_what_was_not_tested_says_so():
+    choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0)))
+    assert choice.recommended == 2
+    assert "not tested against a habit" in choice.words
+
+
+@pytest.mark.parametrize("fault", [{"minimum_use": 0.01}, {"minimum_dwell": 1.2}])
+def test_intentions_that_are_not_used_or_do_not_last_are_not_taken(fault):
+    choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0, **fault)), FOUND)
+    assert choice.recommended == 1
+
+
+def test_halves_that_disagree_are_not_called_identified():
+    choice = choose(table(made(1, -0.9), made(2, -0.5, 0.4)), FOUND)
+    assert choice.recommended == 2
+    assert "does not settle" in choice.words
+    assert not made(2, -0.5, 0.9, shown_agreement=0.3).identified
+
+
+def test_no_candidates():
+    with pytest.raises(InputError, match="no number of intentions"):
+        choose({})
+
+
+def test_numbers_of_a_candidate():
+    labels = np.array([0, 0, 0, 1, 1, 1, 1, 1, 0, 0])
+    halves = Halves(2, HIQL(2), labels, (0.9, 0.5, 0.7), (0.8, 0.6), 1)
+    found = candidate([-1.0, -2.0], halves, np.array([0, 5, 10]), [-1.5, -2.1])
+    assert found.agreement == 0.7
+    assert found.shown_agreement == pytest.approx(0.7)
+    assert found.predictive_ll == -1.5
+    assert found.standard_error == pytest.approx(0.5)
+    assert found.gain == pytest.approx(0.3)
+    assert found.gain_error == pytest.approx(0.2)
+    assert found.use == (0.5, 0.5)
+    assert found.dwell == (2.5, 2.5)  # segments end with their trajectory
+    assert found.repeated == 1
     with pytest.raises(InputError, match="no fold"):
-        candidate(2, [], [Winner(2, 0.0, a)], offsets)
+        candidate([], halves, np.array([0, 5, 10]))
 
 
-def test_sets_are_independent():
-    models = [selection.independent_model(HIQL(2, seed=5, n_starts=3), i, starts=7) for i in range(2)]
-    assert models[0].seed != models[1].seed
-    assert all((m.n_starts, m.starts, m.validation_fraction) == (7, "annealed", 0.0) for m in models)
-    assert selection.independent_model(HIQL(1), 0, starts=7).n_starts == 1
-    # The same chain under its other name, and a network, which has no candidates to screen.
-    again = selection.independent_model(PRISM(2, switching="markov", seed=5), 0, starts=7)
-    assert again.get_params() == {**models[0].get_params(), "max_iterations": again.max_iterations}
-    network = selection.independent_model(PRISM(2, seed=5), 0, starts=7)
-    assert (network.switching, network.n_starts, network.starts) == ("recurrent", 7, "random")
+def test_halves_agree_where_there_is_something_to_find():
+    found = selection.fit_halves(two_policies(), build, (1, 2), splits=2)
+    assert found[1].agreements == ()
+    assert len(found[2].agreements) == 2
+    assert len(found[2].with_all) == 4
+    assert min(found[2].agreements) > 0.7
+    with pytest.raises(InputError, match="at least 1 way"):
+        selection.fit_halves(two_policies(), build, (2,), splits=0)
 
 
-def test_winners_of_clear_data_agree():
+def test_animals_are_kept_together(monkeypatch):
+    demos = replace(two_policies(8, 20), groups=np.repeat(["a", "b", "c", "d"], 2))
+    parts = []
+    fit = selection.fit_to_all
+
+    def watched(models, part, *rest, **options):
+        parts.append(set(part.groups))
+        return fit(models, part, *rest, **options)
+
+    monkeypatch.setattr(selection, "fit_to_all", watched)
+    selection.fit_halves(demos, build, (2,), splits=1)
+    assert parts[0] == {"a", "b", "c", "d"}
+    assert not parts[1] & parts[2]
+
+
+def test_a_search_that_stayed_behind_is_noticed_and_repeated():
     demos = two_policies()
+    good, bad = build(2).fit(demos), HIQL(2, n_starts=1, max_iterations=0).fit(demos)
+    assert selection.stayed_behind(1, [good, bad], [demos, demos])
+    assert not selection.stayed_behind(0, [good, bad], [demos, demos])
+    more = selection.more_starts(build(2))
+    assert (more.n_starts, more.seed) == (6, 1001)
 
-    def build(k):
-        return HIQL(k, max_iterations=40)
 
-    winners = list(selection.independent_winners(demos, build, (1, 2), sets=2, starts=3))
-    assert sorted(w.n_intentions for w in winners) == [1, 2, 2]
-    pair = [w for w in winners if w.n_intentions == 2]
-    found = candidate(2, [-0.4], pair, demos.offsets)
-    assert found.agreement > 0.95
-    assert found.identified
-    with pytest.raises(InputError, match="at least 1"):
-        list(selection.independent_winners(demos, build, (2,), sets=0))
+def test_select_and_fit_are_the_same_search():
+    from prism_irl.models import registry
+    from prism_irl.studies.select_intentions import Select
+
+    for switching, method in (("markov", "hiql"), ("state", "state+tabular"), ("recurrent", "prism-recurrent")):
+        own = Select(switching=switching).model(2)
+        same = registry.method(method, 2).model
+        assert own.get_params(deep=False) == same.get_params(deep=False)

@@ -8,7 +8,8 @@ Clifford 1991).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,19 @@ from scipy import stats
 
 from prism_irl import __version__, storage
 from prism_irl.devices import limit_threads
+from prism_irl.evaluation.likelihood import label_metrics
 from prism_irl.experiments.evidence.settings import SIZES, TRUTHS, Calibration, DataSet
 from prism_irl.figures import evidence as drawing
 from prism_irl.figures import style
+from prism_irl.models.registry import Method
 from prism_irl.scale import fanout
-from prism_irl.studies import null, results
+from prism_irl.studies import null, results, selection
+from prism_irl.studies.cross_validation import cross_validate
 from prism_irl.studies.null import OnPart
+from prism_irl.studies.select_intentions import Select
+
+RIGHT = 0.9
+"""Share of steps with the true intention from which on a labelling counts as right."""
 
 
 def run(
@@ -38,22 +46,17 @@ def run(
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
     chosen = list(settings.data_sets())
-    rows: dict[str, dict[str, Any]] = {}
-    left = []
-    for data in chosen:
-        path = _path(cache, settings, data)
-        if path.exists():
-            rows[data.id] = storage.read_json(path)
-        else:
-            left.append(data)
-    shared = (settings, fanout.side_by_side(jobs))
-    if on_part is not None:
-        on_part(len(rows), len(chosen))
-    for index, row in fanout.spread(test_one, left, shared, jobs=jobs):
-        storage.write_json(_path(cache, settings, left[index]), row)
-        rows[left[index].id] = row
+    counted = [data for data in chosen if data.truth > 1 and data.n == SIZES[-1]]
+    total = len(chosen) + len(counted)
+
+    def tell(done: int) -> None:
         if on_part is not None:
-            on_part(len(rows), len(chosen))
+            on_part(done, total)
+
+    rows = _spread(test_one, chosen, settings, cache, "test", jobs, tell)
+    numbers = _spread(count_one, counted, settings, cache, "count", jobs, lambda done: tell(len(chosen) + done))
+    for data in counted:
+        rows[data.id] |= recommended(numbers[data.id], found=rows[data.id]["found"])
     ordered = [rows[data.id] for data in chosen]
     result = {
         "title": title,
@@ -70,9 +73,36 @@ def run(
     return result
 
 
-def _path(cache: Path, settings: Calibration, data: DataSet) -> Path:
+def _spread(
+    work: Callable[[DataSet, Calibration, bool], dict[str, Any]],
+    wanted: Sequence[DataSet],
+    settings: Calibration,
+    cache: Path,
+    kind: str,
+    jobs: int,
+    tell: Callable[[int], None],
+) -> dict[str, dict[str, Any]]:
+    """Do some work on every data set, remembering what is done."""
+    rows: dict[str, dict[str, Any]] = {}
+    left = []
+    for data in wanted:
+        path = _path(cache, settings, data, kind)
+        if path.exists():
+            rows[data.id] = storage.read_json(path)
+        else:
+            left.append(data)
+    tell(len(rows))
+    for index, row in fanout.spread(work, left, (settings, fanout.side_by_side(jobs)), jobs=jobs):
+        storage.write_json(_path(cache, settings, left[index], kind), row)
+        rows[left[index].id] = row
+        tell(len(rows))
+    return rows
+
+
+def _path(cache: Path, settings: Calibration, data: DataSet, kind: str) -> Path:
     key = hashlib.sha256(f"{settings.analysis!r} {settings.surrogates} {__version__}".encode()).hexdigest()[:12]
-    return cache / f"{key}-{data.id}.json"
+    tried = "" if kind == "test" else f"-{kind}-{settings.tried[0]}to{settings.tried[-1]}"
+    return cache / f"{key}-{data.id}{tried}.json"
 
 
 def test_one(data: DataSet, settings: Calibration, parallel: bool) -> dict[str, Any]:
@@ -97,6 +127,47 @@ def test_one(data: DataSet, settings: Calibration, parallel: bool) -> dict[str, 
 test_one.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest, whatever its name begins with
 
 
+def count_one(data: DataSet, settings: Calibration, parallel: bool) -> dict[str, Any]:
+    """What `prism select` knows about every number of intentions: likelihoods of folds, and agreement of halves."""
+    if parallel:
+        limit_threads(1)
+    demos, mdp = data.make()
+    select = Select(intentions=settings.tried, folds=settings.analysis.folds, surrogates=0)
+    methods = [Method(f"k{k}", f"K={k}", select.model(k)) for k in settings.tried]
+    done = cross_validate(demos, methods, folds=select.folds, by=select.by, mdp=mdp)
+    scores = {k: [row["predictive_ll"] for row in done.rows if row["method"] == f"k{k}"] for k in settings.tried}
+    found = selection.fit_halves(demos, select.model, settings.tried, splits=select.splits, mdp=mdp)
+    below = dict(zip(settings.tried[1:], settings.tried, strict=False))
+    rows = {
+        str(k): asdict(
+            selection.candidate(scores[k], found[k], demos.offsets, scores[below[k]] if k in below else None)
+        )
+        for k in settings.tried
+    }
+    accuracy = {
+        str(k): label_metrics(found[k].labels, demos).get("label_accuracy") for k in settings.tried if k == data.truth
+    }
+    return {"candidates": rows, "label_accuracy": accuracy}
+
+
+def recommended(row: dict[str, Any], *, found: bool) -> dict[str, Any]:
+    """What `prism select` recommends, given whether there is evidence, and how right its labels are."""
+    candidates = {int(k): selection.Candidate(**_tuples(values)) for k, values in row["candidates"].items()}
+    choice = selection.choose(candidates, {"found": found, "gain": 0.0, "p_value": 0.0})
+    chosen = candidates[choice.recommended]
+    return {
+        "recommended": choice.recommended,
+        "by_likelihood": choice.by_likelihood,
+        "identified": chosen.identified and choice.recommended > 1,
+        "agreement": chosen.agreement,
+        "label_accuracy": row["label_accuracy"].get(str(choice.recommended)),
+    }
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """False positives, and power by world and size, each with its 95% interval (Clopper–Pearson)."""
     without = [row for row in rows if row["truth"] == 1]
@@ -113,7 +184,16 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "by_kind": {kind: share([row for row in without if row["world"] == kind]) for kind in kinds},
         "power": power,
         "power_at_largest": share(largest) if largest else None,
+        "select": {world: _select_share([row for row in largest if row["world"] == world]) for world in TRUTHS},
     }
+
+
+def _select_share(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """How often `prism select` recommends the true number, and how many labellings it vouches for are wrong."""
+    right = [row["recommended"] == row["truth"] for row in rows]
+    vouched = [row for row in rows if row["identified"]]
+    wrong = [row for row in vouched if row["label_accuracy"] is None or row["label_accuracy"] < RIGHT]
+    return {"right": sum(right), "of": len(rows), "vouched_for": len(vouched), "vouched_for_and_wrong": len(wrong)}
 
 
 def share(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -138,6 +218,12 @@ def notes(settings: Calibration, rows: Sequence[dict[str, Any]]) -> list[str]:
         text.append(
             f"With intentions and {SIZES[-1]} trajectories they are found in {right['found']} of {right['of']} cases."
         )
+        for world, found_here in found["select"].items():
+            text.append(
+                f"{world}: prism select recommends the true number of intentions in {found_here['right']} of "
+                f"{found_here['of']} cases; it vouches for {found_here['vouched_for']} labellings, of which "
+                f"{found_here['vouched_for_and_wrong']} are right at less than {100 * RIGHT:.0f}% of the steps."
+            )
     return text
 
 

@@ -118,6 +118,7 @@ class Calibration:
     habits : seeds of every kind of habit
     further : seeds of drift and of cloned behaviour
     power : seeds of every world with intentions at the largest size
+    tried : numbers of intentions that `prism select` is asked to choose among, on the same data
     smaller : seeds of the same at smaller sizes
     """
 
@@ -125,14 +126,15 @@ class Calibration:
     surrogates: int = 19
     habits: tuple[int, ...] = (1, 3)
     further: tuple[int, ...] = (1, 3, 5)
-    power: tuple[int, ...] = (1, 3, 5, 7, 9, 11, 13)
+    power: tuple[int, ...] = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19)
+    tried: tuple[int, ...] = (1, 2, 3, 4)
     smaller: tuple[int, ...] = (1, 3, 5)
     quick: bool = False
 
     @classmethod
     def small(cls) -> Calibration:
         """A few data sets of every kind."""
-        return cls(habits=(1,), further=(1,), power=(1,), smaller=(), quick=True)
+        return cls(habits=(1,), further=(1,), power=(1,), tried=(1, 2, 3), smaller=(), quick=True)
 
     def data_sets(self) -> Iterator[DataSet]:
         """All of them: without intentions first."""
