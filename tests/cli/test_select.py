@@ -11,7 +11,6 @@ import pytest
 
 from prism_irl.cli.main import main
 
-
 OPTIONS = "--intentions 1..3 --folds 2 --splits 2 --starts 2 --surrogates 19 --max-iterations 25 --jobs 1"
 
 

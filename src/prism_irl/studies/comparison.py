@@ -14,7 +14,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
 from prism_irl.report.explorer import FILE
-from prism_irl.studies import exemplar, results
+from prism_irl.studies import evidence, exemplar, results
 from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
 from prism_irl.studies.full_fits import fit_to_all
 from prism_irl.studies.references import with_references
@@ -83,10 +83,13 @@ def compare(
         "made on validation trajectories of its training fold.",
         *best_two_note(result),
     ]
+    best = exemplar.choose_exemplar(methods, result["methods"])
+    rows = evidence.fold_budget(done.rows, None if best is None else best.id)
+    result["budget"] = [row._asdict() for row in rows]
     results.write_results(folder, result, done.rows)
     results.write_methods(folder / "table.csv", result["methods"])
-    results.write_figures(folder / "figures", {"method_bars": partial(results.likelihood_figure, result=result)})
-    best = exemplar.choose_exemplar(methods, result["methods"])
+    drawings = {"method_bars": partial(results.likelihood_figure, result=result)}
+    results.write_figures(folder / "figures", drawings | {"budget": partial(evidence.draw_budget, rows=rows)})
     if best is None:
         (folder / FILE).unlink(missing_ok=True)  # a page of an earlier comparison must not show its old one
         return result

@@ -8,12 +8,14 @@ place in that row, with its interval, and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.figures import evidence as drawing
@@ -89,7 +91,7 @@ def figures(tested: Tested, rows: list[Step] | None = None) -> dict[str, results
     """The data among its surrogates, and the budget."""
     return {
         "evidence": partial(_draw_test, tested=tested),
-        "budget": partial(_draw_budget, rows=budget(tested) if rows is None else rows),
+        "budget": partial(draw_budget, rows=budget(tested) if rows is None else rows),
     }
 
 
@@ -186,6 +188,40 @@ def budget(tested: Tested, cloned: FloatArray | None = None) -> list[Step]:
     return rows
 
 
+def fold_budget(rows: Sequence[Mapping[str, Any]], best: str | None) -> list[Step]:
+    """The budget of a comparison, from the rows of its fits: intervals are over folds and seeds.
+
+    Parameters
+    ----------
+    rows : ``method``, ``fold``, ``seed`` and ``predictive_ll`` of every fit
+    best : identifier of the method with intentions that takes their place in the budget
+    """
+    order = {"uniform": "uniform", "empirical": "state", "ngram": "memory", "ngram-ind": "individuals"}
+    order |= {} if best is None else {best: "intentions"}
+    scores: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        scores.setdefault(row["method"], {}).setdefault(row["fold"], []).append(float(row["predictive_ll"]))
+    known = {name: np.array([np.mean(own[fold]) for fold in sorted(own)]) for name, own in scores.items()}
+    steps, before = [], None
+    for method_id, name in [*order.items(), ("bc", "cloning")]:
+        if method_id not in known or not np.isfinite(known[method_id]).all():
+            continue
+        found = known[method_id]
+        gain: tuple[float | None, ...] = (None, None, None)
+        if before is not None and len(before) == len(found):
+            gain = (float((found - before).mean()), *_over_folds(found - before))
+        steps.append(Step(name, NAMES[name], float(found.mean()), *_over_folds(found), *gain))
+        before = found
+    return steps
+
+
+def _over_folds(values: FloatArray) -> tuple[float, float]:
+    """95% interval of a mean over folds (Student's t)."""
+    n = len(values)
+    half = float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
 def gain_interval(tested: Tested) -> tuple[float, float]:
     """95% bootstrap interval of the gain, over animals where there are several, else over trajectories."""
     found = {name: (total, steps) for name, total, steps in null.units(tested)}
@@ -258,7 +294,8 @@ def _draw_test(path: Path, tested: Tested) -> str:
     )
 
 
-def _draw_budget(path: Path, rows: list[Step]) -> str:
+def draw_budget(path: Path, rows: list[Step]) -> str:
+    """Draw the budget at a path without suffix; return its caption."""
     figure, (ax,) = style.new_figure(width=5.2, height=0.5 + 0.34 * len(rows))
     drawing.budget(ax, [row._asdict() for row in rows])
     style.save(figure, path)
