@@ -48,6 +48,7 @@ def evidence(
     seed
         The one source of randomness.
     """
+    from prism_irl.cli.known_evidence import content
     from prism_irl.cli.printing import print_evidence
     from prism_irl.cli.progress import counting
     from prism_irl.cli.sources import read_source
@@ -85,6 +86,6 @@ def evidence(
             work,
             print_evidence,
             progress=lambda: counting("parts"),
-            config={"data": {"file": table.name, "columns": columns.roles(), "sha256": source.demos.checksum()}},
+            config={"data": {"file": table.name, "columns": columns.roles(), "content": content(source.demos)}},
             stale=("cache",),
         )

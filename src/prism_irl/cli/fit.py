@@ -30,6 +30,7 @@ def fit(
     method: str | None = None,
     tensorboard: bool = False,
     simulations: int = 20,
+    evidence: Path | None = None,
 ) -> None:
     """Fit a model to a table of states and actions.
 
@@ -52,8 +53,11 @@ def fit(
         Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
     simulations
         How often the fitted model is simulated, to be compared with the data in the report; 0 leaves that out.
+    evidence
+        Folder of a prism evidence or prism select of the same data, which the verdict then speaks of.
     """
     from prism_irl.cli.fitted import write_run
+    from prism_irl.cli.known_evidence import read_evidence
     from prism_irl.cli.sources import read_events
     from prism_irl.cli.tensorboard import writer_class
     from prism_irl.data import tables
@@ -74,6 +78,7 @@ def fit(
     with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
         rows = tables.read(table, **columns.roles())
         demos, marks = rows.demonstrations, read_events(rows, columns.events)  # wrong columns are refused before a fit
+        known = None if evidence is None else read_evidence(evidence, demos)
         if isinstance(estimator, PairModel):
             estimator._check_parameters(demos)  # before a folder is made
         if not world.writes:
@@ -92,7 +97,7 @@ def fit(
         else:
             estimator.fit(demos)
     written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": marks, "simulations": simulations}
-    metrics = write_run(folder.out, estimator, rows, **written)
+    metrics = write_run(folder.out, estimator, rows, evidence=known, **written)
     shutil.rmtree(checkpoint)
     folder.finish(metrics, show)
 

@@ -36,6 +36,7 @@ def write_run(
     source: Path,
     events: Mapping[str, npt.NDArray[np.bool_]] | None = None,
     simulations: int = 0,
+    evidence: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics."""
     from prism_irl.evaluation.facts import state_rewards
@@ -53,6 +54,8 @@ def write_run(
     result = fit_metrics(model, demos, found)
     if come_from_tokens(source, demos):
         result["tokens"] = True
+    if evidence is not None:
+        result["evidence"] = dict(evidence)
     save(model, folder, extra)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)

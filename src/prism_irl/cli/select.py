@@ -53,6 +53,7 @@ def select_command(
     seed
         The one source of randomness.
     """
+    from prism_irl.cli.known_evidence import content
     from prism_irl.cli.printing import print_selection
     from prism_irl.cli.progress import fits_and_parts
     from prism_irl.cli.sources import read_source
@@ -84,6 +85,6 @@ def select_command(
             work,
             print_selection,
             progress=fits_and_parts,
-            config={"data": {"sha256": demos.checksum()}},
+            config={"data": {"sha256": demos.checksum(), "content": content(demos)}},
             stale=("cache",),
         )
