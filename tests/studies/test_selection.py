@@ -146,8 +146,8 @@ def test_a_search_that_stayed_behind_is_noticed_and_repeated():
     good, bad = build(2).fit(demos), HIQL(2, n_starts=1, max_iterations=0).fit(demos)
     assert selection.stayed_behind(1, [good, bad], [demos, demos])
     assert not selection.stayed_behind(0, [good, bad], [demos, demos])
-    more = selection.more_starts(build(2))
-    assert (more.n_starts, more.seed) == (6, 1001)
+    more = selection.more_starts(build(2), 3)
+    assert (more.n_starts, more.seed) == (6, 3001)
 
 
 def test_select_and_fit_are_the_same_search():

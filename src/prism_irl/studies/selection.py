@@ -32,7 +32,7 @@ AGREEMENT = 0.8  # halves that agree less than this do not settle which step bel
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
 MINIMUM_DWELL = 2.0  # steps: intentions that last less have become actions
 BAD_OPTIMUM = 0.002  # nats per step by which a search may stay behind what others found on the same data
-MORE_STARTS = 3  # times as many, where a search has stayed behind
+MORE_STARTS = (3, 9)  # times as many, where a search has stayed behind, and where it still does
 
 Build = Callable[[int], PairModel]
 
@@ -177,11 +177,13 @@ def fit_halves(
         for K, (_, model) in zip(wanted, fit_to_all(models, part, mdp, jobs=jobs, folder=folder), strict=True):
             fits[K].append(model)
     for K in intentions:
-        behind = [i for i in range(len(fits[K])) if stayed_behind(i, fits[K], parts)]
-        for i in behind:
-            model = more_starts(build(K))
-            fits[K][i] = fit_to_all([model], parts[i], mdp, folder=folder)[0][1]
-        repeated[K] = len(behind)
+        for times in MORE_STARTS:
+            behind = [i for i in range(len(fits[K])) if stayed_behind(i, fits[K], parts)]
+            for i in behind:
+                again = fit_to_all([more_starts(build(K), times)], parts[i], mdp, folder=folder)[0][1]
+                if again.score(parts[i]) > fits[K][i].score(parts[i]):
+                    fits[K][i] = again
+            repeated[K] += len(behind)
     return {K: _compared(K, fits[K], demos, repeated[K]) for K in intentions}
 
 
@@ -191,10 +193,10 @@ def stayed_behind(index: int, fits: Sequence[PairModel], parts: Sequence[Demonst
     return any(other.score(parts[index]) > own + BAD_OPTIMUM for i, other in enumerate(fits) if i != index)
 
 
-def more_starts(model: PairModel) -> PairModel:
-    """The same unfitted model with more starts, none of which it has had."""
+def more_starts(model: PairModel, times: int) -> PairModel:
+    """The same unfitted model with so many times as many starts, none of which it has had."""
     fresh: PairModel = clone(model)
-    fresh.set_params(n_starts=MORE_STARTS * fresh.n_starts, seed=fresh.seed + 1000)
+    fresh.set_params(n_starts=times * fresh.n_starts, seed=fresh.seed + 1000 * times)
     return fresh
 
 
