@@ -111,7 +111,7 @@ def test_several_habits_have_a_row_where_some_fold_prefers_them(tested):
 
 def test_cloning_of_trajectories_stands_beside_their_own_steps(demos, tested, tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "method", lambda name: Method("bc", "Uniform", Uniform()))
-    ragged = replace(demos, offsets=np.r_[0, np.arange(20, 470, 30), 480], groups=None)
+    ragged = replace(demos, offsets=np.r_[0, np.cumsum(2 * np.arange(16) + 15)], groups=None)
     found = evidence._cloning(ragged, SMALL, None, 1, tmp_path)
     order = np.concatenate([test for _, test in ragged.fold_indices(2)])
     np.testing.assert_allclose(found, -np.log(2) * ragged.lengths[order])
