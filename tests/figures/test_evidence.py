@@ -64,6 +64,8 @@ def test_the_budget_has_a_bar_an_interval_and_words_per_row(ax):
     assert [text.get_text() for text in ax.texts] == ["-1.0000", "-0.7000   (+0.3000)", "-0.6000   (+0.1000)"]
     assert to_hex(ax.patches[2].get_facecolor()) != to_hex(ax.patches[1].get_facecolor())
     assert ax.get_xlim()[1] > -0.5  # room for words, beyond the longest interval
+    wide = [row | {"low": row["predictive_ll"] - 0.5} for row in ROWS]
+    assert budget(ax, wide).get_xlim()[0] < -1.5  # an interval is seen to its end
     with pytest.raises(InputError, match="no rows"):
         budget(ax, [])
 
@@ -77,6 +79,8 @@ def test_power_has_a_line_per_world_and_a_band_for_what_is_wrong(ax):
     power(ax, found, {"share": 0.04, "low": 0.01, "high": 0.12}, level=0.05)
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts == ["no intentions", "level 0.05", "errands", "mice"]
+    ax.figure.draw_without_rendering()
+    assert ax.get_legend().get_window_extent().x0 >= ax.get_window_extent().x1  # beside the axes, and over no bar
     lines = [container.lines[0] for container in ax.containers]
     for line, shares in zip(lines, ([0.5, 0.9], [0.7, 1.0]), strict=True):
         np.testing.assert_allclose(line.get_ydata(), shares)  # from few trajectories to many
