@@ -159,3 +159,22 @@ def test_animals_are_groups_without_mixed_windows():
     assert len(demos) == 233
     assert len(np.unique(demos.groups)) == 10
     assert len(demos.fold_indices(10, by="group")) == 10
+
+
+@pytest.mark.usefixtures("recordings")
+def test_the_named_data_set_has_all_windows_and_their_animals():
+    demos, notes = datasets.NAMED["labyrinth"][0](), labyrinth.load_annotations()
+    assert len(demos) == 238
+    np.testing.assert_array_equal(demos.groups, notes.mouse_names[notes.mouse])
+    assert demos.checksum() != labyrinth.load_labyrinth().checksum()  # what knows the animals is another fit
+
+
+@pytest.mark.usefixtures("recordings")
+def test_without_annotations_the_named_data_set_has_no_animals(tmp_path, monkeypatch):
+    (tmp_path / "labyrinth").mkdir()
+    for name in labyrinth.FILES:
+        (tmp_path / "labyrinth" / name).symlink_to(labyrinth.DATA.folder / name)
+    monkeypatch.setenv("PRISM_DATA", str(tmp_path))
+    demos = labyrinth.load_with_animals()
+    assert len(demos) == 238
+    assert demos.groups is None

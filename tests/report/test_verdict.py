@@ -276,16 +276,94 @@ def selection(agreement=0.93, by_likelihood=2, **changes):
     return base | {"notes": ["Two it is.", "How it was done."]} | changes
 
 
+EVIDENCE = {"found": True, "p_value": 0.05, "agreement_p_value": 0.05, "level": 0.05, "surrogates": 19}
+
+
 def test_the_recommendation_is_the_verdict_of_a_selection():
-    assert verdict(selection()) == [Finding("good", "Two it is.")]
-    assert found(selection(agreement=0.5), "Two it is.") == "warning"
-    assert found(selection(agreement=None), "Two it is.") == "warning"
-    assert found(selection(recommended=1), "Two it is.") == "good"  # one intention needs no agreement
+    tested = selection(evidence=EVIDENCE)
+    assert verdict(tested) == [Finding("good", "Two it is.")]
+    assert overall(tested, verdict(tested)) == "Take 2 intentions."
+    assert found(selection(agreement=0.5, evidence=EVIDENCE), "Two it is.") == "warning"
+    assert found(selection(agreement=None, evidence=EVIDENCE), "Two it is.") == "warning"
+    alone = selection(recommended=1, evidence=EVIDENCE | {"found": False})
+    assert verdict(alone) == [Finding("good", "Two it is.")]  # one intention needs neither agreement nor evidence
+    assert overall(alone, verdict(alone)) == "Take 1 intention."
+
+
+def test_a_selection_that_was_not_tested_is_no_good_news():
+    assert found(selection(), "Two it is.") == "warning"
+    assert found(selection(), "Not tested against a habit without intentions: leave --surrogates at 19") == "warning"
+    against = selection(evidence=EVIDENCE | {"found": False})
+    assert found(against, "Two it is.") == "warning"
+    assert found(against, "Not tested") is None
+
+
+def test_a_selection_whose_steps_are_not_settled_says_so():
+    open_steps = EVIDENCE | {"agreement_p_value": 0.3}
+    assert found(selection(evidence=open_steps), "(p = 0.3): there are intentions, but do not interpret") == "warning"
+    assert found(selection(evidence=EVIDENCE), "do not interpret single steps") is None
+    assert found(selection(recommended=1, evidence=open_steps), "do not interpret single steps") is None
+    assert found(selection(evidence=open_steps | {"level": 0.5}), "do not interpret single steps") is None
+
+
+def test_the_fit_that_is_shown_must_agree_too():
+    shown = selection(evidence=EVIDENCE)
+    shown["methods"]["k2"]["shown_agreement"] = 0.5
+    assert found(shown, "Two it is.") == "warning"
+    shown["methods"]["k2"]["shown_agreement"] = 0.8
+    assert found(shown, "Two it is.") == "good"
 
 
 def test_a_selection_that_ends_at_the_largest_number_says_so():
     assert found(selection(by_likelihood=3), "3 is the largest number that was tried") == "warning"
     assert found(selection(by_likelihood=2), "largest number") is None
+
+
+# -- verdict of a test against a habit ---------------------------------------------------------------------------------
+
+
+def against_habit(first="Evidence for intentions.", **changes):
+    notes = [first, "Halves agree to 0.9.", "How it was done."]
+    return {"experiment": "evidence", "methods": {}, "evidence": EVIDENCE | changes, "notes": notes}
+
+
+def test_evidence_is_good_news_and_none_is_a_problem():
+    assert verdict(against_habit()) == [
+        Finding("good", "Evidence for intentions."),
+        Finding("good", "Halves agree to 0.9."),
+    ]
+    assert overall(against_habit(), verdict(against_habit())) == "There are intentions beyond habit."
+    none = against_habit("No evidence.", found=False, p_value=0.4, agreement_p_value=0.6)
+    assert verdict(none) == [Finding("bad", "No evidence."), Finding("warning", "Halves agree to 0.9.")]
+    assert overall(none, verdict(none)) == "No evidence for intentions beyond habit."
+
+
+def test_too_few_surrogates_decide_nothing_and_say_so():
+    few = against_habit("Not decided, for want of surrogates.", found=False, p_value=0.25, surrogates=3)
+    assert found(few, "Not decided") == "warning"
+    assert found(few, "With 3 surrogates p cannot go below 0.25") == "warning"
+    assert overall(few, verdict(few)) == "Not decided: too few surrogates."
+    assert found(against_habit(), "p cannot go below") is None
+
+
+def calibrated(low=0.01, power=0.95, *, quick=False):
+    counted = {"false_positives": {"low": low}, "power_at_largest": None if power is None else {"share": power}}
+    notes = ["Wrong in 2 of 40.", "Found in 19 of 20."][: 1 if power is None else 2]
+    base = {"experiment": "calibration", "methods": {}, "surrogates": 19, "quick": quick}
+    return base | {"calibration": counted, "notes": notes}
+
+
+def test_a_calibration_is_judged_by_its_level_and_its_power():
+    assert verdict(calibrated()) == [Finding("good", "Wrong in 2 of 40."), Finding("good", "Found in 19 of 20.")]
+    assert found(calibrated(low=0.06), "Wrong in 2 of 40.") == "bad"
+    assert found(calibrated(power=0.8), "Found in 19 of 20.") == "warning"
+    assert len(verdict(calibrated(power=None))) == 1
+    assert found(calibrated(quick=True), "quick run") == "warning"
+    lines = [overall(metrics, verdict(metrics)) for metrics in (calibrated(), calibrated(low=0.06))]
+    assert [line.split(" false")[0] for line in lines] == ["No more", "More"]
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
 
 
 def test_findings_of_a_fit_know_their_question():

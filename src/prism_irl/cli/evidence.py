@@ -7,6 +7,7 @@ from typing import Any
 
 from prism_irl.cli.options import ColumnOptions, FoldOptions
 from prism_irl.cli.run_folder import RunFolder
+from prism_irl.errors import InputError
 
 
 def evidence(
@@ -65,6 +66,8 @@ def evidence(
         max_iterations=max_iterations,
         seed=seed,
     )
+    if surrogates < 1:
+        raise InputError(f"--surrogates is {surrogates}; give at least 1, and 19 or more for p = 0.05.")
     source = read_source(table, columns)
     source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 

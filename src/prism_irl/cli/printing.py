@@ -147,6 +147,19 @@ def print_evidence(metrics: dict[str, Any]) -> None:
     print_notes(metrics, 2)
 
 
+def print_calibration(metrics: dict[str, Any]) -> None:
+    """Print how often evidence was found in data of every kind, and what that says about the test."""
+    columns = {
+        "data": ("name", 0),
+        "evidence found": ("evidence_found", 0),
+        "data sets": ("data_sets", 0),
+        "gain over habit": ("gain_over_habit", 4),
+        "seconds": ("seconds", 1),
+    }
+    _print_table(metrics["title"], metrics["methods"].values(), columns)
+    print_notes(metrics)
+
+
 def print_paper_tables(metrics: dict[str, Any]) -> None:
     """Tables num_latents, model_type and timing, with the paper's numbers beside ours."""
     paper = metrics.get("paper", {})

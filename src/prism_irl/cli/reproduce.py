@@ -101,7 +101,7 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
 
 
 def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli.printing import print_experiment, print_notes
+    from prism_irl.cli.printing import print_calibration
     from prism_irl.cli.progress import counting
     from prism_irl.experiments.evidence.run import run
     from prism_irl.experiments.evidence.settings import Calibration
@@ -116,11 +116,7 @@ def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
             on_part=lambda done, total: report("data sets", done, total, ""),
         )
 
-    def show(metrics: dict[str, Any]) -> None:
-        print_experiment(metrics)
-        print_notes(metrics)
-
-    folder.make(work, show, progress=lambda: counting("data sets"), config={}, stale=("cache",))
+    folder.make(work, print_calibration, progress=lambda: counting("data sets"), config={}, stale=("cache",))
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:

@@ -83,7 +83,7 @@ def power(ax: Axes, found: Mapping[str, Mapping[str, Any]], wrong: Mapping[str, 
     ax.set_xticks(sizes, [str(n) for n in sizes])
     ax.minorticks_off()
     ax.set(xlabel="trajectories", ylabel="evidence found", ylim=(-0.03, 1.03))
-    ax.legend(loc="center right")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the axes: bars may reach anywhere within
     return ax
 
 
@@ -104,13 +104,14 @@ def budget(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> Axes:
     ----------
     ax : Axes
     rows : list of dict
-        ``name``, ``predictive_ll``, ``low``, ``high`` and ``gain`` (None for the first) of every row, in order.
+        ``id``, ``name``, ``predictive_ll``, ``low``, ``high`` and ``gain`` (None for the first) of every row, in order.
     """
     if not rows:
         raise InputError("The budget has no rows; give at least one.")
     y = -np.arange(len(rows))
     scores, low, high = (np.array([row[key] for row in rows], float) for key in ("predictive_ll", "low", "high"))
-    floor = scores.min() - 0.06 * max(np.ptp(scores), 1e-6)
+    worst = min(scores.min(), low.min())  # an interval is seen to its end
+    floor = worst - 0.06 * max(scores.max() - worst, 1e-6)
     colors = [PALETTE[3] if row["id"] == "intentions" else PALETTE[0] for row in rows]
     ax.barh(y, scores - floor, left=floor, color=colors, alpha=0.85, height=0.62)
     ax.errorbar(scores, y, xerr=[scores - low, high - scores], fmt="none", ecolor=INK, elinewidth=0.9, capsize=2)

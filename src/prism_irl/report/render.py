@@ -35,7 +35,7 @@ from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
 from prism_irl.report.run_files import inside
-from prism_irl.report.verdict import is_comparison, is_evidence, is_selection, overall, verdict
+from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
@@ -146,12 +146,14 @@ def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
 def _notes(metrics: Mapping[str, Any]) -> list[str]:
     """Remarks that the verdict has not made."""
     notes = [str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")]
-    return notes[2:] if is_evidence(metrics) else notes
+    return notes[2:] if is_evidence(metrics) or is_calibration(metrics) else notes
 
 
 def _table_title(metrics: Mapping[str, Any]) -> str:
     if is_selection(metrics):
         return "Numbers of intentions"
+    if is_calibration(metrics):
+        return "Kinds of data"
     return "The budget of predictability" if is_evidence(metrics) else "Methods"
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from prism_irl.figures.style import intention_color
 from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, signed, spread
 from prism_irl.report.fit_verdict import part_name, scored_part
-from prism_irl.report.verdict import is_evidence, is_selection, method_name
+from prism_irl.report.verdict import is_calibration, is_evidence, is_selection, method_name
 
 NOTHING = "–"
 
@@ -55,6 +55,9 @@ _COLUMNS = (
     Column("mean_dwell", "mean dwell", "steps", 1),
     Column("agreement", "agreement", "of starts", 2, best=1),
     Column("gain", "gain", "over the row above", 4),
+    Column("gain_over_habit", "gain", "over the habit", 4),
+    Column("evidence_found", "evidence found", "data sets", 0),
+    Column("data_sets", "of", "data sets", 0),
     Column("gain_low", "gain, low", "95% interval", 4),
     Column("gain_high", "gain, high", "95% interval", 4),
 )
@@ -84,6 +87,7 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
                 title = " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))
                 further.setdefault(key, Column(key, title))
     always = {"predictive_ll"} if is_evidence(metrics) else {"predictive_ll", "paper_score"}
+    always = set() if is_calibration(metrics) else always
     columns = [
         column
         for column in (*_COLUMNS, *further.values(), *_LAST)

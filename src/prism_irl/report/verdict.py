@@ -13,6 +13,7 @@ from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, mapping
 from prism_irl.report.fit_verdict import AGREEMENT_GOOD, SHORT_DWELL, SIGNIFICANT, UNTESTED, is_untested, judge_fit
 
 NEAR_ORACLE = 0.03
+POWER = 0.9  # share of data sets with intentions in which a good test finds them
 NOISE = 0.002  # nats per step by which a method may pass the oracle through chance in the folds
 
 
@@ -22,6 +23,8 @@ def verdict(metrics: Mapping[str, Any]) -> list[Finding]:
         return _judge_selection(metrics)
     if is_evidence(metrics):
         return _judge_evidence(metrics)
+    if is_calibration(metrics):
+        return _judge_calibration(metrics)
     return _judge_methods(metrics) if is_comparison(metrics) else judge_fit(metrics)
 
 
@@ -40,6 +43,11 @@ def is_evidence(metrics: Mapping[str, Any]) -> bool:
     return is_comparison(metrics) and metrics.get("experiment") == "evidence"
 
 
+def is_calibration(metrics: Mapping[str, Any]) -> bool:
+    """Tell the calibration of that test, whose table has one row per kind of data and no likelihoods."""
+    return is_comparison(metrics) and metrics.get("experiment") == "calibration"
+
+
 def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
     """One line above all findings; it rather warns than pleases, and what was not tested is not yet known."""
     if is_selection(metrics):
@@ -50,6 +58,9 @@ def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
         if any(finding.text.startswith("Not decided") for finding in findings):
             return "Not decided: too few surrogates."
         return "There are intentions beyond habit." if there else "No evidence for intentions beyond habit."
+    if is_calibration(metrics):
+        wrong = any(finding.level == "bad" for finding in findings)
+        return f"{'More' if wrong else 'No more'} false positives than the level of the test allows for."
     bad, warnings = (sum(finding.level == level for finding in findings) for level in ("bad", "warning"))
     if bad and is_comparison(metrics):
         return "Not every method here holds: read what follows before you trust a number."
@@ -122,6 +133,17 @@ def _judge_evidence(metrics: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
+def _judge_calibration(metrics: Mapping[str, Any]) -> list[Finding]:
+    """Whether false positives are within the error of the level, and whether what is there is found."""
+    found, notes = mapping(metrics.get("calibration")), [str(note) for note in metrics.get("notes") or []]
+    low = number(mapping(found.get("false_positives")).get("low"))
+    power = number(mapping(found.get("power_at_largest")).get("share"))
+    level = 1 / (1 + (number(metrics.get("surrogates")) or 0))
+    findings = [Finding("good" if low is not None and low <= level else "bad", note) for note in notes[:1]]
+    findings += [Finding("good" if power is not None and power >= POWER else "warning", note) for note in notes[1:2]]
+    return findings + _quick(metrics)
+
+
 # -- a table of methods ------------------------------------------------------------------------------------------------
 
 
@@ -131,11 +153,12 @@ def _judge_methods(metrics: Mapping[str, Any]) -> list[Finding]:
     candidates = {key: method for key, method in methods.items() if key != "oracle"}
     findings = _best_predictor(candidates, oracle) + _worse_than_references(candidates)
     findings += _best_segmentation(candidates) + _leaks(candidates, oracle)
-    if metrics.get("quick"):
-        findings.append(
-            Finding("warning", "A quick run: fewer folds, seeds or iterations than the full one. Read it as a preview.")
-        )
-    return findings
+    return findings + _quick(metrics)
+
+
+def _quick(metrics: Mapping[str, Any]) -> list[Finding]:
+    text = "A quick run: fewer folds, seeds or iterations than the full one. Read it as a preview."
+    return [Finding("warning", text)] if metrics.get("quick") else []
 
 
 def method_name(key: str, method: Mapping[str, Any]) -> str:

@@ -176,17 +176,13 @@ class Tested:
 
     def favourite(self, data: int) -> str:
         """The chain that validation trajectories liked best over all folds."""
-        folds = self.folds(data)
-        total: dict[str, float] = {}
-        for row in folds:
-            for name, score in row["validation"].items():  # memory differs among folds: compared by its kind
-                total[_kind(name)] = total.get(_kind(name), 0.0) + score
-        return max(total, key=lambda name: total[name])
+        folds = [{_kind(name): score for name, score in row["validation"].items()} for row in self.folds(data)]
+        kinds = dict.fromkeys(kind for fold in folds for kind in fold)
+        return max(kinds, key=lambda kind: sum(_of_kind(fold, kind) for fold in folds))
 
     def agreement(self, data: int) -> float:
         """Agreement between labellings from disjoint halves, by the favourite chain."""
-        found = {_kind(name): value for name, value in self.rows[Task(data, HALVES)]["agreement"].items()}
-        return float(found.get(self.favourite(data), max(found.values())))
+        return _of_kind(self.rows[Task(data, HALVES)]["agreement"], self.favourite(data))
 
     def p_value(self, statistic: Callable[[int], float]) -> float:
         """Rank of the data among the surrogates."""
@@ -197,6 +193,11 @@ class Tested:
 def _kind(name: str) -> str:
     """Name of a chain without the length of its memory, which differs from fold to fold."""
     return name.partition(",")[0] + (" with memory" if "memory" in name else "")
+
+
+def _of_kind(found: dict[str, float], kind: str) -> float:
+    """Number of this kind of chain; where the habit has no memory, a chain with its memory is the one without."""
+    return float(found[kind if kind in found else kind.removesuffix(" with memory")])
 
 
 def run(

@@ -236,10 +236,9 @@ def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         found = share(own)
         table[f"{world}-{n}"] = {
             "name": f"{world}, {n} trajectories" + ("" if truth > 1 else " (no intentions)"),
-            "predictive_ll": None,
             "evidence_found": found["found"],
             "data_sets": found["of"],
-            "gain": float(np.mean([row["gain"] for row in own])),
+            "gain_over_habit": float(np.mean([row["gain"] for row in own])),
             "seconds": float(np.mean([row["seconds"] for row in own])),
         }
     return table
