@@ -395,6 +395,6 @@ def units(tested: Tested) -> Iterator[tuple[str, FloatArray, FloatArray]]:
     unit = demos._units("group")[order] if several else np.arange(len(order))
     steps = np.bincount(unit, demos.lengths[order])
     rows = [row["per_trajectory"] for row in tested.folds(0)]
-    for name in rows[0]:
+    for name in (name for name in rows[0] if all(name in row for row in rows)):
         found = np.bincount(unit, np.concatenate([np.asarray(row[name], np.float64) for row in rows]))
         yield name, found.astype(np.float64), steps.astype(np.float64)
