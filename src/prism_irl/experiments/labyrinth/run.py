@@ -95,7 +95,7 @@ def assemble(settings: Labyrinth, data: Data, found: dict[str, Any], title: str)
 
 
 def recommended(found: dict[str, Any]) -> dict[str, Any]:
-    """Best predictor (likeliest with a mean dwell of 10 or more) and what searches on the same windows agree on most."""
+    """Best predictor (likeliest with a mean dwell of 10 or more), and the method on which searches agree most."""
     predictors = {
         name: entry["predictive_ll"]["mean"]
         for name, entry in found.get("honest", {}).get("methods", {}).items()
