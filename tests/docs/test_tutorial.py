@@ -30,7 +30,13 @@ def test_the_tutorial_word_for_word(tmp_path: Path) -> None:
 
     # what the text says about the results
     assert "identifies 2 intentions" in " ".join(done.stdout.split())
-    assert json.loads((folder / "runs/select/metrics.json").read_text())["recommended"] == 2
+    selected, refused = (
+        json.loads((folder / "runs" / run / "metrics.json").read_text()) for run in ("select", "habit")
+    )
+    assert selected["recommended"] == 2
+    assert selected["evidence"]["found"]
+    assert refused["recommended"] == 1
+    assert refused["recommendation"].startswith("No evidence for intentions beyond habit")
     assert (folder / "runs/mouse/report.html").exists()
     shown = re.search(r"^```text\n(.*?)^```$", TUTORIAL.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert shown is not None

@@ -1,4 +1,4 @@
-"""The choice of K in two panels: what predicts, and what independent fits agree on."""
+"""The choice of K in two panels: what predicts, and what disjoint halves agree on."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def likelihood_by_intentions(ax: Axes, rows: Rows, chosen: int | None = None) ->
     k, mean, error = (_column(rows, name) for name in ("n_intentions", "predictive_ll", "standard_error"))
     ax.fill_between(k, mean - error, mean + error, color=PALETTE[0], alpha=0.2, linewidth=0, label="± 1 s.e.")
     ax.plot(k, mean, "o-", color=PALETTE[0], markersize=4)
-    _ring(ax, k, mean, chosen, "one-standard-error choice")
+    _ring(ax, k, mean, chosen, "rises up to here")
     ax.set(ylabel="predictive LL\n(nats per step)")
     return _finish(ax)
 
 
 def agreement_by_intentions(ax: Axes, rows: Rows, chosen: int | None = None, *, threshold: float = 0.8) -> Axes:
-    """Draw the agreement between winners of independent fits against K.
+    """Draw the agreement between labellings from disjoint halves against K.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def write_exemplar(
     name, how : str
         Which model is shown, and what it was fitted to.
     facts : dict, optional
-        What the run knows of the fit beyond the model's own attributes (agreement of independent fits).
+        What the run knows of the fit beyond the model's own attributes (agreement of halves, or of searches).
     order : K numbers, optional
         Which intention of the model comes first, second, …
     maps : bool

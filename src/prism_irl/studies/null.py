@@ -5,10 +5,10 @@ every trajectory has one, where validation trajectories prefer that (a change th
 animal that nobody named, is no change of mind). Surrogates are simulated from it, with the same starts, lengths, valid
 actions and dynamics, and analysed exactly as the data are. Per data set:
 
-    gain       cross-validated log-likelihood per step of a chain of intentions minus that of a habit; which habit (one
-               or several) and which chain (how many intentions, Markov or switching by the state, with or without the
-               habit's memory) is chosen on validation trajectories in every fold
-    agreement  adjusted Rand index between labellings from disjoint halves (of the animals, where there are several)
+- gain: cross-validated log-likelihood per step of a chain of intentions minus that of a habit; which habit (one or
+  several) and which chain (how many intentions, Markov or switching by the state, with or without the memory of the
+  habit) is chosen on validation trajectories in every fold
+- agreement: adjusted Rand index between labellings from disjoint halves (of the animals, where there are several)
 
 and p = (1 + number of surrogates that reach the data) / (1 + number of surrogates). Agreement of fits to the *same*
 data measures the search; dwell, enrichment and named goals measure the maze: a habit has them all.

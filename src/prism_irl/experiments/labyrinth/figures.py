@@ -58,7 +58,7 @@ def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> None:
     """Write the interactive part of the report from a fit to all windows, with its figures.
 
     Of the methods that are fitted to all windows, the one with the highest held-out likelihood is shown among those
-    whose independent fits agree; where none does, the one on which they agree most.
+    whose searches agree; where none does, the one on which they agree most.
     """
     there = {name: entry for name, entry in _saved_fits(result, saved).items() if entry["n_intentions"] > 1}
     if not there:
@@ -69,9 +69,9 @@ def explore(run: Path, data: Data, result: dict[str, Any], saved: Path) -> None:
     sure = [name for name in there if agreed[name] >= AGREEMENT_GOOD and held_out[name] > -np.inf]
     best = max(sure, key=held_out.__getitem__) if sure else max(there, key=agreed.__getitem__)
     why = (
-        "predicts held-out windows best among the methods whose independent fits agree"
+        "predicts held-out windows best among the methods whose searches agree"
         if sure
-        else "is the one on which independent fits agree most"
+        else "is the one on which searches agree most"
     )
     entry = there[best]
     write_exemplar(

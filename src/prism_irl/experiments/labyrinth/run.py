@@ -95,7 +95,7 @@ def assemble(settings: Labyrinth, data: Data, found: dict[str, Any], title: str)
 
 
 def recommended(found: dict[str, Any]) -> dict[str, Any]:
-    """Best predictor (likeliest with a mean dwell of 10 or more) and best explanation (independent fits agree most)."""
+    """Best predictor (likeliest with a mean dwell of 10 or more), and the method on which searches agree most."""
     predictors = {
         name: entry["predictive_ll"]["mean"]
         for name, entry in found.get("honest", {}).get("methods", {}).items()
@@ -160,8 +160,9 @@ def _notes(settings: Labyrinth, data: Data, found: dict[str, Any], methods: dict
     if chosen["explanation"] is not None:
         entry = found["alignment"]["methods"][chosen["explanation"]]
         notes.append(
-            f"Best explanation (independent fits agree most, {entry['agreement']:.2f}): {entry['name']}, whose maps "
-            f"name its intentions {', '.join(entry['names'])}. Names follow from greedy paths alone: an intention is "
-            "called after the target that its paths arrive at."
+            f"Searches on the same windows agree most on {entry['name']} ({entry['agreement']:.2f}), whose maps name "
+            f"its intentions {', '.join(entry['names'])}. Names follow from greedy paths alone: an intention is called "
+            "after the target that its paths arrive at. Windows simulated from a habit give such agreement and such "
+            "names, too; whether there are intentions is for prism evidence labyrinth to say."
         )
     return notes
