@@ -138,6 +138,7 @@ def outcome(**changes):
         "agreement_p_value": 0.05,
         "level": 0.05,
         "found": True,
+        "decided": True,
     }
     return base | changes
 
@@ -158,7 +159,7 @@ def test_words_for_no_evidence():
 
 
 def test_too_few_surrogates_decide_nothing():
-    text = evidence.words(outcome(found=False, p_value=0.25, surrogates=3, surrogate_gains=[0.0] * 3))
+    text = evidence.words(outcome(found=False, decided=False, p_value=0.25, surrogates=3, surrogate_gains=[0.0] * 3))
     assert text.startswith("Not decided, for want of surrogates (--surrogates 19 or more)")
     assert "any of 3 surrogates" in text
 
@@ -193,7 +194,9 @@ def test_the_summary_is_what_was_tested(result, tested):
     assert found["individuals"] is True
     assert found["found"] is False  # two surrogates cannot decide
     assert result["notes"][0] == evidence.words(found)
-    assert result["notes"][0].startswith("Not decided")
+    # Two surrogates cannot say yes; they say no as soon as one of them reaches the data.
+    assert found["decided"] == (found["p_value"] > 1 / 3)
+    assert result["notes"][0].startswith("No evidence" if found["decided"] else "Not decided")
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -158,3 +158,15 @@ def test_select_and_fit_are_the_same_search():
         own = Select(switching=switching).model(2)
         same = registry.method(method, 2).model
         assert own.get_params(deep=False) == same.get_params(deep=False)
+
+
+def test_too_few_surrogates_decide_nothing():
+    few = {**NOTHING, "decided": False}
+    choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0)), few)
+    assert choice.recommended == 2
+    assert "too few surrogates" in choice.words
+
+
+def test_without_evidence_nobody_is_sent_to_more_intentions():
+    choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0), made(3, -0.4, 1.0)), NOTHING)
+    assert "for prediction" not in choice.words

@@ -115,12 +115,18 @@ def summary(tested: Tested) -> dict[str, Any]:
         "individuals": tested.analysis.individuals(tested.demos),
         "level": LEVEL,
         "found": is_evidence(tested),
+        "decided": is_decided(tested),
     }
 
 
 def is_evidence(tested: Tested) -> bool:
     """Whether intentions predict better than they would if there were only the habit."""
     return tested.p_value(tested.gain) <= LEVEL
+
+
+def is_decided(tested: Tested) -> bool:
+    """Whether more surrogates could not change the answer at the level that 19 of them allow for."""
+    return is_evidence(tested) or tested.p_value(tested.gain) > 1 / (1 + len(tested.surrogates))
 
 
 def words(found: dict[str, Any]) -> str:
@@ -133,7 +139,7 @@ def words(found: dict[str, Any]) -> str:
         f"{found['gain_high']:+.4f}); the most that any of {found['surrogates']} surrogates without intentions gains "
         f"is {top:+.4f} (p = {found['p_value']:.3g})"
     )
-    if not found["found"] and 1 / (1 + found["surrogates"]) > found["level"]:
+    if not found["decided"]:
         return f"Not decided, for want of surrogates (--surrogates 19 or more): {numbers}."
     if not found["found"]:
         return f"No evidence for intentions beyond habit: {numbers}."

@@ -289,7 +289,7 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
     if not candidates:
         raise InputError("There is no number of intentions to choose from; give at least one.")
     best, limit = likelihood_limit(candidates)
-    if evidence is not None and not evidence["found"]:
+    if refused(evidence):
         recommended = min(candidates)
     else:
         pool = [c for k, c in candidates.items() if 1 < k <= limit and c.lasts and c.agreement is not None]
@@ -298,17 +298,23 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
     return Choice(best, limit, recommended, _words(candidates, evidence, limit, recommended))
 
 
+def refused(evidence: Mapping[str, Any] | None) -> bool:
+    """Whether the test against a habit has said no: not where it was not made, or where it had too few surrogates."""
+    return evidence is not None and not evidence["found"] and bool(evidence.get("decided", True))
+
+
 def _words(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | None, limit: int, k: int) -> str:
     chosen = candidates[k]
     sentences = [_finding(chosen, evidence)]
-    if evidence is None and k > 1:
-        sentences.append("This was not tested against a habit without intentions (--surrogates 19).")
-    no = evidence is not None and not evidence["found"]
+    no = refused(evidence)
+    if not no and k > 1 and (evidence is None or not evidence["found"]):
+        how = "not tested against a habit without intentions" if evidence is None else "tested with too few surrogates"
+        sentences.append(f"This was {how} (--surrogates 19).")
     others = sorted(other for other in candidates if 1 < other <= limit and other != k)
     if others and not no and k > 1:
         listed = ", ".join(f"{_number(candidates[other].agreement)} at K={other}" for other in others)
         sentences.append(f"Halves agree to {listed}.")
-    if limit != k:
+    if limit != k and not no:  # without evidence a habit is what predicts
         gain = candidates[limit].predictive_ll - chosen.predictive_ll
         sentences.append(
             f"Likelihood goes on rising up to K={limit} ({gain:+.4f} nats per step against K={k}): for prediction take "
@@ -321,7 +327,7 @@ def _words(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
 
 def _finding(chosen: Candidate, evidence: Mapping[str, Any] | None) -> str:
     k = chosen.n_intentions
-    if evidence is not None and not evidence["found"]:
+    if evidence is not None and refused(evidence):
         return (
             f"No evidence for intentions beyond habit: chains of intentions gain {evidence['gain']:+.4f} nats per step "
             f"over a habit, and data simulated from the habit alone gains as much (p = {evidence['p_value']:.2g})."
@@ -329,7 +335,7 @@ def _finding(chosen: Candidate, evidence: Mapping[str, Any] | None) -> str:
     if k == 1:
         return "The data identifies one intention: no larger number predicts better and lasts."
     tested = ""
-    if evidence is not None:
+    if evidence is not None and evidence["found"]:
         tested = f" There is evidence for intentions beyond habit (gain {evidence['gain']:+.4f} nats per step, p = "
         tested += f"{evidence['p_value']:.2g})."
     shares = ", ".join(f"{100 * share:.0f}%" for share in chosen.use)
