@@ -46,7 +46,7 @@ def run(
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
     chosen = list(settings.data_sets())
-    counted = [data for data in chosen if data.truth > 1 and data.n == SIZES[-1]]
+    counted = [data for data in chosen if data.truth > 1 and data.n == SIZES[-1] and data.seed in settings.counted]
     total = len(chosen) + len(counted)
 
     def tell(done: int) -> None:
@@ -184,7 +184,11 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "by_kind": {kind: share([row for row in without if row["world"] == kind]) for kind in kinds},
         "power": power,
         "power_at_largest": share(largest) if largest else None,
-        "select": {world: _select_share([row for row in largest if row["world"] == world]) for world in TRUTHS},
+        "select": {
+            world: _select_share(own)
+            for world in TRUTHS
+            if (own := [row for row in largest if row["world"] == world and "recommended" in row])
+        },
     }
 
 

@@ -118,7 +118,8 @@ class Calibration:
     habits : seeds of every kind of habit
     further : seeds of drift and of cloned behaviour
     power : seeds of every world with intentions at the largest size
-    tried : numbers of intentions that `prism select` is asked to choose among, on the same data
+    counted : seeds of the same whose number of intentions `prism select` is asked for
+    tried : numbers of intentions that it is asked to choose among
     smaller : seeds of the same at smaller sizes
     """
 
@@ -127,6 +128,7 @@ class Calibration:
     habits: tuple[int, ...] = (1, 3)
     further: tuple[int, ...] = (1, 3, 5)
     power: tuple[int, ...] = (1, 3, 5, 7, 9)
+    counted: tuple[int, ...] = (1,)
     tried: tuple[int, ...] = (1, 2, 3, 4)
     smaller: tuple[int, ...] = (1, 3)
     quick: bool = False
