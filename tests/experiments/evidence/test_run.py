@@ -29,7 +29,7 @@ class Tiny(Calibration):
         yield DataSet("errands", 2, 200, 1)
 
 
-TINY = Tiny(analysis=ANALYSIS, surrogates=1, quick=True)
+TINY = Tiny(analysis=ANALYSIS, surrogates=1, tried=(1, 2), quick=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,15 +76,18 @@ def test_everything_is_left_behind(folder):
     assert found["false_positives"]["found"] == rows["found"][:2].sum()
     assert found["power_at_largest"]["found"] == rows["found"][2]
     assert len(metrics["methods"]) == 3
+    assert found["select"]["errands"]["of"] == 1
+    assert rows["recommended"].notna().tolist() == [False, False, True]
     assert {path.name for path in (folder / "figures").iterdir()} >= {"power.svg", "power.png", "captions.json"}
 
 
 def test_what_is_done_is_not_done_again(folder, monkeypatch):
     monkeypatch.setattr(run, "test_one", None)
+    monkeypatch.setattr(run, "count_one", None)
     before = json.loads((folder / "metrics.json").read_text())
     told = []
     assert run.run(TINY, folder, on_part=lambda *numbers: told.append(numbers)) == before
-    assert told == [(3, 3)]
+    assert told == [(3, 4), (4, 4)]
     with pytest.raises(TypeError):  # other settings are another test
         run.run(Tiny(analysis=ANALYSIS, surrogates=2, quick=True), folder)
 
