@@ -68,6 +68,12 @@ def test_a_larger_number_is_taken_where_halves_agree_better_on_it():
     assert choice.recommended == 3
 
 
+def test_where_halves_settle_nothing_likelihood_decides():
+    choice = choose(table(made(1, -0.9), made(2, -0.6, 0.66), made(3, -0.5, 0.5)), FOUND)
+    assert choice.recommended == 3
+    assert "does not settle" in choice.words
+
+
 def test_without_evidence_there_is_one():
     choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0)), NOTHING)
     assert choice.recommended == 1

@@ -130,7 +130,8 @@ class Choice(NamedTuple):
     by_likelihood : int
         Where likelihood stops to rise by more than its standard error.
     recommended : int
-        1 without evidence for intentions; else the K up to `by_likelihood` on which halves agree best.
+        1 without evidence for intentions; else the K up to `by_likelihood` on which halves agree best, or
+        `by_likelihood` itself where they agree on none.
     words : str
         The recommendation in plain words.
     """
@@ -279,7 +280,8 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
     """Recommend a number of intentions, as far as the evidence goes.
 
     Without evidence for intentions beyond habit it is 1. Else it is the K on which labellings from disjoint halves
-    agree best, among those up to which likelihood rises and whose intentions are used and last.
+    agree best, among those up to which likelihood rises, whose intentions are used and last, and on which they agree to
+    `AGREEMENT` at least; where they do so on none, the largest K up to which likelihood rises.
 
     Parameters
     ----------
@@ -293,7 +295,12 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
         recommended = min(candidates)
     else:
         pool = [c for k, c in candidates.items() if 1 < k <= limit and c.lasts and c.agreement is not None]
-        top = max(pool, key=lambda c: (c.agreement or 0.0, -c.n_intentions), default=None)
+        settled = [c for c in pool if c.identified]
+        top: Candidate | None
+        if settled:
+            top = max(settled, key=lambda c: (c.agreement or 0.0, -c.n_intentions))
+        else:  # where halves settle nothing, likelihood has the last word, and the words say that it is not settled
+            top = max(pool, key=lambda c: c.n_intentions, default=None)
         recommended = min(candidates) if top is None else top.n_intentions
     return Choice(best, limit, recommended, _words(candidates, evidence, limit, recommended))
 
