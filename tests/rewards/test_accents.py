@@ -14,7 +14,7 @@ from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.persistence import load, save
 from prism_irl.models.references import NGram
-from prism_irl.rewards.accents import find_accents, leave_one_out, short_contexts
+from prism_irl.rewards.accents import _Counted, find_accents, leave_one_out, short_contexts
 from prism_irl.rewards.tabular import TabularPolicies
 
 
@@ -107,3 +107,25 @@ def test_a_saved_habit_keeps_its_accents(tmp_path: Path) -> None:
     habit = NGram(individuals=True).fit(demos)
     save(habit, tmp_path / "habit")
     np.testing.assert_array_equal(load(tmp_path / "habit").action_proba(demos), habit.action_proba(demos))
+
+
+def test_validation_trajectories_do_not_teach_the_accents_that_they_judge() -> None:
+    """Other actions in the validation trajectories may change the strength, never what was counted."""
+    demos = walkers()
+    train, validation = demos.split(0.8, seed=0)
+    other = replace(validation, actions=1 - validation.actions)
+    contexts, settings = demos.with_history(2), {"smoothing": 0.01, "backoff": 5.0}
+    seen = [_Counted(part, contexts, **settings).accents(32.0).factors for part in (train, demos)]
+    for judge in (validation, other):
+        found = find_accents(demos, (train, judge), contexts, all_data=False, **settings)
+        np.testing.assert_allclose(found.factors, _Counted(train, contexts, **settings).accents(found.strength).factors)
+    assert not np.allclose(seen[0], seen[1])
+
+
+def test_a_model_keeps_its_validation_trajectories_out_of_its_accents() -> None:
+    demos = walkers()
+    model = HIQL(2, history=2, individuals=True, n_starts=1, max_iterations=3, validation_fraction=0.2).fit(demos)
+    kept = demos.subset(demos.split_indices(0.2, seed=0)[1])
+    assert model.accents_ is not None
+    counted = _Counted(kept, model.contexts_, smoothing=0.01, backoff=model.backoff_).accents(model.accents_.strength)
+    np.testing.assert_allclose(model.accents_.factors, counted.factors)

@@ -91,7 +91,7 @@ def chosen_accents(model: Any, demos: Demonstrations) -> Accents | None:
         return None
     parts = validation_split(demos, model.validation_fraction, model.seed)
     smoothing = getattr(model.reward_options, "smoothing", 0.01)
-    return find_accents(demos, parts, model.contexts_, smoothing=smoothing, backoff=model.backoff_)
+    return find_accents(demos, parts, model.contexts_, smoothing=smoothing, backoff=model.backoff_, all_data=False)
 
 
 def check_individuals(rewards: RewardOptions, demos: Demonstrations) -> None:

@@ -166,7 +166,7 @@ class NGram(TabularReference):
         self._set_table(demos, contexts, **settings)
         if self.individuals:
             parts = validation_split(demos, self.validation_fraction, self.seed)
-            self.table_.accents = find_accents(demos, parts, contexts, **settings)
+            self.table_.accents = find_accents(demos, parts, contexts, smoothing=self.smoothing, backoff=self.backoff_)
         self._count(demos)
         return self
 

@@ -141,23 +141,27 @@ def find_accents(
     *,
     smoothing: float,
     backoff: float,
+    all_data: bool = True,
 ) -> Accents:
     """Accents of the groups of ``demos``, with the strength that predicts validation trajectories best.
 
     Parameters
     ----------
     demos : Demonstrations
-        All training data, which counts in the end.
+        All training data.
     parts : (Demonstrations, Demonstrations or None)
         Training and validation trajectories of it; the second ones choose the strength.
     contexts : Contexts
         Of all training data.
     smoothing, backoff : of the habit that the accents are deviations from
+    all_data : bool
+        Count all data in the end. Where validation trajectories have more to decide they must not be counted: a model
+        whose accents know them predicts them too well, and what they choose is worth nothing.
     """
     if demos.groups is None:
         raise InputError("Individuals need groups; name the column that tells the animal (--group).")
     strength, (train, validation) = DEFAULT_STRENGTH, parts
-    if validation is not None:
+    if validation is not None and train.groups is not None:  # a single trajectory is cut, and has no groups then
         first = _Counted(train, contexts, smoothing, backoff)
         data = Prepared.of(validation, contexts)
         habit = first.table.policies_at(data.rows)[:, 0]
@@ -169,7 +173,9 @@ def find_accents(
                 return float(np.log(weights[taken] / weights.sum(1)).mean())
 
         strength = max(STRENGTHS, key=score)
-    return _Counted(demos, contexts, smoothing, backoff).accents(strength)
+    return _Counted(demos if all_data or train.groups is None else train, contexts, smoothing, backoff).accents(
+        strength
+    )
 
 
 class _Counted:
