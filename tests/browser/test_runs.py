@@ -45,7 +45,7 @@ def compared(folder):
 
 def selected(folder):
     demos, events = simulated()
-    settings = selecting.Select((1, 2), folds=2, sets=2, starts=2, cv_starts=1, max_iterations=5)
+    settings = selecting.Select((1, 2), folds=2, splits=1, starts=1, surrogates=2, max_iterations=5)
     selecting.select(demos, settings, folder, events=events)
 
 
