@@ -162,6 +162,7 @@ class SWIRL(PairModel):
         self.motion_shape_, self.backoff_, self.history_length_, self.history_choice_ = None, 0.0, 1, []
         self.valid_actions_ = mdp.valid_actions if self.invalid_actions == "mask" else None
         self.contexts_, self.device_ = Contexts(mdp.n_states), resolve_device(self.device)
+        self.accents_ = None
         self.start_states_ = np.arange(mdp.n_states)  # the parameters do not say where trajectories begin
         self.mdp_ = own_dynamics(mdp, mdp.valid_actions, self.discount, self.invalid_actions)
         self.agreement_, self.n_equal_starts_ = None, 1
