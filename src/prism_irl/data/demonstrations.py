@@ -259,7 +259,12 @@ class Demonstrations:
         chosen: dict[str, Any] = {name: values[by] for name, (values, by) in taken.items() if values is not None}
         return replace(self, offsets=offsets, **chosen)
 
-    def _units(self, by: str) -> npt.NDArray[np.int64]:
+    @property
+    def n_groups(self) -> int:
+        """Number of different groups (animals), 0 where none are known."""
+        return 0 if self.groups is None else len(np.unique(self.groups.astype(str)))
+
+    def units(self, by: str) -> npt.NDArray[np.int64]:
         """What a split keeps together: the index of each trajectory's unit, (N,)."""
         if by == "trajectory":
             return np.arange(self.n_trajectories)
@@ -278,7 +283,7 @@ class Demonstrations:
         self, fraction: float, by: str = "trajectory", seed: int = 0
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Trajectory indices of `split`, each part in the original order."""
-        units = self._units(by)
+        units = self.units(by)
         n_units = int(units.max()) + 1
         if not 0 < fraction < 1:
             raise InputError(f"The split fraction must lie between 0 and 1, not {fraction}.")
@@ -301,7 +306,7 @@ class Demonstrations:
         self, k: int = 5, by: str = "trajectory", seed: int = 0
     ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Trajectory indices of `folds`."""
-        units = self._units(by)
+        units = self.units(by)
         n_units = int(units.max()) + 1
         if not 2 <= k <= n_units:
             units_are = "trajectories" if by == "trajectory" else "groups"

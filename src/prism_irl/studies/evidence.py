@@ -160,7 +160,7 @@ def words(found: dict[str, Any]) -> str:
 def notes(tested: Tested) -> list[str]:
     """The outcome, and how it came about."""
     found, analysis = summary(tested), tested.analysis
-    unit = "animals" if _by_animal(tested) else "trajectories"
+    unit = "animals" if null.independent(tested.demos) == "group" else "trajectories"
     tried = ", ".join(str(k) for k in analysis.intentions)
     return [
         words(found),
@@ -242,10 +242,6 @@ def _interval(total: FloatArray, steps: FloatArray, draws: npt.NDArray[np.int64]
     return float(low), float(high)
 
 
-def _by_animal(tested: Tested) -> bool:
-    return len(next(iter(null.units(tested)))[1]) < len(tested.demos)
-
-
 def _cloning(demos: Demonstrations, analysis: Analysis, mdp: MDP | None, jobs: int, cache: Path) -> FloatArray:
     """Log-likelihood of behaviour cloning per unit, on the same folds."""
     found = method("bc")
@@ -264,14 +260,13 @@ def _cloning(demos: Demonstrations, analysis: Analysis, mdp: MDP | None, jobs: i
     flat = np.zeros(len(demos))
     for fold, test in enumerate(order):
         flat[test] = rows[fold]
-    several = demos.groups is not None and len(np.unique(demos.groups.astype(str))) >= null.FEW_GROUPS
-    if several:
-        return np.bincount(demos._units("group"), flat).astype(np.float64)
+    if null.independent(demos) == "group":
+        return np.bincount(demos.units("group"), flat).astype(np.float64)
     return np.asarray(flat[np.concatenate(order)])
 
 
 def _per_trajectory(model: Any, test: Demonstrations) -> dict[str, Any]:
-    return {"per_trajectory": [float(x) for x in np.add.reduceat(model.log_likelihood(test), test.offsets[:-1])]}
+    return {"per_trajectory": null.trajectory_likelihoods(model, test)}
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -58,6 +58,11 @@ FloatArray = npt.NDArray[np.float64]
 OnPart = Callable[[int, int], None]
 
 
+def independent(demos: Demonstrations) -> str:
+    """What counts as one independent piece of the data: an animal where there are several, else a trajectory."""
+    return "group" if demos.n_groups >= FEW_GROUPS else "trajectory"
+
+
 @dataclass(frozen=True)
 class Analysis:
     """What is done to the data, and to every surrogate in the same way.
@@ -86,7 +91,7 @@ class Analysis:
 
     def individuals(self, demos: Demonstrations) -> bool:
         """Whether habits and chains know the animals: there are several, and folds do not leave whole ones out."""
-        return self.by == "trajectory" and demos.groups is not None and len(np.unique(demos.groups.astype(str))) > 1
+        return self.by == "trajectory" and demos.n_groups > 1
 
     def habit(self, demos: Demonstrations) -> NGram:
         """The unfitted n-gram."""
@@ -366,19 +371,18 @@ def _fold(
         budget |= {"individuals": habit} if analysis.individuals(train) else {}
         budget["habit"] = habits.chosen
         budget["intentions"] = chains[chosen]
-        row["per_trajectory"] = {name: _sums(model, test) for name, model in budget.items()}
+        row["per_trajectory"] = {name: trajectory_likelihoods(model, test) for name, model in budget.items()}
     return row
 
 
-def _sums(model: Any, demos: Demonstrations) -> list[float]:
+def trajectory_likelihoods(model: Any, demos: Demonstrations) -> list[float]:
     """Log-likelihood of every trajectory."""
     return [float(x) for x in np.add.reduceat(model.log_likelihood(demos), demos.offsets[:-1])]
 
 
 def _halves(demos: Demonstrations, mdp: MDP | None, analysis: Analysis) -> dict[str, float]:
     """Agreement between labellings of all data by chains that were fitted to disjoint halves of it."""
-    groups = 0 if demos.groups is None else len(np.unique(demos.groups.astype(str)))
-    halves = demos.split(0.5, by="group" if groups >= FEW_GROUPS else "trajectory", seed=analysis.seed)
+    halves = demos.split(0.5, by=independent(demos), seed=analysis.seed)
     fitted = []
     for half in halves:
         habit = analysis.habit(half).fit(half, mdp)
@@ -391,8 +395,7 @@ def units(tested: Tested) -> Iterator[tuple[str, FloatArray, FloatArray]]:
     """Rows of the budget: name, log-likelihood and steps of every unit (animal, else trajectory) of all folds."""
     demos, analysis = tested.demos, tested.analysis
     order = np.concatenate([test for _, test in demos.fold_indices(analysis.folds, by=analysis.by)])
-    several = demos.groups is not None and len(np.unique(demos.groups.astype(str))) >= FEW_GROUPS
-    unit = demos._units("group")[order] if several else np.arange(len(order))
+    unit = demos.units("group")[order] if independent(demos) == "group" else np.arange(len(order))
     steps = np.bincount(unit, demos.lengths[order])
     rows = [row["per_trajectory"] for row in tested.folds(0)]
     for name in (name for name in rows[0] if all(name in row for row in rows)):

@@ -26,7 +26,7 @@ from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
 from prism_irl.models.pair import PairModel
 from prism_irl.studies.full_fits import fit_to_all
-from prism_irl.studies.null import FEW_GROUPS
+from prism_irl.studies.null import independent
 
 AGREEMENT = 0.8  # halves that agree less than this do not settle which step belongs to which intention
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
@@ -165,11 +165,9 @@ def fit_halves(
     """
     if splits < 1:
         raise InputError("Give at least 1 way to divide the data into halves (--splits).")
-    groups = 0 if demos.groups is None else len(np.unique(demos.groups.astype(str)))
-    by = "group" if groups >= FEW_GROUPS else "trajectory"
     parts: list[Demonstrations] = [demos]
     for seed in range(splits if len(demos) > 1 else 0):
-        parts.extend(demos.split(0.5, by=by, seed=seed))
+        parts.extend(demos.split(0.5, by=independent(demos), seed=seed))
     fits: dict[int, list[PairModel]] = {K: [] for K in intentions}
     repeated = dict.fromkeys(intentions, 0)
     for part in parts:
