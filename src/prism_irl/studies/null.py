@@ -19,15 +19,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import __version__, storage
+from prism_irl import __version__
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
@@ -41,7 +42,7 @@ from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import PRISM
 from prism_irl.models.references import Empirical, NGram, Uniform
 from prism_irl.models.splits import validation_split
-from prism_irl.scale import fanout
+from prism_irl.scale import fanout, remember
 from prism_irl.studies.cross_validation import data_key
 
 HALVES = -1
@@ -230,26 +231,18 @@ def run(
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
     habit = fit_habits(demos, mdp, analysis).chosen
-    found = Tested(demos, analysis, habit)
     parts = [HALVES, *range(analysis.folds)]
     tasks = [Task(data, part) for data in range(surrogates + 1) for part in parts]
     key = hashlib.sha256(f"{data_key(demos, mdp, None)} {analysis!r} {__version__}".encode()).hexdigest()[:24]
-    left = []
-    for task in tasks:
-        path = _path(cache, key, task)
-        if path is not None and path.exists():
-            found.rows[task] = storage.read_json(path)
-        else:
-            left.append(task)
-    shared = (demos, known, mdp, habit, analysis, fanout.side_by_side(jobs))
-    _tell(on_part, found, tasks)
-    for index, row in fanout.spread(_run_part, left, shared, jobs=jobs):
-        found.rows[left[index]] = row
-        path = _path(cache, key, left[index])
-        if path is not None:
-            storage.write_json(path, row)
-        _tell(on_part, found, tasks)
-    return found
+    rows = remember.spread(
+        _run_part,
+        tasks,
+        (demos, known, mdp, habit, analysis, fanout.side_by_side(jobs)),
+        partial(_path, cache, key),
+        jobs=jobs,
+        on_rows=None if on_part is None else lambda done: on_part(done, len(tasks)),
+    )
+    return Tested(demos, analysis, habit, dict(zip(tasks, rows, strict=True)))
 
 
 def sequential(demos: Demonstrations, analysis: Analysis, *, most: int = 19, mdp: MDP | None = None) -> dict[str, Any]:
@@ -277,11 +270,6 @@ def sequential(demos: Demonstrations, analysis: Analysis, *, most: int = 19, mdp
     p_value = 1 / len(gains) if reached else 1 / (1 + most)
     seconds = time.perf_counter() - clock
     return {"gain": value, "surrogate_gains": gains, "reached": reached, "p_value": p_value, "seconds": seconds}
-
-
-def _tell(on_part: OnPart | None, found: Tested, tasks: Sequence[Task]) -> None:
-    if on_part is not None:
-        on_part(len(found.rows), len(tasks))
 
 
 def _path(cache: Path | None, key: str, task: Task) -> Path | None:

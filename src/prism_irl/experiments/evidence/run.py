@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from prism_irl import __version__, storage
+from prism_irl import __version__
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import label_metrics
 from prism_irl.experiments.evidence.settings import SIZES, TRUTHS, Calibration, DataSet
 from prism_irl.figures import evidence as drawing
 from prism_irl.figures import style
 from prism_irl.models.registry import Method
-from prism_irl.scale import fanout
+from prism_irl.scale import fanout, remember
 from prism_irl.studies import null, results, selection
 from prism_irl.studies.cross_validation import cross_validate
 from prism_irl.studies.null import OnPart
@@ -83,23 +83,13 @@ def _spread(
     tell: Callable[[int], None],
 ) -> dict[str, dict[str, Any]]:
     """Do some work on every data set, remembering what is done."""
-    rows: dict[str, dict[str, Any]] = {}
-    left = []
-    for data in wanted:
-        path = _path(cache, settings, data, kind)
-        if path.exists():
-            rows[data.id] = storage.read_json(path)
-        else:
-            left.append(data)
-    tell(len(rows))
-    for index, row in fanout.spread(work, left, (settings, fanout.side_by_side(jobs)), jobs=jobs):
-        storage.write_json(_path(cache, settings, left[index], kind), row)
-        rows[left[index].id] = row
-        tell(len(rows))
-    return rows
+    shared = (settings, fanout.side_by_side(jobs))
+    path = partial(_path, cache, settings, kind)
+    rows = remember.spread(work, wanted, shared, path, jobs=jobs, on_rows=tell)
+    return {data.id: row for data, row in zip(wanted, rows, strict=True)}
 
 
-def _path(cache: Path, settings: Calibration, data: DataSet, kind: str) -> Path:
+def _path(cache: Path, settings: Calibration, kind: str, data: DataSet) -> Path:
     key = hashlib.sha256(f"{settings.analysis!r} {settings.surrogates} {__version__}".encode()).hexdigest()[:12]
     tried = "" if kind == "test" else f"-{kind}-{settings.tried[0]}to{settings.tried[-1]}"
     return cache / f"{key}-{data.id}{tried}.json"
