@@ -13,7 +13,8 @@ from prism_irl.models.cloning import BehaviourCloning
 from prism_irl.models.references import Uniform
 from prism_irl.models.registry import Method
 from prism_irl.studies import evidence, null
-from prism_irl.studies.null import Analysis
+from prism_irl.studies.analysis import Analysis
+from prism_irl.studies.tested import Task
 
 SMALL = Analysis(intentions=(2,), folds=2, starts=1, max_iterations=5)
 INTERVALS = [("predictive_ll", "low", "high"), ("gain", "gain_low", "gain_high")]
@@ -101,9 +102,11 @@ def test_intervals_are_over_animals_where_there_are_several(demos, tested):
     assert "Intervals are bootstraps over trajectories." in evidence.notes(alone)[2]
 
 
-def test_several_habits_have_a_row_where_some_fold_prefers_them(tested):
-    for habits, there in (("1 habit", False), ("3 habits", True)):
-        rows = {task: row | {"habits": habits} if "habits" in row else row for task, row in tested.rows.items()}
+def test_several_habits_have_a_row_where_they_predict_better(tested):
+    for better, there in ((-0.01, False), (0.01, True)):
+        rows = {
+            task: row | {"habit": row["plain"] + better} if "plain" in row else row for task, row in tested.rows.items()
+        }
         found = [row.id for row in evidence.budget(replace(tested, rows=rows))]
         assert ("habit" in found) == there
         assert found[-1] == "intentions"
@@ -174,14 +177,14 @@ def test_words_say_what_the_habit_knows_and_what_remains_open():
 
 def test_evidence_is_a_gain_that_no_more_than_the_level_of_surrogates_reach(tested):
     gains = np.r_[0.1, np.zeros(19)]
-    many = replace(tested, rows={null.Task(b, 0): row(gain) for b, gain in enumerate(gains)})
+    many = replace(tested, rows={Task(b, 0): row(gain) for b, gain in enumerate(gains)})
     assert evidence.is_evidence(many)
-    many.rows[null.Task(7, 0)] = row(0.1)
+    many.rows[Task(7, 0)] = row(0.1)
     assert not evidence.is_evidence(many)
 
 
 def row(gain):
-    return {"n_steps": 1, "habit": 0.0, "intentions": gain}
+    return {"n_steps": 1, "plain": 0.0, "habit": 0.0, "intentions": gain}
 
 
 def test_the_summary_is_what_was_tested(result, tested):
@@ -210,9 +213,9 @@ def test_everything_is_left_behind(folder, result):
     folds = pd.read_csv(folder / "folds.csv")
     assert folds[["data", "fold"]].to_numpy().tolist() == [[data, fold] for data in range(3) for fold in range(2)]
     own = folds[folds["data"] == 0]
-    assert np.average(own["intentions"] - own["habit"], weights=own["n_steps"]) == pytest.approx(
-        result["evidence"]["gain"]
-    )
+    reference = max(np.average(own[name], weights=own["n_steps"]) for name in ("plain", "habit"))
+    gain = np.average(own["intentions"], weights=own["n_steps"]) - reference
+    assert gain == pytest.approx(result["evidence"]["gain"])
     captions = json.loads((folder / "figures" / "captions.json").read_text())
     assert list(captions) == ["evidence", "budget"]
     for name in captions:

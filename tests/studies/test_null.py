@@ -10,7 +10,9 @@ from prism_irl.errors import InputError
 from prism_irl.maze import maze_mdp, successors
 from prism_irl.mdp import MDP
 from prism_irl.studies import null
-from prism_irl.studies.null import HALVES, Analysis, Task
+from prism_irl.studies import tested as outcome
+from prism_irl.studies.analysis import Analysis
+from prism_irl.studies.tested import HALVES, Task, units
 from prism_irl.worlds.habits import HabitWorld
 from support import one_sentence
 
@@ -164,11 +166,11 @@ def made(demos, gains, agreements=None, steps=(10, 30)):
     for data, parts in enumerate(gains):
         for part, gain in enumerate(parts):
             validation = {"K=2": -0.5, "K=3": -0.6}
-            numbers = {"n_steps": steps[part], "habit": -0.7, "intentions": -0.7 + gain, "habits": "1 habit"}
+            numbers = {"n_steps": steps[part], "plain": -0.7, "habit": -0.7, "intentions": -0.7 + gain}
             rows[Task(data, part)] = numbers | {"validation": validation}
         agreement = 0.5 if agreements is None else agreements[data]
         rows[Task(data, HALVES)] = {"agreement": {"K=2": agreement, "K=3": 0.99}}
-    return null.Tested(demos, SMALL, SMALL.habit(demos), rows)
+    return outcome.Tested(demos, SMALL, SMALL.habit(demos), rows)
 
 
 def test_gain_is_the_mean_over_steps_of_all_folds(demos):
@@ -226,13 +228,17 @@ def test_a_chain_that_some_folds_lack_is_no_favourite_for_that(demos):
     assert found.agreement(0) == 0.3
 
 
-def test_some_fold_with_several_habits_is_enough_to_say_so(demos):
+def test_the_gain_is_over_the_habit_that_predicts_better(demos):
     found = made(demos, [(0.1, 0.1), (0.1, 0.1)])
+    assert found.reference(0) == "plain"
     assert not found.several
-    found.rows[Task(1, 0)]["habits"] = "3 habits"  # of a surrogate
+    found.rows[Task(0, 1)]["habit"] = -0.8  # chosen on validation trajectories, and worse on the test fold
     assert not found.several
-    found.rows[Task(0, 1)]["habits"] = "3 habits"
+    assert found.gain(0) == pytest.approx(0.1)
+    found.rows[Task(0, 0)]["habit"] = -0.1
     assert found.several
+    assert found.gain(0) == pytest.approx((10 * -0.5 + 30 * 0.2) / 40)
+    assert found.gain(1) == pytest.approx(0.1)
 
 
 # -- a whole test ------------------------------------------------------------------------------------------------------
@@ -251,10 +257,10 @@ def test_every_part_of_every_data_set_is_there(demos, tested):
 
 
 def test_units_are_the_trajectories_of_all_folds(demos, tested):
-    found = {name: (total, steps) for name, total, steps in null.units(tested)}
-    assert list(found) == ["uniform", "state", "memory", "habit", "intentions"]
+    found = {name: (total, steps) for name, total, steps in units(tested)}
+    assert list(found) == ["uniform", "state", "memory", "plain", "habit", "intentions"]
     np.testing.assert_allclose(found["uniform"][0], -30 * np.log(2))
-    for name in ("habit", "intentions"):
+    for name in ("plain", "habit", "intentions"):
         total, steps = found[name]
         assert steps.tolist() == [30] * 16
         mean = np.average([row[name] for row in tested.folds(0)], weights=[row["n_steps"] for row in tested.folds(0)])
@@ -265,13 +271,13 @@ def test_units_are_animals_where_there_are_several(tested):
     groups = np.array(list("abcd") * 4)
     named = replace(tested, demos=replace(tested.demos, groups=groups))
     order = np.concatenate([test for _, test in tested.demos.fold_indices(2)])
-    alone = {name: total for name, total, _ in null.units(tested)}
-    for name, total, steps in null.units(named):
+    alone = {name: total for name, total, _ in units(tested)}
+    for name, total, steps in units(named):
         assert steps.tolist() == [120] * 4
         for animal, sums in zip("abcd", total, strict=True):
             assert sums == pytest.approx(alone[name][groups[order] == animal].sum())
     few = replace(tested, demos=replace(tested.demos, groups=np.array(["a", "b"] * 8)))
-    assert len(next(iter(null.units(few)))[1]) == 16
+    assert len(next(iter(units(few)))[1]) == 16
 
 
 def test_processes_change_nothing(demos, tested):
@@ -299,7 +305,7 @@ def parts(demos, monkeypatch):
     def part(task, *_, **__):
         made_parts.append(task)
         gain = {0: 0.1, 3: 0.1}.get(task.data, 0.05)
-        return {"n_steps": 1, "habit": 0.0, "intentions": gain, "habits": "1 habit", "validation": {"K=2": 0.0}}
+        return {"n_steps": 1, "plain": 0.0, "habit": 0.0, "intentions": gain, "validation": {"K=2": 0.0}}
 
     monkeypatch.setattr(null, "_run_part", part)
     monkeypatch.setattr(null, "fit_habits", lambda data, *_: null.Habits(*[SMALL.habit(data)] * 2, "1 habit"))

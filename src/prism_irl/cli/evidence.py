@@ -55,7 +55,7 @@ def evidence(
     from prism_irl.cli.sources import read_source
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import evidence as study
-    from prism_irl.studies.null import Analysis
+    from prism_irl.studies.analysis import Analysis
     from prism_irl.studies.select_intentions import parse_intentions
 
     analysis = Analysis(

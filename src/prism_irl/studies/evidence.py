@@ -23,8 +23,10 @@ from prism_irl.figures import style
 from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method, method
 from prism_irl.studies import null, results
+from prism_irl.studies.analysis import Analysis, independent
 from prism_irl.studies.cross_validation import cross_validate
-from prism_irl.studies.null import Analysis, OnPart, Tested
+from prism_irl.studies.null import OnPart
+from prism_irl.studies.tested import HALVES, Tested, units
 
 LEVEL = 0.05
 RESAMPLES = 2000
@@ -160,7 +162,7 @@ def words(found: dict[str, Any]) -> str:
 def notes(tested: Tested) -> list[str]:
     """The outcome, and how it came about."""
     found, analysis = summary(tested), tested.analysis
-    unit = "animals" if null.independent(tested.demos) == "group" else "trajectories"
+    unit = "animals" if independent(tested.demos) == "group" else "trajectories"
     tried = ", ".join(str(k) for k in analysis.intentions)
     return [
         words(found),
@@ -179,7 +181,8 @@ def notes(tested: Tested) -> list[str]:
 
 def budget(tested: Tested, cloned: FloatArray | None = None) -> list[Step]:
     """Rows of the budget, each with its interval and its gain over the row above."""
-    found = [row for row in null.units(tested) if row[0] != "habit" or tested.several]
+    left_out = {"plain"} if tested.several else {"plain", "habit"}
+    found = [row for row in units(tested) if row[0] not in left_out]
     if cloned is not None:
         found.append(("cloning", cloned, found[0][2]))
     draws = np.random.default_rng(0).integers(len(found[0][1]), size=(RESAMPLES, len(found[0][1])))
@@ -230,9 +233,9 @@ def _over_folds(values: FloatArray) -> tuple[float, float]:
 
 def gain_interval(tested: Tested) -> tuple[float, float]:
     """95% bootstrap interval of the gain, over animals where there are several, else over trajectories."""
-    found = {name: (total, steps) for name, total, steps in null.units(tested)}
+    found = {name: (total, steps) for name, total, steps in units(tested)}
     total, steps = found["intentions"]
-    gains = total - found["habit"][0]
+    gains = total - found[tested.reference(0)][0]
     draws = np.random.default_rng(0).integers(len(gains), size=(RESAMPLES, len(gains)))
     return _interval(gains, steps, draws)
 
@@ -260,7 +263,7 @@ def _cloning(demos: Demonstrations, analysis: Analysis, mdp: MDP | None, jobs: i
     flat = np.zeros(len(demos))
     for fold, test in enumerate(order):
         flat[test] = rows[fold]
-    if null.independent(demos) == "group":
+    if independent(demos) == "group":
         return np.bincount(demos.units("group"), flat).astype(np.float64)
     return np.asarray(flat[np.concatenate(order)])
 
@@ -274,11 +277,11 @@ def _per_trajectory(model: Any, test: Demonstrations) -> dict[str, Any]:
 
 def _flat(tested: Tested) -> list[dict[str, Any]]:
     """One row per data set and fold."""
-    kept = ("n_steps", "habit", "intentions", "chosen", "memory", "backoff")
+    kept = ("n_steps", "plain", "habit", "intentions", "chosen", "memory", "backoff")
     return [
         {"data": task.data, "fold": task.part, **{name: row[name] for name in kept}}
         for task, row in sorted(tested.rows.items())
-        if task.part != null.HALVES
+        if task.part != HALVES
     ]
 
 

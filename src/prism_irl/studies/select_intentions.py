@@ -21,9 +21,11 @@ from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
 from prism_irl.models.registry import Method
 from prism_irl.studies import evidence, exemplar, null, results, selection
+from prism_irl.studies.analysis import Analysis
 from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
 from prism_irl.studies.null import OnPart
 from prism_irl.studies.selection import Candidate, Choice
+from prism_irl.studies.tested import Tested
 
 METHODS = {"markov": "hiql", "state": "state+tabular", "independent": "prism", "recurrent": "prism-recurrent"}
 
@@ -140,10 +142,10 @@ def select(
 
 def _tested(
     demos: Demonstrations, settings: Select, mdp: MDP | None, jobs: int, cache: Path, on_part: OnPart | None
-) -> null.Tested:
+) -> Tested:
     """The test against a habit, with the folds of the selection."""
     cache.mkdir(exist_ok=True)
-    analysis = null.Analysis(folds=settings.folds, by=settings.by, seed=settings.seed)
+    analysis = Analysis(folds=settings.folds, by=settings.by, seed=settings.seed)
     return null.run(demos, analysis, surrogates=settings.surrogates, mdp=mdp, jobs=jobs, cache=cache, on_part=on_part)
 
 

@@ -25,8 +25,8 @@ from prism_irl.errors import InputError
 from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
 from prism_irl.models.pair import PairModel
+from prism_irl.studies.analysis import independent
 from prism_irl.studies.full_fits import fit_to_all
-from prism_irl.studies.null import independent
 
 AGREEMENT = 0.8  # halves that agree less than this do not settle which step belongs to which intention
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used

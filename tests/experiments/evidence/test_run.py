@@ -13,7 +13,7 @@ from prism_irl.cli.main import main
 from prism_irl.experiments.evidence import run, settings
 from prism_irl.experiments.evidence.settings import Calibration, DataSet
 from prism_irl.studies import null
-from prism_irl.studies.null import Analysis
+from prism_irl.studies.analysis import Analysis
 from prism_irl.worlds.errands import ErrandsWorld
 from prism_irl.worlds.habits import HabitWorld
 

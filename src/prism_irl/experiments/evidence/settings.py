@@ -15,7 +15,7 @@ from typing import Any
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
-from prism_irl.studies.null import Analysis
+from prism_irl.studies.analysis import Analysis
 
 DRIFT = 0.5
 """Way to another habit that is gone from the first trajectory to the last. A habit that is replaced altogether (1) is
