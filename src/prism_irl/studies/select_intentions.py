@@ -24,7 +24,7 @@ from prism_irl.studies import evidence, exemplar, null, results, selection
 from prism_irl.studies.analysis import Analysis
 from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
 from prism_irl.studies.null import OnPart
-from prism_irl.studies.selection import Candidate, Choice
+from prism_irl.studies.selection import Candidate, Choice, Halves
 from prism_irl.studies.tested import Tested
 
 METHODS = {"markov": "hiql", "state": "state+tabular", "independent": "prism", "recurrent": "prism-recurrent"}
@@ -95,23 +95,9 @@ def select(
     events: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics."""
-    methods = [Method(f"k{k}", f"K={k}", settings.model(k)) for k in settings.intentions]
-    for method in methods:
-        method.model._check_parameters(demos)
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    done = cross_validate(
-        demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit
-    )
-    found = selection.fit_halves(
-        demos, settings.model, settings.intentions, splits=settings.splits, mdp=mdp, jobs=jobs, folder=cache / "models"
-    )
-    scores = {k: [row["predictive_ll"] for row in done.rows if row["method"] == f"k{k}"] for k in settings.intentions}
-    below = dict(zip(settings.intentions[1:], settings.intentions, strict=False))
-    candidates = {
-        k: selection.candidate(scores[k], found[k], demos.offsets, scores[below[k]] if k in below else None)
-        for k in settings.intentions
-    }
+    done, found, candidates = try_numbers(demos, settings, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit)
     tested = _tested(demos, settings, mdp, jobs, cache / "null", on_part) if settings.surrogates else None
     summary = None if tested is None else evidence.summary(tested)
     choice = selection.choose(candidates, summary)
@@ -119,7 +105,7 @@ def select(
     if tested is not None:
         result["evidence"] = summary
         result["budget"] = [row._asdict() for row in evidence.budget(tested)]
-        result["notes"].append(evidence.words(evidence.summary(tested)))
+        result["notes"].append(evidence.words(result["evidence"]))
     results.write_results(folder, result, done.rows)
     numbers = [found.row() for found in candidates.values()]
     results.write_rows(folder / "table.csv", [{name: _cell(value) for name, value in row.items()} for row in numbers])
@@ -138,6 +124,35 @@ def select(
         events=events,
     )
     return result
+
+
+def try_numbers(
+    demos: Demonstrations,
+    settings: Select,
+    *,
+    mdp: MDP | None = None,
+    jobs: int = 1,
+    cache: Path | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Evaluation, dict[int, Halves], dict[int, Candidate]]:
+    """Fit every number of intentions to folds, halves and all data: the fits, and what is known about every K."""
+    methods = [Method(f"k{k}", f"K={k}", settings.model(k)) for k in settings.intentions]
+    for method in methods:
+        method.model._check_parameters(demos)
+    done = cross_validate(
+        demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit
+    )
+    folder = None if cache is None else cache / "models"
+    found = selection.fit_halves(
+        demos, settings.model, settings.intentions, splits=settings.splits, mdp=mdp, jobs=jobs, folder=folder
+    )
+    scores = {k: [row["predictive_ll"] for row in done.rows if row["method"] == f"k{k}"] for k in settings.intentions}
+    below = dict(zip(settings.intentions[1:], settings.intentions, strict=False))
+    candidates = {
+        k: selection.candidate(scores[k], found[k], demos.offsets, scores[below[k]] if k in below else None)
+        for k in settings.intentions
+    }
+    return done, found, candidates
 
 
 def _tested(

@@ -23,12 +23,10 @@ from prism_irl.evaluation.likelihood import label_metrics
 from prism_irl.experiments.evidence.settings import SIZES, TRUTHS, Calibration, DataSet
 from prism_irl.figures import evidence as drawing
 from prism_irl.figures import style
-from prism_irl.models.registry import Method
 from prism_irl.scale import fanout, remember
 from prism_irl.studies import null, results, selection
-from prism_irl.studies.cross_validation import cross_validate
 from prism_irl.studies.null import OnPart
-from prism_irl.studies.select_intentions import Select
+from prism_irl.studies.select_intentions import Select, try_numbers
 
 RIGHT = 0.9
 """Share of steps with the true intention from which on a labelling counts as right."""
@@ -123,17 +121,8 @@ def count_one(data: DataSet, settings: Calibration, parallel: bool) -> dict[str,
         limit_threads(1)
     demos, mdp = data.make()
     select = Select(intentions=settings.tried, folds=settings.analysis.folds, surrogates=0)
-    methods = [Method(f"k{k}", f"K={k}", select.model(k)) for k in settings.tried]
-    done = cross_validate(demos, methods, folds=select.folds, by=select.by, mdp=mdp)
-    scores = {k: [row["predictive_ll"] for row in done.rows if row["method"] == f"k{k}"] for k in settings.tried}
-    found = selection.fit_halves(demos, select.model, settings.tried, splits=select.splits, mdp=mdp)
-    below = dict(zip(settings.tried[1:], settings.tried, strict=False))
-    rows = {
-        str(k): asdict(
-            selection.candidate(scores[k], found[k], demos.offsets, scores[below[k]] if k in below else None)
-        )
-        for k in settings.tried
-    }
+    _, found, candidates = try_numbers(demos, select, mdp=mdp)
+    rows = {str(k): asdict(candidate) for k, candidate in candidates.items()}
     accuracy = {
         str(k): label_metrics(found[k].labels, demos).get("label_accuracy") for k in settings.tried if k == data.truth
     }
