@@ -127,8 +127,8 @@ class Calibration:
     surrogates: int = 19
     habits: tuple[int, ...] = (1, 3)
     further: tuple[int, ...] = (1, 3, 5)
-    power: tuple[int, ...] = (1, 3, 5, 7, 9)
-    counted: tuple[int, ...] = (1,)
+    power: tuple[int, ...] = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19)
+    counted: tuple[int, ...] = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19)
     tried: tuple[int, ...] = (1, 2, 3, 4)
     smaller: tuple[int, ...] = (1, 3)
     quick: bool = False
