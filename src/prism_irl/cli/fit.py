@@ -58,9 +58,8 @@ def fit(
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import read_events
+    from prism_irl.cli.sources import read_events, read_table
     from prism_irl.cli.tensorboard import writer_class
-    from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
 
@@ -76,7 +75,7 @@ def fit(
         folder, resume = replace(folder, overwrite=False, resume=True), True
     watch: dict[str, Any] = {"resume": resume}
     with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
-        rows = tables.read(table, **columns.roles())
+        rows = read_table(table, columns)
         demos, marks = rows.demonstrations, read_events(rows, columns.events)  # wrong columns are refused before a fit
         known = None if evidence is None else read_evidence(evidence, demos)
         if isinstance(estimator, PairModel):

@@ -18,6 +18,7 @@ from prism_irl import storage
 from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.table_files import write_table
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
@@ -56,10 +57,11 @@ def write_run(
         result["tokens"] = True
     if evidence is not None:
         result["evidence"] = dict(evidence)
+    result["data_notes"] = list(table.notes)
     save(model, folder, extra)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
-    tables.write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
+    write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
     explorer = write_explorer(folder, demos, found.probabilities, rewards=state_rewards(model), events=marks)
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"

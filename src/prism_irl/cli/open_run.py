@@ -27,16 +27,19 @@ class FittedOptions:
 
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
-        from prism_irl.data import tables
+        from prism_irl.data import table_files, tables
         from prism_irl.data.vocabulary import Vocabulary
         from prism_irl.models.persistence import load
 
         model = load(run, self.method)
         config = storage.read_json(run / "config.json")
-        # Labels, groups and times are not needed here; where they have their default names they are found anyway.
-        optional = ("intention", "group", "time")
+        # New data need not have labels, groups and times; where they are there they are read: times give the order.
+        there = table_files.column_names(source)
         columns = config.get("data", {}).get("columns", {})
-        read = {role: name for role, name in columns.items() if role not in optional}
+        optional = ("intention", "group", "time")
+        read = {role: name for role, name in columns.items() if role not in optional or there is None or name in there}
+        if there is not None and "time" in columns and "time" not in read:
+            read.pop("max_gap", None)
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
         return model, tables.read(source, **read, unknown_state=self.unknown_state)

@@ -36,7 +36,7 @@ class ColumnOptions:
     """Which columns of the table hold what."""
 
     trajectory: str | None = None
-    "Column with the trajectory identifier [default: trajectory]."
+    "Column that names the trajectory, or several that do so together: animal,bout [default: trajectory]."
     state: str | None = None
     "Column with the state [default: state]."
     action: str | None = None
@@ -49,6 +49,10 @@ class ColumnOptions:
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
+    ties: Literal["error", "keep"] | None = None
+    "Rows of a trajectory at the same time: refuse them, or keep the order of the file [default: error]."
+    max_gap: float | None = None
+    "Cut a trajectory where more time than this passes between two rows; seconds, where times are dates."
     events: tuple[str, ...] = ()
     "Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat."
 

@@ -51,7 +51,7 @@ def segment(
     overwrite
         Replace a file that is already there.
     """
-    from prism_irl.data import tables
+    from prism_irl.data import table_files
 
     if write_back is not None and names is not None:
         raise InputError("--names adds a column to a table, and --write-back writes a dataset; pass one of them.")
@@ -60,10 +60,10 @@ def segment(
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
     if write_back is None:
-        tables.check_writable(out)
+        table_files.check_writable(out)
     model, data = fitted.open(run, table)
     if write_back is None:
-        tables.write_table(segmented(model, data, names), out)
+        table_files.write_table(segmented(model, data, names), out)
         steps = data.demonstrations.n_steps
     else:
         steps = write_intentions(write_back, out, data.demonstrations, model.predict(data.demonstrations))

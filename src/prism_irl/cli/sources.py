@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Demonstrations, the dynamics where they are known, and the events to mark in the report."""
+    """Demonstrations, the dynamics where they are known, the events to mark in the report, and the table read."""
 
     demos: Demonstrations
     mdp: MDP | None
     events: dict[str, Any]
+    rows: tables.Table | None = None
 
 
 def read_source(table: Path, columns: ColumnOptions) -> Source:
@@ -38,8 +40,16 @@ def read_source(table: Path, columns: ColumnOptions) -> Source:
             raise InputError(f"Events ({columns.events[0]!r}) are columns of a table of your own; {table} has none.")
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), {})
+    rows = read_table(table, columns)
+    return Source(rows.demonstrations, None, read_events(rows, columns.events), rows)
+
+
+def read_table(table: Path, columns: ColumnOptions) -> tables.Table:
+    """Read a file, and say on standard error what about it looks wrong."""
     rows = tables.read(table, **columns.roles())
-    return Source(rows.demonstrations, None, read_events(rows, columns.events))
+    for note in rows.notes:
+        print(f"prism: {note}", file=sys.stderr)
+    return rows
 
 
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:

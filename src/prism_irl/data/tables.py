@@ -1,71 +1,39 @@
 """Tables in and out: CSV, Parquet, npz or pandas becomes `Demonstrations`, and segmentations go back beside their rows.
 
 States, actions and intentions may be integer ids or labels; a `Vocabulary` remembers which, is saved with a model and
-reads new data the same way. Rows, trajectories and steps in error messages count from 0; the header is not a row.
+reads new data the same way. A row of a file is named by its line, as an editor counts them; rows of a pandas table,
+trajectories and steps count from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
-from prism_irl import storage
 from prism_irl.data import archive
+from prism_irl.data.columns import Columns, key_columns
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable
-from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, missing
-from prism_irl.errors import InputError, brief
+from prism_irl.data.table_files import READABLE, line_of, read_frame
+from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
+from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, in_all, missing
+from prism_irl.errors import InputError
 
-READABLE = (".csv", ".tsv", ".parquet", ".npz")
 UNKNOWN_NAME = "<unknown>"
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column holds what; an optional column that is not named is used when its usual name is there.
-
-    ``time`` gives the order within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for
-    evaluation only), ``observations`` numbers that the switching network may read.
-    """
-
-    trajectory: str = "trajectory"
-    state: str = "state"
-    action: str = "action"
-    time: str | None = None
-    group: str | None = None
-    intention: str | None = None
-    observations: tuple[str, ...] = ()
-
-    def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
-        """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
-        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
-        named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
-        found = usual | named
-        for role, name in [*found.items(), *(("observations", name) for name in self.observations)]:
-            times = int((frame.columns == name).sum())
-            if times == 0:
-                there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
-                raise InputError(
-                    f"There is no column {name!r} for the {role}; the table has the columns {there}; "
-                    f"name the right one with {role}= (--{role})."
-                )
-            if times > 1:
-                raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
-        return found
 
 
 class Table(NamedTuple):
     """What `read` found.
 
     ``frame`` holds the rows in their original order (None for npz) and ``order`` (n,) the row of ``frame`` behind each
-    flat step; ``states``, ``actions`` and ``labels`` are the vocabularies behind the ids.
+    flat step; ``states``, ``actions`` and ``labels`` are the vocabularies behind the ids; ``notes`` say in a sentence
+    each what looks wrong but may be meant.
     """
 
     demonstrations: Demonstrations
@@ -74,12 +42,13 @@ class Table(NamedTuple):
     states: Vocabulary
     actions: Vocabulary
     labels: Vocabulary | None
+    notes: tuple[str, ...] = ()
 
 
 def read(
     source: str | Path | pd.DataFrame,
     *,
-    trajectory: str = "trajectory",
+    trajectory: str | Sequence[str] = "trajectory",
     state: str = "state",
     action: str = "action",
     time: str | None = None,
@@ -89,8 +58,10 @@ def read(
     states: Vocabulary | None = None,
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
+    ties: Ties = "error",
+    max_gap: float | None = None,
 ) -> Table:
-    """Read a .csv, .tsv, .parquet or .npz file, a folder of `prism_irl.data.archive` or a pandas table.
+    """Read a .csv, .tsv, .xlsx, .parquet or .npz file, a folder of `prism_irl.data.archive` or a pandas table.
 
     Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
     of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
@@ -103,13 +74,17 @@ def read(
         Vocabularies of a fitted model; learned from the data when absent.
     unknown_state : bool
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
+    ties, max_gap
+        What to do with rows at the same time, and from which gap on a trajectory is cut; see `trajectories.sort_rows`.
     """
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
-    columns = Columns(trajectory, state, action, time, group, intention, names)
+    key = trajectory if isinstance(trajectory, str) else tuple(trajectory)
+    columns = Columns(key, state, action, time, group, intention, names)
+    rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap}
     if isinstance(source, pd.DataFrame):
-        return _from_frame(source, columns, states, actions, None, unknown_state)
+        return _from_frame(source, columns, states, actions, None, unknown_state, **rules)
     path = Path(source)
     suffix = path.suffix.lower()
     if path.is_dir() and suffix not in READABLE:
@@ -121,24 +96,8 @@ def read(
     if suffix == ".npz":
         return _from_npz(path, states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
-    return _from_frame(_read_frame(path, text), columns, states, actions, None, unknown_state)
-
-
-def _read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
-    try:
-        if path.suffix.lower() == ".parquet":
-            stored = pd.read_parquet(path)
-            return stored if stored.index.names == [None] else stored.reset_index()
-        separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
-        frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False)
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path} is empty; give a header and at least one row.") from None
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise InputError(f"{path} is damaged or not a {path.suffix} file ({brief(error)}).") from None
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
-        raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
-    return frame
+    rules["at"] = lambda row: f"line {line_of(path, row)}"
+    return _from_frame(read_frame(path, text), columns, states, actions, None, unknown_state, **rules)
 
 
 def _from_frame(
@@ -148,16 +107,20 @@ def _from_frame(
     actions: Vocabulary | None,
     labels: Vocabulary | None,
     unknown_state: bool,
+    *,
+    at: Where = "row {}".format,
+    ties: Ties = "error",
+    max_gap: float | None = None,
 ) -> Table:
     found = columns.resolve(frame)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
-    place = f"column {found['trajectory']!r}, row {{}}".format
-    codes, names = factorize(frame[found["trajectory"]], "trajectory", place)
+    key = key_columns(frame, columns.trajectory)
+    codes, names = factorize_keys(frame, key, at)
 
     def column(role: str, name: str | None = None) -> tuple[pd.Series[Any], str, Where]:
         name = found[role] if name is None else name
-        return frame[name], role, lambda row: f"column {name!r}, row {row} (trajectory {names[codes[row]]})"
+        return frame[name], role, lambda row: f"column {name!r}, {at(row)} (trajectory {names[codes[row]]})"
 
     def coded(role: str) -> tuple[Distinct, str, Where]:
         return distinct(*column(role)), *column(role)[1:]
@@ -168,29 +131,34 @@ def _from_frame(
     actions = actions or Vocabulary.learn(*action)
     labels = labels or (Vocabulary.learn(*intention) if intention else None)
     times = _times(*column("time")) if "time" in found else None
-    order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))
+    used = [*key, *found.values(), *columns.observations]
+    rows = sort_rows(frame, codes, names, times, key=key, used=used, at=at, ties=ties, max_gap=max_gap)
+    order = rows.order
     observations = [_numbers(*column("observation", name)) for name in columns.observations]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
     demos = Demonstrations(
         states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
         actions=actions.encode(*action)[order],
-        offsets=np.concatenate([[0], np.cumsum(np.bincount(codes))]),
+        offsets=rows.offsets,
         n_states=states.size + len(unknown),
         n_actions=actions.size,
         observations=np.stack(observations, axis=1)[order] if observations else None,
         labels=labels.encode(*intention)[order] if labels and intention else None,
         times=None if times is None else times[order],
-        groups=_groups(codes, names, *column("group")) if "group" in found else None,
+        groups=_groups(codes, names, key, *column("group"))[rows.parents] if "group" in found else None,
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
         label_names=None if labels is None else labels.names,
-        trajectory_names=storable(names),
+        trajectory_names=storable(rows.names),
         unknown_state=unknown_state,
     )
-    return Table(demos, frame, order, states, actions, labels)
+    same = copies(demos.states, demos.actions, demos.offsets, rows.names)
+    return Table(demos, frame, order, states, actions, labels, (*rows.notes, *same))
 
 
-def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: str, where: Where) -> Array:
+def _groups(
+    codes: Array, names: pd.Series[Any], key: Sequence[str], values: pd.Series[Any], role: str, where: Where
+) -> Array:
     """Group of each trajectory, (N,); it may not change within one."""
     group, group_names = factorize(values, role, where)
     first = group[np.unique(codes, return_index=True)[1]]
@@ -198,7 +166,8 @@ def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: s
         row = int(np.argmax(group != first[codes]))
         raise InputError(
             f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
-            f"{group_names[group[row]]} ({where(row)}); give it one group or cut it in two."
+            f"{group_names[group[row]]} ({where(row)}); give it one group, or, if its numbers restart with every "
+            f"group, name both columns: --trajectory {values.name},{','.join(key)}."
         )
     return storable(group_names[first])
 
@@ -206,7 +175,7 @@ def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: s
 def _times(values: pd.Series[Any], role: str, where: Where) -> Array:
     """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
     if values.isna().any():
-        raise missing(role, where(int(np.argmax(values.isna()))))
+        raise missing(role, where(int(np.argmax(values.isna()))), int(values.isna().sum()))
     plain = pd.Series(np.asarray(values)).infer_objects()
     if plain.dtype.kind in "biufm":
         return plain.to_numpy()
@@ -215,7 +184,7 @@ def _times(values: pd.Series[Any], role: str, where: Where) -> Array:
         row = int(np.argmax(dates.isna()))
         raise InputError(
             f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
-            "it to keep the rows in the order they have."
+            f"it to keep the rows in the order they have{in_all(int(dates.isna().sum()))}."
         )
     return dates.dt.tz_localize(None).to_numpy()
 
@@ -226,7 +195,10 @@ def _numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.
         numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers)))
-        raise InputError(f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it.")
+        count = in_all(int((~np.isfinite(numbers)).sum()))
+        raise InputError(
+            f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it{count}."
+        )
     return numbers
 
 
@@ -344,26 +316,3 @@ def with_posterior(table: Table, labels: npt.ArrayLike, probabilities: npt.Array
             name = f"predicted_{name}"
         added[name] = flat[back]
     return pd.concat([frame, pd.DataFrame(added, index=frame.index)], axis=1)
-
-
-def check_writable(path: str | Path) -> None:
-    """Say before the work begins that `write_table` does not know a format."""
-    if Path(path).suffix.lower() not in READABLE[:3]:
-        raise InputError(f"Cannot write {path}: the name must end in one of {', '.join(READABLE[:3])}.")
-
-
-def write_table(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
-    check_writable(path)
-    suffix = Path(path).suffix.lower()
-
-    def write(file: IO[bytes]) -> None:
-        if suffix != ".parquet":
-            frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
-            return
-        try:
-            frame.to_parquet(file, index=False)
-        except pa.ArrowException as error:
-            raise ValueError(brief(error)) from None
-
-    storage.write_file(Path(path), write)
