@@ -7,6 +7,7 @@ from typing import Any
 
 from prism_irl.cli.options import ColumnOptions, FoldOptions
 from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.world import WorldOptions
 from prism_irl.models import registry
 
 
@@ -20,6 +21,7 @@ def compare(
     seeds: int = 1,
     truth: Path | None = None,
     columns: ColumnOptions = ColumnOptions(),
+    world: WorldOptions = WorldOptions(),
 ) -> None:
     """Cross-validate several methods on a table, by the same proper likelihood.
 
@@ -53,7 +55,7 @@ def compare(
     from prism_irl.studies import comparison
 
     chosen = registry.methods(methods, intentions)
-    source = read_source(table, columns)
+    source = read_source(table, columns, world)
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
         return comparison.compare(
@@ -70,6 +72,7 @@ def compare(
             on_fit=on_fit,
             fresh=folder.overwrite,
             events=source.events,
+            layout=source.layout,
             tokens=come_from_tokens(table, source.demos),
         )
 

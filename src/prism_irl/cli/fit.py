@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prism_irl import halves, storage
 from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
 from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.world import WorldOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def fit(
     *,
     folder: RunFolder,
     columns: ColumnOptions = ColumnOptions(),
+    world: WorldOptions = WorldOptions(),
     model: ModelOptions | None = None,
     preset: str | None = None,
     method: str | None = None,
@@ -35,6 +37,8 @@ def fit(
     """Fit a model to a table of states and actions.
 
     Example: prism fit mouse.csv --trajectory bout --state node --action move --intentions 3 --out runs/mouse
+
+    Example: prism fit mouse.csv --map nodes.csv --valid-actions observed --method swirl-1 --out runs/swirl
 
     Example: prism fit mouse.csv --switching state --rewards goals --intentions 3 --out runs/goals
 
@@ -58,7 +62,7 @@ def fit(
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import read_events, read_table
+    from prism_irl.cli.sources import read_table
     from prism_irl.cli.tensorboard import writer_class
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
@@ -74,28 +78,30 @@ def fit(
         # After a lost rank torchrun repeats the command as it was.
         folder, resume = replace(folder, overwrite=False, resume=True), True
     watch: dict[str, Any] = {"resume": resume}
-    with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
-        rows = read_table(table, columns)
-        demos, marks = rows.demonstrations, read_events(rows, columns.events)  # wrong columns are refused before a fit
+    with distributed.join() as ranks:  # under torchrun the ranks fit together, and one of them writes and prints
+        source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
+        demos, rows = source.demos, source.rows
+        assert rows is not None
         known = None if evidence is None else read_evidence(evidence, demos)
         if isinstance(estimator, PairModel):
             estimator._check_parameters(demos)  # before a folder is made
-        if not world.writes:
+        if not ranks.writes:
             if iterates:  # another method is not shared among ranks
-                estimator.fit(demos, **watch)
+                estimator.fit(demos, source.mdp, **watch)
             return
         folder.open()
         request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
         _open_checkpoint(checkpoint, request, resume=resume)
         if iterates:
             if isinstance(estimator, PairModel):
-                memory.announce(demos, estimator, world.size)
+                memory.announce(demos, estimator, ranks.size)
             with _watched(folder.out if tensorboard else None, resume=resume) as on_iteration:
                 watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
-                estimator.fit(demos, **watch)
+                estimator.fit(demos, source.mdp, **watch)
         else:
-            estimator.fit(demos)
-    written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": marks, "simulations": simulations}
+            estimator.fit(demos, source.mdp)
+    written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
+    written |= {"simulations": simulations, "layout": source.layout, "world": world.described()}
     metrics = write_run(folder.out, estimator, rows, evidence=known, **written)
     shutil.rmtree(checkpoint)
     folder.finish(metrics, show)

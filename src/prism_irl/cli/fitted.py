@@ -22,6 +22,7 @@ from prism_irl.data.table_files import write_table
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
+from prism_irl.evaluation.tidy import seen_in_words
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import save
@@ -37,10 +38,12 @@ def write_run(
     source: Path,
     events: Mapping[str, npt.NDArray[np.bool_]] | None = None,
     simulations: int = 0,
+    layout: Mapping[str, Any] | None = None,
+    world: Mapping[str, str] | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics."""
-    from prism_irl.evaluation.facts import state_rewards
+    from prism_irl.evaluation.facts import state_rewards, state_values
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.robots.recordings import come_from_tokens
@@ -49,6 +52,7 @@ def write_run(
     extra = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
+        "world": dict(world or {}),
         "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
     }
     found = infer_once(model, demos)
@@ -58,11 +62,19 @@ def write_run(
     if evidence is not None:
         result["evidence"] = dict(evidence)
     result["data_notes"] = list(table.notes)
+    result["notes"] = [] if "dynamics" in (world or {}) else [seen_in_words(demos)]
     save(model, folder, extra)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
     write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
-    explorer = write_explorer(folder, demos, found.probabilities, rewards=state_rewards(model), events=marks)
+    shown: dict[str, Any] = {
+        "rewards": state_rewards(model),
+        "values": state_values(model),
+        "events": marks,
+        "layout": layout,
+    }
+    _write_tables(folder, model, demos, found, estimated=not {"dynamics"} & set(world or {}))
+    explorer = write_explorer(folder, demos, found.probabilities, **shown)
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"
     captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
@@ -151,6 +163,23 @@ def _write_history(folder: Path, model: IntentionModel) -> None:
         return
     for old in (folder / "history.csv", *folder.glob("figures/em_curves.*")):
         old.unlink(missing_ok=True)
+
+
+def _write_tables(
+    folder: Path, model: IntentionModel, demos: Demonstrations, found: Inference, *, estimated: bool
+) -> None:
+    """rewards.csv and, where dynamics were counted, dynamics.csv; without them none of an earlier run stays."""
+    from prism_irl.evaluation.tidy import intention_table, move_table
+
+    wanted = {
+        "rewards.csv": intention_table(model, demos, found.probabilities),
+        "dynamics.csv": move_table(demos) if estimated else None,
+    }
+    for name, table in wanted.items():
+        if table is None:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            write_table(table, folder / name)
 
 
 def _write_frames(folder: Path, demos: Demonstrations, explorer: dict[str, Any], source: Path) -> None:

@@ -12,6 +12,7 @@ from prism_irl import storage
 
 if TYPE_CHECKING:
     from prism_irl.data import tables
+    from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.base import IntentionModel
 
 
@@ -42,4 +43,16 @@ class FittedOptions:
             read.pop("max_gap", None)
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
-        return model, tables.read(source, **read, unknown_state=self.unknown_state)
+        table = tables.read(source, **read, unknown_state=self.unknown_state)
+        if config.get("world") and not self.unknown_state:
+            _check_actions(model, table.demonstrations, run)
+        return model, table
+
+
+def _check_actions(model: IntentionModel, demos: Demonstrations, run: Path) -> None:
+    """An action that does not exist in the world of the fit would have probability zero; say where it is instead."""
+    from prism_irl.cli.world import allow
+
+    valid = getattr(model, "valid_actions_", None)
+    if valid is not None and valid.shape == (demos.n_states, demos.n_actions):
+        allow(demos, valid, f"the fit {run.name}")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.world import WorldOptions, read_world
 from prism_irl.data import tables
 from prism_irl.datasets import NAMED
 from prism_irl.errors import InputError
@@ -25,31 +26,38 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Demonstrations, the dynamics where they are known, the events to mark in the report, and the table read."""
+    """Demonstrations, the dynamics where they are known, the events to mark, the table read, and where states lie."""
 
     demos: Demonstrations
     mdp: MDP | None
     events: dict[str, Any]
     rows: tables.Table | None = None
+    layout: dict[str, Any] | None = None
 
 
-def read_source(table: Path, columns: ColumnOptions) -> Source:
-    """Read a file, or the named data set where there is no such file."""
+def read_source(
+    table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
+) -> Source:
+    """Read a file and what is known of its world, or the named data set where there is no such file."""
     if str(table) in NAMED and not table.exists():
+        if world.described():
+            raise InputError(f"The world of {table} is known; leave --{next(iter(world.described()))} out.")
         if columns.events:
             raise InputError(f"Events ({columns.events[0]!r}) are columns of a table of your own; {table} has none.")
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), {})
-    rows = read_table(table, columns)
-    return Source(rows.demonstrations, None, read_events(rows, columns.events), rows)
+    return read_table(table, columns, world, discount)
 
 
-def read_table(table: Path, columns: ColumnOptions) -> tables.Table:
-    """Read a file, and say on standard error what about it looks wrong."""
-    rows = tables.read(table, **columns.roles())
-    for note in rows.notes:
+def read_table(
+    table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
+) -> Source:
+    """Read a file and what is known of its world, and say on standard error what looks wrong."""
+    found = read_world(tables.read(table, **columns.roles()), world, columns.roles(), discount)
+    for note in found.rows.notes:
         print(f"prism: {note}", file=sys.stderr)
-    return rows
+    events = read_events(found.rows, columns.events)
+    return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
 
 
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:

@@ -22,18 +22,23 @@ from prism_irl.errors import InputError, brief
 _BROKEN_NPZ = (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error)
 
 
-def load_npz(path: Path) -> dict[str, Array]:
-    """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
+def load_arrays(path: Path) -> dict[str, Array]:
+    """Arrays of any npz file, never unpickled."""
     try:
         with path.open("rb") as file:  # which numpy leaves open when it fails
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it holds a single array")
-            stored = {key: np.asarray(archive[key]) for key in archive.files}
+            return {key: np.asarray(archive[key]) for key in archive.files}
     except _BROKEN_NPZ as error:
         if "Object arrays" in str(error):
             raise InputError(f"{path} holds Python objects, which are never unpickled; save plain arrays.") from None
         raise InputError(f"{path} is damaged or not an npz file ({brief(error)}).") from None
+
+
+def load_npz(path: Path) -> dict[str, Array]:
+    """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
+    stored = load_arrays(path)
     if not {"states", "actions"} <= stored.keys():
         raise InputError(f"{path} needs the arrays states and actions; it holds {', '.join(stored) or 'nothing'}.")
     shape, lengths = stored["states"].shape, stored.get("lengths")

@@ -195,7 +195,7 @@ def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str
     n, total = len(rows), int(explorer["total"]["trajectories"])
     cut = any(one["length"] > len(one["states"]) for one in rows)
     words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
-    keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "occupancy")
+    keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "values", "leads", "occupancy")
     colors = [style.intention_color(k) for k in range(2 * len(names) + 8)]
     facts = mapping(explorer.get("fit"))
     data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors, "frames": frames}
