@@ -213,3 +213,22 @@ def test_a_table_of_methods_can_be_sorted_and_saved(watched, tmp_path, screensho
     assert [row["predictive LL"] for row in rows] == ["-1.0", "-1.1", "-1.3"]
     assert rows[1]["method"] == "A, better"
     one.page.screenshot(path=screenshots / "comparison-1280.png", full_page=True)
+
+
+def test_typed_names_are_there_after_a_reload_until_the_run_has_others(watched, run, tmp_path):
+    copy = tmp_path / "report.html"
+    copy.write_bytes((run / "report.html").read_bytes())
+    page = watched(copy).page
+    page.locator(".names input").first.fill("seek water")
+    page.reload()
+    assert page.locator(".names input").first.input_value() == "seek water"
+    assert page.locator("#verdict .wants b").first.inner_text() == "seek water"
+    assert "reward of seek water" in page.locator("#shade option").all_inner_texts()
+    text = (
+        copy.read_text()
+        .replace('value="intention 0"', 'value="go home"')
+        .replace('"names":["intention 0"', '"names":["go home"')
+    )
+    copy.write_text(text)
+    page.reload()
+    assert page.locator(".names input").first.input_value() == "go home"

@@ -6,6 +6,7 @@ which are null in metrics.json, and no figure of EM.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ from prism_irl.evaluation.tidy import seen_in_words
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import save
+from prism_irl.report.name_matching import SEGMENTS, Remembered, carry_names, remember
+from prism_irl.report.names import FILE as NAMES
+from prism_irl.report.names import write_names
 from prism_irl.studies.references import reference_scores
 
 
@@ -49,6 +53,7 @@ def write_run(
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
+    named = _names_before(folder)
     extra = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
@@ -66,7 +71,9 @@ def write_run(
     save(model, folder, extra)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
-    write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
+    write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / SEGMENTS)
+    if named is not None:  # the intentions of an earlier fit in this folder had names
+        _carry_names(folder, named)
     shown: dict[str, Any] = {
         "rewards": state_rewards(model),
         "values": state_values(model),
@@ -163,6 +170,25 @@ def _write_history(folder: Path, model: IntentionModel) -> None:
         return
     for old in (folder / "history.csv", *folder.glob("figures/em_curves.*")):
         old.unlink(missing_ok=True)
+
+
+def _names_before(folder: Path) -> Remembered | None:
+    """What an earlier fit in this folder did, if its intentions had names; names that fit nothing are put aside."""
+    if not (folder / NAMES).is_file():
+        return None
+    try:
+        return remember(folder)
+    except InputError:
+        (folder / NAMES).rename(folder / f"{NAMES}.before")
+        return None
+
+
+def _carry_names(folder: Path, named: Remembered) -> None:
+    """Give the names of the earlier fit to the intentions that resemble its own, and say which are lost."""
+    names, notes = carry_names(named, remember(folder))
+    write_names(folder, names)
+    for note in notes:
+        print(f"prism: {note}", file=sys.stderr)
 
 
 def _write_tables(

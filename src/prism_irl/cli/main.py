@@ -23,6 +23,7 @@ from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.methods import methods
+from prism_irl.cli.names import names
 from prism_irl.cli.report import report
 from prism_irl.cli.reproduce import reproduce
 from prism_irl.cli.score import score
@@ -55,6 +56,7 @@ app.command(segment, group=OWN_DATA, sort_key=2)
 app.command(score, group=OWN_DATA, sort_key=3)
 app.command(compare, group=OWN_DATA, sort_key=4)
 app.command(report, group=OWN_DATA, sort_key=5)
+app.command(names, group=OWN_DATA, sort_key=6)
 app.command(methods, group=START)
 app.command(data)
 app.command(reproduce, group=EXPERIMENTS)

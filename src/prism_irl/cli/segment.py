@@ -44,7 +44,7 @@ def segment(
     out
         A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}.
     names
-        names.json as the report's page exports it: adds a column intention_name.
+        names.json as the report's page saves it: adds a column intention_name [default: names.json of the run].
     write_back
         The LeRobot dataset that the data was tokenized from: --out becomes a copy of it with a column intention (-1
         where a step was not segmented), and the dataset itself is only read.
@@ -52,6 +52,7 @@ def segment(
         Replace a file that is already there.
     """
     from prism_irl.data import table_files
+    from prism_irl.report.names import FILE
 
     if write_back is not None and names is not None:
         raise InputError("--names adds a column to a table, and --write-back writes a dataset; pass one of them.")
@@ -62,6 +63,8 @@ def segment(
     if write_back is None:
         table_files.check_writable(out)
     model, data = fitted.open(run, table)
+    if names is None and (run / FILE).is_file():
+        names = run / FILE
     if write_back is None:
         table_files.write_table(segmented(model, data, names), out)
         steps = data.demonstrations.n_steps

@@ -401,11 +401,27 @@
     shade.replaceChildren(...shades().map(([words]) => new Option(words)));
     shade.selectedIndex = chosen;
   };
+  // What was typed is there again when the page is opened again, unless the run has been given other names since.
+  const given = names.join("\n"), drawer = `prism names ${location.pathname}`;
+  const remembered = () => {
+    try {
+      const kept = JSON.parse(localStorage.getItem(drawer) || "null");
+      return kept && kept.given === given && kept.names.length === K ? kept.names : null;
+    } catch { return null; } // no storage, or somebody else's
+  };
+  const rename = (k, text) => {
+    names[k] = text.trim() || `intention ${k}`;
+    for (const place of document.querySelectorAll(`[data-name="${k}"]`)) place.textContent = names[k];
+  };
   for (const input of document.querySelectorAll(".names input")) {
+    const k = Number(input.dataset.k), kept = remembered();
+    if (kept && kept[k] !== names[k]) {
+      input.value = kept[k];
+      rename(k, kept[k]);
+    }
     input.addEventListener("input", () => {
-      const k = Number(input.dataset.k);
-      names[k] = input.value.trim() || `intention ${k}`;
-      for (const place of document.querySelectorAll(`[data-name="${k}"]`)) place.textContent = names[k];
+      rename(k, input.value);
+      try { localStorage.setItem(drawer, JSON.stringify({ given, names })); } catch { /* it is only a convenience */ }
       fillShades();
       show(row, step);
     });
