@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, storage
-from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
+from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model
 from prism_irl.cli.run_folder import RunFolder
-from prism_irl.cli.world import WorldOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,16 +89,21 @@ def fit(
                 estimator.fit(demos, source.mdp, **watch)
             return
         folder.open()
-        request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
-        _open_checkpoint(checkpoint, request, resume=resume)
-        if iterates:
-            if isinstance(estimator, PairModel):
-                memory.announce(demos, estimator, ranks.size)
-            with _watched(folder.out if tensorboard else None, resume=resume) as on_iteration:
-                watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
-                estimator.fit(demos, source.mdp, **watch)
-        else:
-            estimator.fit(demos, source.mdp)
+        try:
+            request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
+            _open_checkpoint(checkpoint, request, resume=resume)
+            if iterates:
+                if isinstance(estimator, PairModel):
+                    memory.announce(demos, estimator, ranks.size)
+                with _watched(folder.out if tensorboard else None, resume=resume) as on_iteration:
+                    watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
+                    estimator.fit(demos, source.mdp, **watch)
+            else:
+                estimator.fit(demos, source.mdp)
+        except InputError:
+            if not resume:
+                folder.abandon()
+            raise
     written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
     written |= {"simulations": simulations, "layout": source.layout, "world": world.described()}
     metrics = write_run(folder.out, estimator, rows, evidence=known, **written)

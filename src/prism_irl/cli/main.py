@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 import traceback
+from itertools import pairwise
+from pathlib import Path
 
 from cyclopts import App, CycloptsError
 
@@ -24,6 +27,7 @@ from prism_irl.cli.fit import fit
 from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.methods import methods
 from prism_irl.cli.names import names
+from prism_irl.cli.progress import Waiting
 from prism_irl.cli.report import report
 from prism_irl.cli.reproduce import reproduce
 from prism_irl.cli.score import score
@@ -70,6 +74,7 @@ def main(tokens: list[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
+    Waiting.quiet = "--quiet" in arguments
     try:
         app(arguments, exit_on_error=False, print_error=False)
         return 0
@@ -79,7 +84,7 @@ def main(tokens: list[str] | None = None) -> int:
         print(f"prism: {str(error).strip()}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("prism: interrupted; a fit goes on from its checkpoint with --resume.", file=sys.stderr)
+        print(f"prism: interrupted; {_how_to_go_on(arguments)}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0
@@ -90,6 +95,17 @@ def main(tokens: list[str] | None = None) -> int:
             traceback.print_exc()
         print(f"prism: internal error: {error!r}; run again with --debug and report it.", file=sys.stderr)
         return 1
+
+
+def _how_to_go_on(arguments: list[str]) -> str:
+    """The command that goes on where this one was interrupted, if anything was kept."""
+    places = [value for flag, value in pairwise(arguments) if flag == "--out"]
+    places += [word.removeprefix("--out=") for word in arguments if word.startswith("--out=")]
+    kept = any((Path(place) / part).is_dir() for place in places for part in ("checkpoint", "cache"))
+    if not kept:
+        return "nothing was kept; type the command again."
+    words = [word for word in arguments if word not in ("--overwrite", "--resume")]
+    return f"go on with: {shlex.join(['prism', *words, '--resume'])}"
 
 
 def run() -> int:

@@ -71,6 +71,18 @@ class RunFolder:
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         return folder
 
+    def abandon(self) -> None:
+        """Leave nothing in the way of the next try: drop what a refused run has begun, unless it found something.
+
+        A checkpoint without a start and an empty cache hold nothing that could be resumed.
+        """
+        begun = self.out / "checkpoint", self.out / "cache"
+        for folder in begun:
+            if folder.is_dir() and {path.name for path in folder.rglob("*") if path.is_file()} <= {"request.json"}:
+                shutil.rmtree(folder)
+        if self.out.is_dir() and not any(self.out.iterdir()):
+            self.out.rmdir()
+
     def make(
         self,
         work: Callable[[Path, Any], Metrics],
@@ -87,8 +99,13 @@ class RunFolder:
         only after the work.
         """
         folder = self.open(*stale)
-        with progress() as callback:
-            metrics = work(folder, callback)
+        try:
+            with progress() as callback:
+                metrics = work(folder, callback)
+        except InputError:
+            if not self.resume:
+                self.abandon()
+            raise
         known = config(metrics) if callable(config) else config
         storage.write_json(folder / "config.json", {"command": command_line(), "versions": storage.versions(), **known})
         self.finish(metrics, show, report=report)

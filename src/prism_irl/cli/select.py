@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from prism_irl.cli.options import ColumnOptions, FoldOptions
+from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
 from prism_irl.cli.run_folder import RunFolder
-from prism_irl.cli.world import WorldOptions
 
 
 def select_command(

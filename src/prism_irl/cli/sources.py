@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl.cli.options import ColumnOptions
-from prism_irl.cli.world import WorldOptions, read_world
+from prism_irl.cli.options import ColumnOptions, WorldOptions
+from prism_irl.cli.world import read_world
 from prism_irl.data import tables
 from prism_irl.datasets import NAMED
 from prism_irl.errors import InputError

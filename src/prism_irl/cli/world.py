@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from cyclopts import Parameter
 
-from prism_irl.cli.options import given
+from prism_irl.cli.options import WorldOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,25 +21,6 @@ MAP = ("state", "x", "y")
 PAIRS = ("state", "action")
 MOVES = ("state", "action", "next_state", "probability")
 UNSEEN, VISITS = 0.25, 20  # share of the actions of well visited states that never occur, before a note speaks of it
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class WorldOptions:
-    """What is known of the world; pictures, planning and likelihoods use it, and it is saved with the run."""
-
-    map: Path | None = None
-    "Table with state, x, y (y upwards) and, if you like, neighbours (3 7); rows with x2, y2 and no state are walls."
-    grid: str | None = None
-    "Width and height of a grid, such as 5x5, whose states are numbered row by row from the lower left."
-    dynamics: Path | None = None
-    "Table with state, action, next_state, probability, or .npz with one (S, A, S) array [default: counted]."
-    valid_actions: str | None = None
-    "Table with the pairs state, action that exist, or the word observed: those of the data [default: all]."
-
-    def described(self) -> dict[str, str]:
-        """What was said, for config.json."""
-        return {name: value.name if isinstance(value, Path) else str(value) for name, value in given(self).items()}
 
 
 class World(NamedTuple):
