@@ -37,6 +37,7 @@ from prism_irl.report.names import default_names, read_names
 from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 
+MAPS = "maps"
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
@@ -91,6 +92,7 @@ def render(folder: Path) -> str:
     figures, left_out = _figures(folder, used)
     checks = read_checks(folder)
     drawn = {figure.stem for figure in figures}
+    elsewhere = {*CHECKS, MAPS} if explorer is not None else {*CHECKS}  # maps stand beside the sentences about them
     # A run that drew these itself knows better.
     method_chart = None if {"method_bars", "selection", "budget"} & drawn else _method_chart(metrics)
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
@@ -121,7 +123,8 @@ def render(folder: Path) -> str:
         method_chart=method_chart,
         checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
         checks_figures=[figure for figure in figures if figure.stem in CHECKS],
-        figures=[figure for figure in (em_chart, *figures) if figure is not None and figure.stem not in CHECKS],
+        maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
+        figures=[figure for figure in (em_chart, *figures) if figure is not None and figure.stem not in elsewhere],
         left_out=left_out,
         command=_command(config),
         versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
