@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 from zipfile import BadZipFile
@@ -16,12 +16,20 @@ from prism_irl import storage
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 
-READABLE = (".csv", ".tsv", ".parquet", ".npz", ".xlsx")
+READABLE = (".csv", ".tsv", ".parquet", ".npz", ".xlsx", ".nwb")
 WRITABLE = (".csv", ".tsv", ".parquet")
+NWB = ".nwb"
 
 
-def read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
-    """Read a table of any of these formats but npz; columns named in ``text`` stay text whatever they look like."""
+def read_frame(path: Path, text: Mapping[str, type[str]], wanted: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a table of any of these formats but npz.
+
+    Columns named in ``text`` stay text whatever they look like; ``wanted`` ones tell which table of an NWB file it is.
+    """
+    if path.suffix.lower() == NWB:
+        from prism_irl.data.nwb import read_nwb
+
+        return read_nwb(path, wanted)
     try:
         if path.suffix.lower() == ".parquet":
             stored = pd.read_parquet(path)

@@ -61,7 +61,7 @@ def read(
     ties: Ties = "error",
     max_gap: float | None = None,
 ) -> Table:
-    """Read a .csv, .tsv, .xlsx, .parquet or .npz file, a folder of `prism_irl.data.archive` or a pandas table.
+    """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.archive` or a pandas table.
 
     Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
     of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
@@ -97,7 +97,7 @@ def read(
         return _from_npz(path, states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
     rules["at"] = lambda row: f"line {line_of(path, row)}"
-    return _from_frame(read_frame(path, text), columns, states, actions, None, unknown_state, **rules)
+    return _from_frame(read_frame(path, text, (state, action)), columns, states, actions, None, unknown_state, **rules)
 
 
 def _from_frame(
