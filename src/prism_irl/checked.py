@@ -6,6 +6,8 @@ is one and that probabilities sum to one is checked here, whoever wrote the file
 
 from __future__ import annotations
 
+import struct
+import tokenize
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,11 @@ import numpy.typing as npt
 
 from prism_irl.errors import InputError
 
+BROKEN = (
+    *(OSError, ValueError, EOFError, LookupError, RuntimeError, SyntaxError, TypeError, ArithmeticError, MemoryError),
+    *(AttributeError, struct.error, tokenize.TokenError),
+)
+"""What libraries raise when bytes are not what they say: about a file, never about a computation of ours."""
 ROUNDING = 1e-5
 """How far from one a sum of probabilities may be: float32 tables of many entries."""
 
