@@ -68,7 +68,6 @@ def compare(
             extra=None if truth is None else read_truth(truth, source.demos),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
-            fresh=folder.overwrite,
             events=source.events,
             tokens=come_from_tokens(table, source.demos),
         )

@@ -90,5 +90,4 @@ def evidence(
             print_evidence,
             progress=lambda: counting("parts"),
             config={"data": {"file": table.name, "columns": columns.roles(), "content": content(source.demos)}},
-            stale=("cache",),
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from prism_irl import storage
+from prism_irl.cli.options import ColumnOptions
+from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data import tables
@@ -22,6 +24,8 @@ class FittedOptions:
 
     method: str | None = None
     "MODULE:CLASS of the model, where it is not one of this package."
+    time: str | None = None
+    "Column to sort the steps of a trajectory by [default: the one that the fit was sorted by]."
     unknown_state: bool = False
     "Accept states that the fit never saw; there all intentions act uniformly."
 
@@ -33,10 +37,19 @@ class FittedOptions:
 
         model = load(run, self.method)
         config = storage.read_json(run / "config.json")
-        # Labels, groups and times are not needed here; where they have their default names they are found anyway.
-        optional = ("intention", "group", "time")
-        columns = config.get("data", {}).get("columns", {})
-        read = {role: name for role, name in columns.items() if role not in optional}
+        read = _columns(config)
+        if self.time is not None:
+            read["time"] = self.time
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
-        return model, tables.read(source, **read, unknown_state=self.unknown_state)
+        return model, tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))
+
+
+def _columns(config: dict[str, Any]) -> dict[str, Any]:
+    """Columns that the fit was told of, its order in time among them; new data may come without labels and groups."""
+    data = config.get("data", {})
+    columns = data.get("columns", {}) if isinstance(data, dict) else None
+    roles = {field.name for field in fields(ColumnOptions)} - {"events"}
+    if not isinstance(columns, dict) or not set(columns) <= roles:
+        raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
+    return dict(columns)

@@ -96,7 +96,6 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
         print_experiment,
         progress=fits_progress,
         config={"data": {"sha256": data.demos.checksum()}},
-        stale=("cache/*.json", "parts/*.json", "cache/models"),
     )
 
 
@@ -116,7 +115,7 @@ def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
             on_part=lambda done, total: report("data sets", done, total, ""),
         )
 
-    folder.make(work, print_calibration, progress=lambda: counting("data sets"), config={}, stale=("cache",))
+    folder.make(work, print_calibration, progress=lambda: counting("data sets"), config={})
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
@@ -139,5 +138,4 @@ def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
         show,
         progress=lambda: counting("fits"),
         config=lambda metrics: {"dataset": metrics["dataset"]},
-        stale=("embeddings",),
     )

@@ -6,7 +6,7 @@ reads new data the same way. Rows, trajectories and steps in error messages coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -14,17 +14,19 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
 from prism_irl import storage
 from prism_irl.data import archive
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.frames import read_frame, storable_frame
 from prism_irl.data.npz import load_npz, own_vocabulary, storable
 from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, missing
-from prism_irl.errors import InputError, brief
+from prism_irl.errors import InputError
 
 READABLE = (".csv", ".tsv", ".parquet", ".npz")
 UNKNOWN_NAME = "<unknown>"
+DOUBLED = "doubled"
+"""Attribute of a frame: columns that the header of a CSV file names more than once, of which pandas renames some."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Columns:
     """Which column holds what; an optional column that is not named is used when its usual name is there.
 
     ``time`` gives the order within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for
-    evaluation only), ``observations`` numbers that the switching network may read.
+    evaluation only), ``observations`` numbers that the switching network may read. Roles in ``may_lack`` are left out
+    where their column is not there.
     """
 
     trajectory: str = "trajectory"
@@ -42,15 +45,18 @@ class Columns:
     group: str | None = None
     intention: str | None = None
     observations: tuple[str, ...] = ()
+    may_lack: tuple[str, ...] = ()
 
     def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
         """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
         usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
         named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
         found = usual | named
-        for role, name in [*found.items(), *(("observations", name) for name in self.observations)]:
-            times = int((frame.columns == name).sum())
-            if times == 0:
+        for role, name in [*list(found.items()), *(("observations", name) for name in self.observations)]:
+            times = frame.attrs.get(DOUBLED, {}).get(name, int((frame.columns == name).sum()))
+            if times == 0 and role in self.may_lack:
+                del found[role]
+            elif times == 0:
                 there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
                 raise InputError(
                     f"There is no column {name!r} for the {role}; the table has the columns {there}; "
@@ -89,6 +95,7 @@ def read(
     states: Vocabulary | None = None,
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
+    may_lack: Sequence[str] = (),
 ) -> Table:
     """Read a .csv, .tsv, .parquet or .npz file, a folder of `prism_irl.data.archive` or a pandas table.
 
@@ -103,11 +110,13 @@ def read(
         Vocabularies of a fitted model; learned from the data when absent.
     unknown_state : bool
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
+    may_lack : sequence of str
+        Roles (group, intention) that are read where their column is there, and done without elsewhere.
     """
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
-    columns = Columns(trajectory, state, action, time, group, intention, names)
+    columns = Columns(trajectory, state, action, time, group, intention, names, tuple(may_lack))
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, columns, states, actions, None, unknown_state)
     path = Path(source)
@@ -121,24 +130,7 @@ def read(
     if suffix == ".npz":
         return _from_npz(path, states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
-    return _from_frame(_read_frame(path, text), columns, states, actions, None, unknown_state)
-
-
-def _read_frame(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
-    try:
-        if path.suffix.lower() == ".parquet":
-            stored = pd.read_parquet(path)
-            return stored if stored.index.names == [None] else stored.reset_index()
-        separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
-        frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False)
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path} is empty; give a header and at least one row.") from None
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise InputError(f"{path} is damaged or not a {path.suffix} file ({brief(error)}).") from None
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
-        raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
-    return frame
+    return _from_frame(read_frame(path, text, DOUBLED), columns, states, actions, None, unknown_state)
 
 
 def _from_frame(
@@ -150,6 +142,7 @@ def _from_frame(
     unknown_state: bool,
 ) -> Table:
     found = columns.resolve(frame)
+    frame.attrs.pop(DOUBLED, None)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
     place = f"column {found['trajectory']!r}, row {{}}".format
@@ -361,9 +354,6 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
         if suffix != ".parquet":
             frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
             return
-        try:
-            frame.to_parquet(file, index=False)
-        except pa.ArrowException as error:
-            raise ValueError(brief(error)) from None
+        storable_frame(frame).to_parquet(file, index=False)
 
     storage.write_file(Path(path), write)

@@ -6,15 +6,15 @@ true dynamics; recovered intentions are matched to the true ones by their labels
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl import checked
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.npz import read_arrays
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.labels import match
@@ -85,12 +85,7 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
     """
     if demos.labels is None:
         raise InputError("Recovered intentions can be matched to true ones only where the data has true labels.")
-    try:
-        with path.open("rb") as opened:  # which numpy leaves open when it fails
-            stored = np.load(opened, allow_pickle=False)
-            arrays: dict[str, npt.NDArray[np.generic]] = dict(stored) if hasattr(stored, "files") else {}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not readable as npz ({error}); give rewards and transitions.") from None
+    arrays = read_arrays(path)
     for name in ("rewards", "transitions"):
         if name not in arrays:
             raise InputError(f"{path} has no array {name!r}; give rewards (Z, S, A) and transitions (S, A, S).")
@@ -115,6 +110,8 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
     )
     if policies.shape != rewards.shape:
         raise InputError(f"The policies in {path} have shape {policies.shape}; they must be {rewards.shape}.")
+    checked.finite("true rewards", rewards)
+    checked.distributions("policies", policies, "true")
     start = int(arrays["start"]) if "start" in arrays else 0
     if not 0 <= start < mdp.n_states:
         raise InputError(f"The start in {path} is {start}; give a state from 0 to {mdp.n_states - 1}.")
