@@ -233,7 +233,7 @@ def test_the_command_runs_parts_and_prints_tables(tmp_path, monkeypatch):
     assert json.loads(text)["parts"] == ["paper", "alignment"]
     code, _, err = command("reproduce", "gridworld", "--parts", "paper")
     assert code == 2
-    assert "belong to the labyrinth" in err
+    assert "belongs to the labyrinth" in err
 
 
 def test_missing_data_name_the_command_that_gets_them(tmp_path, monkeypatch):
