@@ -141,8 +141,9 @@ def _notes(settings: Labyrinth, data: Data, found: dict[str, Any], methods: dict
         f"{len(data.demos)} windows; {len(settings.tested_folds)} of {settings.folds} folds over shuffled windows, "
         f"{len(settings.seeds)} seed(s). History length, back-off, starts and stopping were chosen on validation "
         "windows inside each training fold; exact EM (no history) stops by the windows that it was trained on.",
-        "The paper's gate reads the action that it is scored on: its score is not a likelihood, rises with log K, and "
-        "is shown for comparison with the paper's tables only. Predictive LL is the honest number of the same model.",
+        "The paper's gate reads the action that it is scored on: its score is not a likelihood, can rise with K by up "
+        "to log min(K, A), and is shown for comparison with the paper's tables only. Predictive LL is the honest "
+        "number of the same model.",
     ]
     if settings.quick:
         notes.insert(0, "A quick run: fewer windows, folds, starts and iterations than the paper's protocol.")
