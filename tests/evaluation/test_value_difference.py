@@ -16,7 +16,7 @@ from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
 WORLD = FrustrationWorld(horizon=12)
 DEMOS = WORLD.simulate(30, seed=2).demonstrations
-KEYS = ["evd_goal", "evd_s0_goal", "evd_abandon", "evd_s0_abandon"]
+KEYS = ["evd_goal", "evd_s0_goal", "evd_entered_goal", "evd_abandon", "evd_s0_abandon", "evd_entered_abandon"]
 
 
 def stand_in(policies, predicted):
@@ -158,3 +158,30 @@ class TestReadTruth:
         unlabelled = Demonstrations.from_table(DEMOS.to_pandas().drop(columns="intention"))
         with pytest.raises(InputError, match="true labels"):
             read_truth(self.write(tmp_path), unlabelled)
+
+
+class TestRewards:
+    def test_the_true_reward_has_no_distance_and_transfers(self):
+        known = stand_in(WORLD.policies[::-1], 1 - DEMOS.labels)
+        known.rewards_ = 3 * WORLD.rewards[::-1] + 1
+        found = truth(WORLD, moved=2)(known, DEMOS)
+        for name in INTENTIONS:
+            assert found[f"reward_distance_{name}"] == pytest.approx(0.0, abs=1e-9)
+            assert found[f"transfer_{name}"] == pytest.approx(1.0)
+            assert found[f"carried_{name}"] < 1.0
+            assert found[f"evd_entered_{name}"] == pytest.approx(0.0, abs=1e-9)
+
+    def test_cells_that_cannot_be_entered_do_not_count(self):
+        policies = np.array(WORLD.policies)
+        policies[:, ~WORLD.free] = 1 / WORLD.n_actions
+        found = truth(WORLD)(stand_in(policies, DEMOS.labels), DEMOS)
+        assert found["evd_goal"] > 0.01
+        assert found["evd_entered_goal"] == pytest.approx(0.0, abs=1e-9)
+
+    def test_rewards_that_drift_are_averaged(self):
+        drift = np.stack([2 * WORLD.rewards[0, :, 0], 0 * WORLD.rewards[0, :, 0]])
+        model = SimpleNamespace(time_varying_rewards_=drift, n_intentions=3)
+        found = truth(WORLD)(model, DEMOS)
+        assert found["reward_distance_goal"] == pytest.approx(0.0, abs=1e-9)
+        assert found["reward_distance_abandon"] > 0.5
+        assert "evd_goal" not in found

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -118,19 +120,33 @@ class RunFolder:
     ) -> Metrics:
         """Claim the folder, ``work(folder, callback of the progress bar)``, describe the run, report and `tell`.
 
-        ``config`` is what config.json says beside command and versions; a function of the metrics where it is known
-        only after the work.
+        ``config`` is what config.json says beside command, versions, date, machine and seconds; a function of the
+        metrics where it is known only after the work.
         """
+        clock = time.perf_counter()
         with self.claimed() as folder:
             with progress() as callback:
                 metrics = work(folder, callback)
             known = config(metrics) if callable(config) else config
-            described = {"command": command_line(), "versions": storage.versions(), **known}
-            storage.write_json(folder / "config.json", described)
+            described = self.origin(time.perf_counter() - clock)
+            storage.write_json(folder / "config.json", {**described, **known})
             if report:
                 write_report(folder)
         self.tell(metrics, show, report=report)
         return metrics
+
+    def origin(self, seconds: float) -> dict[str, Any]:
+        """What says where the numbers of a run come from; a run that was resumed counts its last seconds only."""
+        from prism_irl.devices import machine
+
+        return {
+            "command": command_line(),
+            "versions": storage.versions(),
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "machine": machine(),
+            "seconds": seconds,
+            "resumed": self.resume,
+        }
 
     def tell(self, metrics: Metrics, show: Callable[[Metrics], None], *, report: bool = True) -> None:
         """Print the metrics as JSON or as ``show`` does, and where the report is."""
