@@ -15,7 +15,7 @@ import pandas as pd
 
 from prism_irl.cli.options import ColumnOptions
 from prism_irl.data import tables
-from prism_irl.datasets import NAMED
+from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,12 +34,18 @@ class Source(NamedTuple):
 def read_source(table: Path, columns: ColumnOptions) -> Source:
     """Read a file, or the named data set where there is no such file."""
     if str(table) in NAMED and not table.exists():
-        if columns.events:
-            raise InputError(f"Events ({columns.events[0]!r}) are columns of a table of your own; {table} has none.")
         load, dynamics = NAMED[str(table)]
-        return Source(load(), dynamics(), {})
+        return Source(load(), dynamics(), _named_events(str(table), columns.events))
     rows = tables.read(table, **columns.roles())
     return Source(rows.demonstrations, None, read_events(rows, columns.events))
+
+
+def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
+    known = EVENTS[data]() if names else {}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InputError(f"There is no event {unknown[0]!r} in {data}; there are {', '.join(known)}.")
+    return {name: known[name] for name in names}
 
 
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
