@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types docs check browser bench clean
+.PHONY: demo test lint types docs check browser bench results clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
@@ -46,6 +46,10 @@ $(VENV)/.installed-test: $(VENV)/.installed
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
+
+# Which command wrote the numbers of README and docs, when, where, and how long it took.
+results: $(VENV)/.installed
+	$(BIN)/python docs/results/results.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

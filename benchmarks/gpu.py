@@ -1,6 +1,6 @@
 """The GPU table: many fits at once, one large fit, and what the Triton kernel buys; run where there is CUDA.
 
-    python benchmarks/gpu.py [--quick] [--out results.json]
+    python benchmarks/gpu.py [--quick] [--out runs/gpu]
 
 Sizes are the labyrinth's (190 trajectories of 500 steps, 127 states, 4 actions) and BridgeData V2's (60,064 ragged
 trajectories, 2.26 million steps, 2048 states, 32 actions), with simulated steps: no data is needed. Every ratio is
@@ -24,6 +24,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import stacked
 from prism_irl.switching.recurrence.stacked import Rows, recurrence
+from timing import machine, write
 
 
 def seconds(work: Callable[[], object], repeat: int = 3) -> float:
@@ -114,8 +115,9 @@ def kernels(rows: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="20 iterations instead of 180")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/gpu"))
     options = parser.parse_args()
+    title, clock = machine(), time.perf_counter()
     iterations = 20 if options.quick else 180
     rows: dict[str, Any] = {}
     demos = random_walks(190, 500, 127, 4)
@@ -140,10 +142,24 @@ def main() -> None:
         "seconds": float(np.median(per_iteration)),
         "peak_gb": result["peak_gb"],
     }
-    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}, indent=1)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text)
+    table = [{"work": work, "time": _time(row), "reference": _reference(row)} for work, row in rows.items()]
+    command = "python benchmarks/gpu.py"
+    write(options.out, command, title, time.perf_counter() - clock, quick=options.quick, rows=table, measured=rows)
+    print(json.dumps(rows, indent=1))
+
+
+def _time(row: dict[str, Any]) -> str:
+    """Seconds, those of EM alone where they are known, and memory."""
+    em = f", {row['em_seconds']:.3g} s of EM" if "em_seconds" in row else ""
+    memory = f"; {row['peak_gb']:.1f} GB" if "peak_gb" in row else ""
+    return f"{row['seconds']:.3g} s{em}{memory}"
+
+
+def _reference(row: dict[str, Any]) -> str:
+    """The reference of the same run and the ratio, where there is one."""
+    if "reference" not in row:
+        return ""
+    return f"{row['reference']}: {row['reference_seconds']:.3g} s, {row['ratio']:.0f}×"
 
 
 if __name__ == "__main__":

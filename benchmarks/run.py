@@ -2,12 +2,15 @@
 
 Never an assertion: machines differ. Sizes are those of the paper's data, steps are simulated, so that no data is
 needed; every pair is checked for equal results before it is timed. With ``--quick`` everything is small, which tells
-that it works and nothing about speed.
+that it works and nothing about speed. ``python docs/results/results.py keep runs/bench benchmarks`` puts what was
+measured into the page of the docs.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -41,11 +44,11 @@ def show(rows: list[Row], limits: list[Limit], title: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes; the page in the docs is not written")
+    parser.add_argument("--quick", action="store_true", help="small sizes, which say nothing about speed")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "bench")
     options = parser.parse_args()
     all_cores()
-    quick, title = options.quick, machine()
+    quick, title, clock = options.quick, machine(), time.perf_counter()
     rows = [*inverse.rows(), *chains.rows(8 if quick else 190), *networks.rows(8 if quick else 190, 1 if quick else 5)]
     if quick:
         rows += data_parallel.rows(32, 100, 3, repeats=1)
@@ -58,9 +61,16 @@ def main() -> None:
     rows += read
     curves = growth.measure(8 if quick else 95)
     limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves), *whole]
-    docs = None if quick else ROOT / "docs"
-    figure = growth.write(curves, options.out, None if docs is None else docs / "images")
-    write(rows, limits, figure, options.out, None if docs is None else docs / "benchmarks.md", title)
+    growth.write(curves, options.out, None if quick else ROOT / "docs" / "images")
+    write(
+        options.out,
+        "make bench",
+        title,
+        time.perf_counter() - clock,
+        quick=quick,
+        ratios=[{**asdict(row), "ratio": row.ratio} for row in rows],
+        limits=[{**asdict(limit), "kept": limit.kept} for limit in limits],
+    )
     show(rows, limits, title)
 
 

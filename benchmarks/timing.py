@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -109,62 +108,20 @@ def all_cores() -> None:
 
 
 def machine() -> str:
-    """Processor, cores in use and versions."""
+    """Processor, cores in use, GPU, threads and load."""
     import torch
 
-    name = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [
-            line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")
-        ]
-        name = names[0] if names else name
-    threads = torch.get_num_threads()
-    return (
-        f"{name}, {joblib.cpu_count()} cores, {threads} threads; Python {platform.python_version()}, "
-        f"torch {torch.__version__}, NumPy {np.__version__}; load before the run {os.getloadavg()[0]:.1f}"
-    )
+    from prism_irl.devices import machine as known
+
+    return f"{known()}, {torch.get_num_threads()} threads, load before the run {os.getloadavg()[0]:.1f}"
 
 
-def write(rows: list[Row], limits: list[Limit], figure: Path | None, out: Path, page: Path | None, title: str) -> None:
-    """Results as JSON, and as the page of the docs where one is wanted."""
+def write(out: Path, command: str, title: str, seconds: float, **metrics: Any) -> None:
+    """Write what was measured and where, as any run does: `docs/results/results.py keep` makes tables of it."""
+    from prism_irl import storage
+
     out.mkdir(parents=True, exist_ok=True)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
-    found = {
-        "date": date,
-        "machine": title,
-        "ratios": [{**asdict(row), "ratio": row.ratio} for row in rows],
-        "limits": [{**asdict(limit), "kept": limit.kept} for limit in limits],
-    }
-    (out / "benchmarks.json").write_text(json.dumps(found, indent=1) + "\n")
-    if page is None:
-        return
-    lines = [
-        "# Speed and memory",
-        "",
-        f"Written by `make bench` on {date}: {title}.",
-        "",
-        "Every pair was checked for equal results before it was timed; references ran in the same process, on the same "
-        "data. Times are medians; where two took turns, the quartiles of their ratio stand in brackets. Where many "
-        "seconds have to be quiet, the fastest counts, because other work can only slow one down: of turns for the "
-        "Bridge-sized iteration and growth, of single iterations for ranks, whose brackets hold the ratio of median "
-        "iterations turn by turn.",
-        "",
-        "| work | reference | reference, s | ours, s | ratio | target |",
-        "|---|---|---:|---:|---:|---|",
-        *(
-            f"| {r.work} | {r.reference} | {r.reference_seconds:.4g} | {r.seconds:.4g} | {r} | {r.target} |"
-            for r in rows
-        ),
-        "",
-        "| work | measured | limit | kept |",
-        "|---|---:|---:|---|",
-        *(
-            f"| {v.work} | {v.measured:.3g} {v.unit} | {v.limit:g} {v.unit} | {'yes' if v.kept else 'no'} |"
-            for v in limits
-        ),
-        "",
-    ]
-    if figure is not None:
-        lines += [f"![How time grows with steps, intentions, states and history](images/{figure.name})", ""]
-    page.write_text("\n".join(lines))
+    origin = {"command": command, "versions": storage.versions(), "date": date, "machine": title, "seconds": seconds}
+    storage.write_json(out / "config.json", origin)
+    storage.write_json(out / "metrics.json", metrics)

@@ -311,15 +311,25 @@ def load_start(start: Start, path: Path, train: Prepared) -> bool:
     if header.get("fingerprint") != start.fingerprint:
         raise InputError(f"The checkpoint {path} was begun with other data or options; begin again without resuming.")
     try:
-        start.restore(storage.part("now", tensors))
+        # The best parameters first: they are restored at the end, when it is too late to complain.
+        for parameters in (storage.part("best", tensors), storage.part("now", tensors)):
+            start.restore(parameters)
+            start.switching.check_loaded()
         start.switching.load_training_state(storage.part("training", tensors))
-    except (RuntimeError, KeyError, InputError) as error:
+        start.snapshot = storage.part("best", tensors)
+        # JSON has no −inf, the likelihood of data with an impossible action
+        rows = [
+            {str(name): -math.inf if value is None else float(value) for name, value in row.items()}
+            for row in header["rows"]
+        ]
+        start.monitor.rows, start.monitor.best = rows, int(header["best"])
+        start.seconds = float(header["seconds"])
+        if not (
+            0 <= start.monitor.best < len(rows) and all({"monitored", "objective", "train"} <= set(r) for r in rows)
+        ):
+            raise ValueError("its history is not whole")
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"The checkpoint {path} does not fit this model; start again with --overwrite.") from error
-    start.snapshot = storage.part("best", tensors)
-    # JSON has no −inf, the likelihood of data with an impossible action
-    rows = [{name: -math.inf if value is None else value for name, value in row.items()} for row in header["rows"]]
-    start.monitor.rows, start.monitor.best = rows, int(header["best"])
-    start.seconds = float(header["seconds"])
     if start.monitor.finished:
         start.restore(start.snapshot)
         return True

@@ -12,3 +12,8 @@ class InputError(ValueError):
 def brief(error: BaseException) -> str:
     """First line of somebody else's error, or its kind, to be put in brackets inside one of ours."""
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+def one_line(text: str) -> str:
+    """A message as one line of a terminal: what data brought along cannot move the cursor or colour the screen."""
+    return "".join(c if c.isprintable() else " " if c in "\n\r\t" else f"\\x{ord(c):02x}" for c in text.strip())

@@ -114,9 +114,21 @@ class MDP:
 
     @classmethod
     def from_state(cls, n_states: int, discount: float, state: Mapping[str, npt.NDArray[Any]]) -> MDP:
-        """Undo `state`."""
+        """Undo `state`; indices out of range, which compiled code would follow anywhere, are refused."""
         valid = state["valid"].astype(bool)
-        rows = state["data"], state["indices"], state["indptr"]
+        data, indices, indptr = rows = state["data"], state["indices"], state["indptr"]
+        if not (
+            valid.ndim == 2
+            and len(valid) == n_states
+            and indptr.shape == (valid.size + 1,)
+            and data.shape == indices.shape == (int(indptr[-1]),)
+            and indptr.dtype.kind == indices.dtype.kind == "i"
+            and data.dtype.kind == "f"
+            and indptr[0] == 0
+            and (np.diff(indptr) >= 0).all()
+            and (not indices.size or (indices.min() >= 0 and indices.max() < n_states))
+        ):
+            raise InputError("The saved transitions are damaged: their indices do not fit; restore the file.")
         matrix = sparse.csr_array(rows, shape=(valid.size, n_states))
         mdp = cls(matrix, discount, valid)
         mdp.transitions = matrix  # exactly as saved: rescaling rows once more would move the last digit

@@ -1,15 +1,18 @@
-"""Model files and checkpoints: safetensors with a JSON header, written atomically; nothing is ever unpickled.
+"""Every write, and the model files and checkpoints: safetensors with a JSON header; nothing is ever unpickled.
 
-A file is written beside its target and renamed, so that a kill at any moment leaves the old file or the new one. A
-truncated or foreign file is an `InputError`, never a wrong answer.
+A file is written beside its target, under a name that nobody can guess, and renamed, so that a kill at any moment
+leaves the old file or the new one, and a link that lies in wait is replaced instead of followed. A file of tensors
+carries the checksum of all that is in it: a truncated, foreign or altered one is an `InputError`, never a wrong answer.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import platform
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,41 +27,52 @@ if TYPE_CHECKING:  # reading and writing JSON needs neither
     from torch import Tensor
 
 FORMAT = "prism-irl"
+VERSION = 2
+"""Of tensor files. 1 had no checksum and is still read, checked as far as its numbers allow; newer is refused."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a name beside ``path`` for a file or folder that takes its place when the block ends without an error."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".prism-{secrets.token_hex(8)}.tmp")  # short, because names may not be long
     try:
         yield temporary
         os.replace(temporary, path)
     finally:
-        if temporary.is_dir():
+        if temporary.is_dir() and not temporary.is_symlink():
             shutil.rmtree(temporary, ignore_errors=True)
         else:
             temporary.unlink(missing_ok=True)
 
 
-def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file of somebody's data atomically; where that fails, say why in one sentence."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the disk, or a library that writes on it, has to say about ``path`` into one sentence."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            write(file)
+        yield
     except (OSError, ValueError) as error:
-        raise InputError(f"Cannot write {path} ({brief(error)}).") from None
+        if isinstance(error, InputError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else brief(error)
+        raise InputError(f"Cannot write {path} ({reason}); what was there before is still there.") from None
+
+
+def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file atomically; where that fails, say why in one sentence."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, temporary.open("xb") as file:
+            write(file)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_file(path, lambda file: file.write(text.encode("utf-8", "surrogatepass")))
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically; NaN becomes null, because NaN is not JSON."""
-    write_text(path, json.dumps(_plain(value), indent=2, allow_nan=False) + "\n")
+    write_text(path, _json(value))
 
 
 def read_json(path: Path) -> Any:
@@ -67,8 +81,18 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {path.parent}; is that the folder of a fitted model?") from None
+    except RecursionError:  # brackets within brackets, thousands deep: nobody's results
+        raise InputError(f"{path} is not readable as JSON (nested too deep); restore it or fit again.") from None
     except (ValueError, OSError) as error:
-        raise InputError(f"{path} is not readable as JSON ({error}); restore it or fit again.") from None
+        raise InputError(f"{path} is not readable as JSON ({brief(error)}); restore it or fit again.") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read JSON that must be an object, as all files of a run are."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no JSON object; restore it or fit again.")
+    return value
 
 
 def read_plain(value: Any) -> Any:
@@ -76,8 +100,46 @@ def read_plain(value: Any) -> Any:
     return json.loads(json.dumps(_plain(value)))
 
 
+def checksum(value: Any) -> str:
+    """SHA-256 of a value as JSON, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(_plain(value), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]], header: Mapping[str, Any]) -> None:
-    """Write tensors and a JSON header atomically."""
+    """Write tensors, a JSON header and the checksum of both, atomically."""
+    with writing(path), replacing(path) as temporary:
+        _save_tensors(temporary, tensors, header)
+
+
+def save_described(
+    described: Path, value: Any, path: Path, tensors: Mapping[str, Any], header: Mapping[str, Any]
+) -> None:
+    """Write a JSON file and the file of tensors that it describes, tied together by a checksum.
+
+    Both are ready before the first of them takes its place. Should only one of them get there, `load_described` knows.
+    """
+    value = read_plain(value)
+    with writing(path), replacing(described) as first, replacing(path) as second:
+        _save_tensors(second, tensors, {**header, "described_by": checksum(value)})
+        first.write_text(_json(value), encoding="utf-8")
+
+
+def load_described(described: Path, path: Path) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, Any]]:
+    """Read what `save_described` wrote: the JSON, tensors and header; files that do not belong together are refused."""
+    value = read_object(described)
+    tensors, header = load_tensors(path)
+    expected, newer = header.pop("described_by", None), "format_version" in value
+    if newer and value["format_version"] != VERSION:
+        raise InputError(_other_version(described, value["format_version"]))
+    if (expected is None and newer) or (expected is not None and checksum(value) != expected):
+        raise InputError(
+            f"{described.name} and {path.name} in {path.parent} were not written together, or one of them was changed; "
+            "restore both or fit again."
+        )
+    return value, tensors, header
+
+
+def _save_tensors(path: Path, tensors: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     import numpy as np
     import torch
     from safetensors.torch import save_file  # here, so that a fit that writes nothing needs no safetensors
@@ -87,12 +149,16 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor | np.ndarray[Any, Any]
         for name, value in tensors.items()
     }
     flat = {name: value.cpu().contiguous().clone() for name, value in copies.items()}
-    with replacing(path) as temporary:
-        save_file(flat, temporary, {"format": FORMAT, "header": json.dumps(_plain(dict(header)))})
+    text = json.dumps(_plain(dict(header)))
+    metadata = {"format": FORMAT, "version": str(VERSION), "header": text, "sha256": _sum_of(flat, text)}
+    save_file(flat, path, metadata)
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)  # the library leaves it to the owner alone
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save_tensors` wrote."""
+    """Read what `save_tensors` wrote, to the last bit, or raise an `InputError`."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -104,11 +170,44 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
                 raise InputError(f"{path} was not written by prism; give the folder of a model that prism fitted.")
             # A copy, because safetensors maps the file and a checkpoint is replaced while it is in use.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        return tensors, json.loads(metadata["header"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        text = metadata["header"]
+        _check_sum(path, tensors, metadata)
+        header = json.loads(text)
+        if not isinstance(header, dict):
+            raise ValueError("its header is no JSON object")
+        return tensors, header
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is truncated or not a model file ({error}); restore it or fit again.") from None
+        reason = brief(error)
+        raise InputError(f"{path} is truncated or not a model file ({reason}); restore it or fit again.") from None
+
+
+def _check_sum(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Compare with the checksum; a file of version 1 has none, and nothing else that could be a damaged one."""
+    if set(metadata) == {"format", "header"}:
+        return
+    version = metadata.get("version")
+    if version is not None and version.isdecimal() and int(version) > VERSION:
+        raise InputError(_other_version(path, version))
+    if version != str(VERSION) or metadata.get("sha256") != _sum_of(tensors, metadata["header"]):
+        raise InputError(f"{path} is damaged: it is not what its checksum says; restore it or fit again.")
+
+
+def _other_version(path: Path, version: Any) -> str:
+    return f"{path} is of format {version!r:.20} and this program reads up to {VERSION}; use the version that wrote it."
+
+
+def _sum_of(tensors: Mapping[str, Tensor], header: str) -> str:
+    """SHA-256 of a header and of the names, types, shapes and bytes of tensors."""
+    import torch
+
+    total = hashlib.sha256(header.encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        total.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
+        total.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,6 +225,10 @@ def versions() -> dict[str, str]:
     """Versions that results depend on."""
     names = ("prism-irl", "torch", "numpy", "scipy", "scikit-learn")
     return {**{name: version(name) for name in names}, "python": platform.python_version()}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prism_irl import storage
+from prism_irl.cli import run_marker
 from prism_irl.cli.options import CommonOptions
 from prism_irl.cli.run_folder import RunFolder
+from prism_irl.errors import InputError
 from support import prism
 
 
@@ -45,7 +49,6 @@ def make(folder: RunFolder, value: int, **options: Any) -> dict[str, Any]:
         lambda metrics: print("value", metrics["value"]),
         progress=lambda: nullcontext("callback"),
         report=False,
-        stale=("cache/*.json",),
         **options,
     )
 
@@ -62,3 +65,129 @@ def test_folder_work_description_and_print(tmp_path: Path, capsys: pytest.Captur
     make(RunFolder(out, overwrite=True, common=CommonOptions(json=True)), 4, config=lambda metrics: {"data": metrics})
     assert json.loads(capsys.readouterr().out) == {"value": 4}
     assert json.loads((out / "config.json").read_text())["data"] == {"value": 4}
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """Files of a folder that are not marks of ours, with what they hold."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".prism-run.json")
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(files)}
+
+
+def work_of(folder: RunFolder, files: dict[str, str], fail: BaseException | None = None) -> None:
+    with folder.claimed() as path:
+        for name, text in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text(text)
+        if fail is not None:
+            raise fail
+
+
+OLD = {"config.json": "old", "figures/a.svg": "old", "figures/b.svg": "old", "cache/1.json": "old"}
+NEW = {"config.json": "new", "figures/a.svg": "new"}
+
+
+def test_a_new_run_takes_the_place_of_the_old_one_as_a_whole(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    work_of(RunFolder(out), OLD)
+    (out / "names.json").write_text("of the old intentions")  # as the page exports them
+    (out / "notes.txt").write_text("mine")
+    (out / "figures" / "mine.png").write_text("mine")
+    with RunFolder(out, overwrite=True).claimed() as path:
+        (path / "config.json").write_text("half")
+        assert {name: listed(out)[name] for name in OLD} == OLD, "the old run is there until the new one is"
+    work_of(RunFolder(out, overwrite=True), NEW)
+    assert listed(out) == NEW | {"notes.txt": "mine", "figures/mine.png": "mine"}
+    assert not list(out.glob(".unfinished")) + list(out.glob(".replaced*"))
+
+
+@pytest.mark.parametrize("flags", [{}, {"overwrite": True}, {"resume": True}], ids=str)
+def test_a_folder_that_is_not_ours_is_not_touched(tmp_path: Path, flags: dict[str, bool]) -> None:
+    theirs = {"config.json": '{"mine": 1}', "checkpoint/state": "mine", "cache/thing": "mine"}
+    for name, text in theirs.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match="not empty and holds no run of prism; choose another --out"):
+        work_of(RunFolder(tmp_path, **flags), NEW)
+    assert listed(tmp_path) == theirs
+
+
+def test_the_demo_replaces_no_configuration_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("mine")
+    done = prism("demo", "--out", tmp_path, cwd=tmp_path)
+    assert (done.returncode, listed(tmp_path)) == (2, {"config.json": "mine"}), done.stderr
+
+
+def test_an_interrupted_replacement_leaves_both(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    work_of(RunFolder(out), OLD)
+    with pytest.raises(KeyboardInterrupt):
+        work_of(RunFolder(out, overwrite=True), {"cache/2.json": "begun"}, KeyboardInterrupt())
+    assert {name: listed(out)[name] for name in OLD} == OLD
+    with pytest.raises(InputError, match="unfinished run; go on with --resume or begin again with --overwrite"):
+        work_of(RunFolder(out), NEW)
+    with RunFolder(out, resume=True).claimed() as path:
+        assert listed(path) == {"cache/2.json": "begun"}
+        (path / "config.json").write_text("new")
+    assert listed(out) == {"cache/2.json": "begun", "config.json": "new"}
+
+
+def test_an_interrupted_swap_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "run"
+    work_of(RunFolder(out), OLD)
+    whole, calls = run_marker.move, []
+
+    def stopped(*arguments: Any) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        whole(*arguments)
+
+    monkeypatch.setattr(run_marker, "move", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        work_of(RunFolder(out, overwrite=True), NEW)
+    monkeypatch.undo()
+    work_of(RunFolder(out, resume=True), {})
+    assert {name: listed(out).get(name) for name in NEW} == NEW
+
+
+def test_a_failure_before_any_work_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        work_of(RunFolder(tmp_path / "new"), {}, InputError("Wrong."))
+    assert list(tmp_path.iterdir()) == []
+    work_of(RunFolder(tmp_path / "run"), OLD)
+    with pytest.raises(InputError):
+        work_of(RunFolder(tmp_path / "run", overwrite=True), {}, InputError("Wrong."))
+    work_of(RunFolder(tmp_path / "run", resume=True), {})
+    assert listed(tmp_path / "run") == OLD
+
+
+def test_two_writers_are_told_of_each_other(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").claimed() as path:
+        (path / "config.json").write_text("first")
+        for flags in ({}, {"overwrite": True}, {"resume": True}):
+            with pytest.raises(InputError, match=rf"being written by process {os.getpid()} on .* since .*; wait"):
+                work_of(RunFolder(tmp_path / "run", **flags), NEW)
+    assert listed(tmp_path / "run") == {"config.json": "first"}
+
+
+def test_a_link_in_the_folder_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.svg").write_text("mine")
+    out = tmp_path / "run"
+    work_of(RunFolder(out), {"config.json": "old"})
+    (out / "figures").symlink_to(tmp_path / "outside")
+    work_of(RunFolder(out, overwrite=True), {"config.json": "new"})
+    assert (tmp_path / "outside" / "a.svg").read_text() == "mine"
+    (tmp_path / "link").symlink_to(tmp_path / "outside" / "a.svg")
+    storage.write_text(tmp_path / "link", "ours")
+    assert (tmp_path / "outside" / "a.svg").read_text() == "mine"
+
+
+def test_runs_of_earlier_versions_are_ours(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    (out / "figures").mkdir(parents=True)
+    (out / "figures" / "old.svg").write_text("old")
+    (out / "notes.txt").write_text("mine")
+    (out / "config.json").write_text(json.dumps({"versions": {"prism-irl": "0.1.0"}}))
+    work_of(RunFolder(out, overwrite=True), NEW)
+    assert listed(out) == NEW | {"notes.txt": "mine"}

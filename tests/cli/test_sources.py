@@ -37,5 +37,13 @@ def test_wrong_columns_are_named():
         read_events(table(water=["0", "yes", "1", "0"]), ["water"])
     with pytest.raises(InputError, match="npz"):
         read_events(table()._replace(frame=None), ["water"])
-    with pytest.raises(InputError, match="labyrinth has none"):
+
+
+def test_named_data_has_events_of_its_own(monkeypatch):
+    marks = {"exit": np.array([True, False, False, False])}
+    monkeypatch.setattr("prism_irl.cli.sources.NAMED", {"labyrinth": (lambda: table().demonstrations, lambda: None)})
+    monkeypatch.setattr("prism_irl.cli.sources.EVENTS", {"labyrinth": lambda: marks})
+    assert read_source(Path("labyrinth"), ColumnOptions(events=("exit",))).events == marks
+    assert read_source(Path("labyrinth"), ColumnOptions()).events == {}
+    with pytest.raises(InputError, match="no event 'water' in labyrinth; there are exit"):
         read_source(Path("labyrinth"), ColumnOptions(events=("water",)))

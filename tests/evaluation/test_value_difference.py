@@ -16,7 +16,7 @@ from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
 WORLD = FrustrationWorld(horizon=12)
 DEMOS = WORLD.simulate(30, seed=2).demonstrations
-KEYS = ["evd_goal", "evd_s0_goal", "evd_abandon", "evd_s0_abandon"]
+KEYS = ["evd_goal", "evd_s0_goal", "evd_entered_goal", "evd_abandon", "evd_s0_abandon", "evd_entered_abandon"]
 
 
 def stand_in(policies, predicted):
@@ -134,7 +134,7 @@ class TestReadTruth:
             ({"discount": 1.0}, "discount"),
             ({"discount": [0.9, 0.9]}, "'discount'"),
             ({"start": 25}, "state from 0 to 24"),
-            ({"rewards": np.array([{}], dtype=object)}, "not readable"),
+            ({"rewards": np.array([{}], dtype=object)}, "never unpickled"),
         ],
     )
     def test_wrong_arrays(self, arrays, words, tmp_path):
@@ -144,17 +144,44 @@ class TestReadTruth:
     @pytest.mark.parametrize("content", [b"", b"plain text", b"PK\x03\x04 nonsense"])
     def test_damaged_files(self, content, tmp_path):
         (tmp_path / "truth.npz").write_bytes(content)
-        with pytest.raises(InputError, match="not readable as npz"):
+        with pytest.raises(InputError, match="damaged or not an npz file"):
             read_truth(tmp_path / "truth.npz", DEMOS)
 
     def test_files_of_another_kind(self, tmp_path):
-        with pytest.raises(InputError, match="not readable as npz"):
+        with pytest.raises(InputError, match="no file"):
             read_truth(tmp_path / "none.npz", DEMOS)
         np.save(tmp_path / "array.npy", np.zeros(3))
-        with pytest.raises(InputError, match="no array 'rewards'"):
+        with pytest.raises(InputError, match="damaged or not an npz file"):
             read_truth(tmp_path / "array.npy", DEMOS)
 
     def test_data_without_labels_are_refused_before_any_fit(self, tmp_path):
         unlabelled = Demonstrations.from_table(DEMOS.to_pandas().drop(columns="intention"))
         with pytest.raises(InputError, match="true labels"):
             read_truth(self.write(tmp_path), unlabelled)
+
+
+class TestRewards:
+    def test_the_true_reward_has_no_distance_and_transfers(self):
+        known = stand_in(WORLD.policies[::-1], 1 - DEMOS.labels)
+        known.rewards_ = 3 * WORLD.rewards[::-1] + 1
+        found = truth(WORLD, moved=2)(known, DEMOS)
+        for name in INTENTIONS:
+            assert found[f"reward_distance_{name}"] == pytest.approx(0.0, abs=1e-9)
+            assert found[f"transfer_{name}"] == pytest.approx(1.0)
+            assert found[f"carried_{name}"] < 1.0
+            assert found[f"evd_entered_{name}"] == pytest.approx(0.0, abs=1e-9)
+
+    def test_cells_that_cannot_be_entered_do_not_count(self):
+        policies = np.array(WORLD.policies)
+        policies[:, ~WORLD.free] = 1 / WORLD.n_actions
+        found = truth(WORLD)(stand_in(policies, DEMOS.labels), DEMOS)
+        assert found["evd_goal"] > 0.01
+        assert found["evd_entered_goal"] == pytest.approx(0.0, abs=1e-9)
+
+    def test_rewards_that_drift_are_averaged(self):
+        drift = np.stack([2 * WORLD.rewards[0, :, 0], 0 * WORLD.rewards[0, :, 0]])
+        model = SimpleNamespace(time_varying_rewards_=drift, n_intentions=3)
+        found = truth(WORLD)(model, DEMOS)
+        assert found["reward_distance_goal"] == pytest.approx(0.0, abs=1e-9)
+        assert found["reward_distance_abandon"] > 0.5
+        assert "evd_goal" not in found

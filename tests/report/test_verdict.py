@@ -234,7 +234,7 @@ def test_a_leaking_score_above_the_truth_is_explained():
     words = "the gate has seen the action that it is scored on"
     assert found(COMPARISON, words) == "warning"
     assert found(COMPARISON, "PRISM (paper gate) (−0.720) is above the truth") == "warning"
-    assert found(COMPARISON, "can reach K") == "warning"
+    assert found(COMPARISON, "can reach min(K, A)") == "warning"
     assert found(compare(prism_paper={"leaks": False}), words) is None
     assert found(compare(prism_paper={"paper_score": {"mean": -1.09, "std": 0}}), words) is None
     assert found(compare(prism_paper={"paper_score": None}), words) is None

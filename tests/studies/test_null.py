@@ -157,6 +157,35 @@ def test_several_habits_are_preferred_only_where_trajectories_differ():
     assert (np.abs(later - 0.5) > 0.2).mean() > 0.8
 
 
+def test_events_of_surrogates_follow_state_and_action_alone(demos):
+    simulated = opposite(n=200, seed=3)
+    happened = {
+        "at state 2": demos.states == 2,
+        "half of the time": (demos.actions == 1) & (np.arange(demos.n_steps) % 2 == 0),
+    }
+    found = null.surrogate_events(happened, demos, simulated, np.random.default_rng(0))
+    np.testing.assert_array_equal(found["at state 2"], simulated.states == 2)
+    chance = found["half of the time"]
+    assert not chance[simulated.actions == 0].any()
+    rate = happened["half of the time"][demos.actions == 1].mean()
+    assert chance[simulated.actions == 1].mean() == pytest.approx(rate, abs=0.05)
+
+
+def test_alignment_is_tested_like_the_rest(demos, tmp_path):
+    # An event that marks one of the two opposite habits is known from the labels, and not from the habit's own.
+    events = {"marked": demos.actions == 1, "never": np.zeros(demos.n_steps, bool)}
+    found = null.run(demos, SMALL, surrogates=1, cache=tmp_path, events=events)
+    assert found.events == ("marked", "never")
+    assert found.alignment("never", 0) == found.alignment("never", 1) == 0.0
+    assert found.alignment("marked", 0) > 0.05
+    assert found.p_value(lambda data: found.alignment("marked", data)) in (0.5, 1.0)
+    folds = {path.name for path in tmp_path.iterdir()}
+    again = null.run(demos, SMALL, surrogates=1, cache=tmp_path)  # other events concern the halves alone
+    assert len({path.name for path in tmp_path.iterdir()} - folds) == 2
+    assert again.events == ()
+    assert again.gain(0) == found.gain(0)
+
+
 # -- numbers of a finished test ----------------------------------------------------------------------------------------
 
 

@@ -69,7 +69,6 @@ def compare(
             extra=None if truth is None else read_truth(truth, source.demos),
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
-            fresh=folder.overwrite,
             events=source.events,
             layout=source.layout,
             tokens=come_from_tokens(table, source.demos),

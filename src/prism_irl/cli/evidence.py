@@ -29,7 +29,9 @@ def evidence(
     A habit with as much memory as the data support, and with the individuals where --group names them, is simulated,
     and the simulations are analysed as the data are. Only what the data has and the simulations have not is evidence.
 
-    Example: prism evidence mouse.csv --trajectory bout --group animal --jobs 2 --out runs/evidence
+    Columns that --events names are tested, too: whether intentions say more about them than a habit would.
+
+    Example: prism evidence mouse.csv --trajectory bout --group animal --events water --jobs 2 --out runs/evidence
 
     Parameters
     ----------
@@ -80,6 +82,7 @@ def evidence(
             surrogates=surrogates,
             cloning=cloning,
             mdp=source.mdp,
+            events=source.events,
             jobs=cut.jobs,
             title=f"Are there intentions in {table.name}?",
             on_part=lambda done, total: report("parts of the analysis", done, total, ""),
@@ -91,5 +94,4 @@ def evidence(
             print_evidence,
             progress=lambda: counting("parts"),
             config={"data": {"file": table.name, "columns": columns.roles(), "content": content(source.demos)}},
-            stale=("cache",),
         )

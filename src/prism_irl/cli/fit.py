@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, storage
 from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,43 +72,41 @@ def fit(
     if tensorboard:
         writer_class()
     iterates = _iterates(estimator)
-    checkpoint, resume = folder.out / "checkpoint", folder.resume and iterates
-    if iterates and distributed.restarted() and (checkpoint / "request.json").exists():
+    resume = folder.resume and iterates
+    if iterates and distributed.restarted() and (folder.begun / "checkpoint" / "request.json").exists():
         # After a lost rank torchrun repeats the command as it was.
         folder, resume = replace(folder, overwrite=False, resume=True), True
     watch: dict[str, Any] = {"resume": resume}
-    with distributed.join() as ranks:  # under torchrun the ranks fit together, and one of them writes and prints
-        source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
-        demos, rows = source.demos, source.rows
-        assert rows is not None
-        known = None if evidence is None else read_evidence(evidence, demos)
-        if isinstance(estimator, PairModel):
-            estimator._check_parameters(demos)  # before a folder is made
-        if not ranks.writes:
-            if iterates:  # another method is not shared among ranks
-                estimator.fit(demos, source.mdp, **watch)
-            return
-        folder.open()
-        try:
+    with ExitStack() as claim:
+        with distributed.join() as ranks:  # under torchrun the ranks fit together, and one of them writes and prints
+            source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
+            demos, rows = source.demos, source.rows
+            assert rows is not None
+            known = None if evidence is None else read_evidence(evidence, demos)
+            if isinstance(estimator, PairModel):
+                estimator._check_parameters(demos)  # before a folder is made
+            if not ranks.writes:
+                if iterates:  # another method is not shared among ranks
+                    estimator.fit(demos, source.mdp, **watch)
+                return
+            path = claim.enter_context(folder.claimed())
+            checkpoint = path / "checkpoint"
             request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
             _open_checkpoint(checkpoint, request, resume=resume)
             if iterates:
                 if isinstance(estimator, PairModel):
                     memory.announce(demos, estimator, ranks.size)
-                with _watched(folder.out if tensorboard else None, resume=resume) as on_iteration:
+                with _watched(path if tensorboard else None, resume=resume) as on_iteration:
                     watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
                     estimator.fit(demos, source.mdp, **watch)
             else:
                 estimator.fit(demos, source.mdp)
-        except InputError:
-            if not resume:
-                folder.abandon()
-            raise
-    written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
-    written |= {"simulations": simulations, "layout": source.layout, "world": world.described()}
-    metrics = write_run(folder.out, estimator, rows, evidence=known, **written)
-    shutil.rmtree(checkpoint)
-    folder.finish(metrics, show)
+        written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
+        written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
+        metrics = write_run(path, estimator, rows, evidence=known, simulations=simulations, **written)
+        shutil.rmtree(checkpoint)
+        write_report(path)
+    folder.tell(metrics, show)
 
 
 def show(metrics: dict[str, Any]) -> None:

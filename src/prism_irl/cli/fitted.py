@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +46,19 @@ def write_run(
     layout: Mapping[str, Any] | None = None,
     world: Mapping[str, str] | None = None,
     evidence: Mapping[str, Any] | None = None,
+    before: Path | None = None,
 ) -> dict[str, Any]:
-    """Write everything that a fit leaves behind but its report; returns the metrics."""
+    """Write everything that a fit leaves behind but its report; returns the metrics.
+
+    ``before`` is the folder of the run that this one will replace, whose names its intentions take over.
+    """
     from prism_irl.evaluation.facts import state_rewards, state_values
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
-    named = _names_before(folder)
+    named = _names_before(folder if before is None else before)
     extra = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
@@ -172,15 +177,13 @@ def _write_history(folder: Path, model: IntentionModel) -> None:
         old.unlink(missing_ok=True)
 
 
-def _names_before(folder: Path) -> Remembered | None:
-    """What an earlier fit in this folder did, if its intentions had names; names that fit nothing are put aside."""
-    if not (folder / NAMES).is_file():
+def _names_before(run: Path) -> Remembered | None:
+    """What an earlier fit did, if its intentions had names and it can still be read."""
+    if not (run / NAMES).is_file():
         return None
-    try:
-        return remember(folder)
-    except InputError:
-        (folder / NAMES).rename(folder / f"{NAMES}.before")
-        return None
+    with suppress(InputError):
+        return remember(run)
+    return None
 
 
 def _carry_names(folder: Path, named: Remembered) -> None:

@@ -30,11 +30,12 @@ from prism_irl.cli.names import names
 from prism_irl.cli.progress import Waiting
 from prism_irl.cli.report import report
 from prism_irl.cli.reproduce import reproduce
+from prism_irl.cli.run_marker import LEFT_BEHIND, UNFINISHED
 from prism_irl.cli.score import score
 from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
 from prism_irl.cli.tokenize import tokenize
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 app = App(
     name="prism",
@@ -81,8 +82,7 @@ def main(tokens: list[str] | None = None) -> int:
     except (InputError, CycloptsError) as error:
         if debug:
             traceback.print_exc()
-        print(f"prism: {str(error).strip()}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
     except KeyboardInterrupt:
         print(f"prism: interrupted; {_how_to_go_on(arguments)}", file=sys.stderr)
         return 130
@@ -93,15 +93,37 @@ def main(tokens: list[str] | None = None) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        print(f"prism: internal error: {error!r}; run again with --debug and report it.", file=sys.stderr)
+        if (reason := _fault_of_the_machine(error)) is not None:
+            return _refuse(reason)
+        text = one_line(repr(error))
+        print(f"prism: internal error: {text}; run again with --debug and report it.", file=sys.stderr)
         return 1
+
+
+def _refuse(reason: str) -> int:
+    print(f"prism: {one_line(reason)}", file=sys.stderr)
+    return 2
+
+
+def _fault_of_the_machine(error: Exception) -> str | None:
+    """One sentence for a disk or a memory that is full, whoever noticed it; None where the fault is ours."""
+    if isinstance(error, OSError) and error.errno is not None:
+        where = f" at {error.filename}" if error.filename else ""
+        return f"The disk or the system refused to go on{where} ({error.strerror}); make room or choose another place."
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error):
+        return (
+            "There is not enough memory for this; use fewer data, intentions, starts or units, or a shorter history, "
+            "or a machine with more memory."
+        )
+    return None
 
 
 def _how_to_go_on(arguments: list[str]) -> str:
     """The command that goes on where this one was interrupted, if anything was kept."""
     places = [value for flag, value in pairwise(arguments) if flag == "--out"]
     places += [word.removeprefix("--out=") for word in arguments if word.startswith("--out=")]
-    kept = any((Path(place) / part).is_dir() for place in places for part in ("checkpoint", "cache"))
+    begun = (Path(place) / inner for place in places for inner in (".", UNFINISHED))
+    kept = any((folder / part).is_dir() for folder in begun for part in LEFT_BEHIND)
     if not kept:
         return "nothing was kept; type the command again."
     words = [word for word in arguments if word not in ("--overwrite", "--resume")]
@@ -109,7 +131,7 @@ def _how_to_go_on(arguments: list[str]) -> str:
 
 
 def run() -> int:
-    """The command as a process of its own."""
+    """The command as a process of its own; `prism_irl.__main__` begins earlier."""
     # Importing makes hundreds of thousands of objects that all stay: looking for garbage among them takes a second,
     # and as long again at the end.
     gc.set_threshold(200_000, 20, 20)

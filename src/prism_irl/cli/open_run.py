@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from prism_irl import storage
+from prism_irl.cli.options import ColumnOptions
+from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data import tables
@@ -23,30 +25,38 @@ class FittedOptions:
 
     method: str | None = None
     "MODULE:CLASS of the model, where it is not one of this package."
+    time: str | None = None
+    "Column to sort the steps of a trajectory by [default: the one that the fit was sorted by]."
     unknown_state: bool = False
     "Accept states that the fit never saw; there all intentions act uniformly."
 
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
-        from prism_irl.data import table_files, tables
+        from prism_irl.data import tables
         from prism_irl.data.vocabulary import Vocabulary
         from prism_irl.models.persistence import load
 
         model = load(run, self.method)
         config = storage.read_json(run / "config.json")
-        # New data need not have labels, groups and times; where they are there they are read: times give the order.
-        there = table_files.column_names(source)
-        columns = config.get("data", {}).get("columns", {})
-        optional = ("intention", "group", "time")
-        read = {role: name for role, name in columns.items() if role not in optional or there is None or name in there}
-        if there is not None and "time" in columns and "time" not in read:
-            read.pop("max_gap", None)
+        read = _columns(config)
+        if self.time is not None:
+            read["time"] = self.time
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
-        table = tables.read(source, **read, unknown_state=self.unknown_state)
+        table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))
         if config.get("world") and not self.unknown_state:
             _check_actions(model, table.demonstrations, run)
         return model, table
+
+
+def _columns(config: dict[str, Any]) -> dict[str, Any]:
+    """Columns that the fit was told of, its order in time among them; new data may come without labels and groups."""
+    data = config.get("data", {})
+    columns = data.get("columns", {}) if isinstance(data, dict) else None
+    roles = {field.name for field in fields(ColumnOptions)} - {"events"}
+    if not isinstance(columns, dict) or not set(columns) <= roles:
+        raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
+    return dict(columns)
 
 
 def _check_actions(model: IntentionModel, demos: Demonstrations, run: Path) -> None:

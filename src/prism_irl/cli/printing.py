@@ -78,7 +78,7 @@ def print_methods(metrics: dict[str, Any]) -> None:
 
 
 def print_value_differences(metrics: dict[str, Any]) -> None:
-    """Expected value differences, closer to zero is better, with the paper's numbers below ours."""
+    """Expected value differences with the paper's below ours, and what the rewards are worth, where truth is known."""
     entries = metrics["methods"].values()  # a method without policies over states has no such numbers
     keys = list(dict.fromkeys(key for entry in entries for key in entry if key.startswith("evd_")))
     rows = []
@@ -86,11 +86,22 @@ def print_value_differences(metrics: dict[str, Any]) -> None:
         if keys and entry.get(keys[0]) is not None:
             rows.append(entry)
             if "paper_evd" in entry:
-                rows.append({"name": "  in the paper", **entry["paper_evd"], "style": "dim"})
+                rows.append({"name": "  in the paper, another world", **entry["paper_evd"], "style": "dim"})
     if rows:
-        columns = {key.removeprefix("evd_").replace("s0_", "s0 "): (key, 2) for key in keys}
-        title = "Expected value difference (closer to zero is better)"
-        _print_table(title, rows, {"method": ("name", 0), **columns})
+        columns = {key.removeprefix("evd_").replace("_", " "): (key, 2) for key in keys}
+        title = "Expected value difference (closer to zero is better; entered: cells that can be)"
+        _print_table(title, rows, {"method": ("name", 0), **columns}, 140)
+    _print_rewards(list(entries))
+
+
+def _print_rewards(entries: list[Mapping[str, Any]]) -> None:
+    kinds = {"reward_distance_": "distance, ", "transfer_": "transfer, ", "carried_": "policy carried over, "}
+    keys = dict.fromkeys(key for kind in kinds for entry in entries for key in entry if key.startswith(kind))
+    columns = {words + key.removeprefix(kind): (key, 2) for kind, words in kinds.items() for key in keys if kind in key}
+    rows = [entry for entry in entries if any(entry.get(key) is not None for key in keys)]
+    if rows:
+        title = "Rewards: distance from the true one, and what a plan earns where barriers have moved (1: true reward)"
+        _print_table(title, rows, {"method": ("name", 0), **columns}, 160)
 
 
 def print_scores(scores: dict[str, Any], *, leaks: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.run_marker import locked
 
 
 def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
@@ -19,4 +20,5 @@ def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
     """
     from prism_irl.report.render import write_report
 
-    print(f"Report: {write_report(run)}")
+    with locked(run):
+        print(f"Report: {write_report(run)}")

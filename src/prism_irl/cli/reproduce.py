@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,16 +44,18 @@ def reproduce(
     overwrite
         Replace results that are already there.
     resume
-        Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again.
+        Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again
+        (not for bridge).
     parts
-        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment [default: all].
+        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl
+        [default: all].
     """
     if dataset is not None and experiment != "bridge":
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
     if fits.scheduler is not None and experiment == "bridge":
         raise InputError("bridge makes its fits one after the other; leave out --scheduler.")
-    if (parts is not None and experiment != "labyrinth") or (resume and experiment == "gridworld"):
-        raise InputError(f"--parts and --resume belong to the labyrinth; {experiment} runs in one piece.")
+    if parts is not None and experiment != "labyrinth":
+        raise InputError(f"--parts belongs to the labyrinth; {experiment} runs in one piece.")
     folder = RunFolder(out or Path("runs") / experiment, overwrite=overwrite, resume=resume, common=common)
     from prism_irl.scale.fanout import cluster
 
@@ -78,7 +81,8 @@ def run_world(folder: RunFolder, run: Callable[..., dict[str, Any]], settings: A
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
         return run(settings, path, jobs=jobs, on_fit=on_fit, title=title)
 
-    folder.make(work, print_experiment, progress=fits_progress, config={})
+    config = {"settings": asdict(settings)}
+    folder.make(work, print_experiment, progress=fits_progress, config=config)
 
 
 def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) -> None:
@@ -95,8 +99,7 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
         lambda path, on_fit: labyrinth.run(settings, path, parts=chosen, jobs=jobs, on_fit=on_fit, data=data),
         print_experiment,
         progress=fits_progress,
-        config={"data": {"sha256": data.demos.checksum()}},
-        stale=("cache/*.json", "parts/*.json", "cache/models"),
+        config={"data": {"sha256": data.demos.checksum()}, "settings": asdict(settings)},
     )
 
 
@@ -116,7 +119,12 @@ def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
             on_part=lambda done, total: report("data sets", done, total, ""),
         )
 
-    folder.make(work, print_calibration, progress=lambda: counting("data sets"), config={}, stale=("cache",))
+    folder.make(
+        work,
+        print_calibration,
+        progress=lambda: counting("data sets"),
+        config={"settings": asdict(settings)},
+    )
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
@@ -138,6 +146,5 @@ def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
         work,
         show,
         progress=lambda: counting("fits"),
-        config=lambda metrics: {"dataset": metrics["dataset"]},
-        stale=("embeddings",),
+        config=lambda metrics: {"dataset": metrics["dataset"], "settings": asdict(settings)},
     )

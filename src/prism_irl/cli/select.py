@@ -88,5 +88,4 @@ def select_command(
             print_selection,
             progress=fits_and_parts,
             config={"data": {"sha256": demos.checksum(), "content": content(demos)}},
-            stale=("cache",),
         )

@@ -17,7 +17,7 @@ import pandas as pd
 from prism_irl.cli.options import ColumnOptions, WorldOptions
 from prism_irl.cli.world import read_world
 from prism_irl.data import tables
-from prism_irl.datasets import NAMED
+from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,10 +42,8 @@ def read_source(
     if str(table) in NAMED and not table.exists():
         if world.described():
             raise InputError(f"The world of {table} is known; leave --{next(iter(world.described()))} out.")
-        if columns.events:
-            raise InputError(f"Events ({columns.events[0]!r}) are columns of a table of your own; {table} has none.")
         load, dynamics = NAMED[str(table)]
-        return Source(load(), dynamics(), {})
+        return Source(load(), dynamics(), _named_events(str(table), columns.events))
     return read_table(table, columns, world, discount)
 
 
@@ -58,6 +56,14 @@ def read_table(
         print(f"prism: {note}", file=sys.stderr)
     events = read_events(found.rows, columns.events)
     return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
+
+
+def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
+    known = EVENTS[data]() if names else {}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InputError(f"There is no event {unknown[0]!r} in {data}; there are {', '.join(known)}.")
+    return {name: known[name] for name in names}
 
 
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:

@@ -95,7 +95,6 @@ def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = Tok
         lambda metrics: show(metrics, folder.out),
         progress=plain_warnings,
         config=config,
-        stale=("cache",),
         report=False,
     )
 

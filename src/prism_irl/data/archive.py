@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
+from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.npz import storable
 from prism_irl.errors import InputError, brief
@@ -149,7 +150,7 @@ def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
     folder = Path(folder)
     if not (folder / "meta.json").is_file():
         raise InputError(f"{folder} holds no demonstrations (there is no meta.json in it); check the path.")
-    meta = storage.read_json(folder / "meta.json")
+    meta = storage.read_object(folder / "meta.json")
     demos = _load(folder, meta)
     if verify and demos.checksum() != meta.get("sha256"):
         raise InputError(f"The files in {folder} are not those that were written there; restore or write it again.")
@@ -170,7 +171,7 @@ def _load(folder: Path, meta: Any) -> Demonstrations:
         sizes = {key: int(meta[key]) for key in ("n_states", "n_actions", "n_steps", "n_trajectories")}
         names = {key: None if meta[key] is None else tuple(map(str, meta[key])) for key in NAMES}
         unknown_state = bool(meta["unknown_state"])
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{folder / 'meta.json'} is damaged ({brief(error)}); restore or write it again.") from None
     offsets = arrays.pop("offsets")
     if offsets.shape != (sizes.pop("n_trajectories") + 1,) or offsets.dtype != np.int64:
@@ -190,5 +191,5 @@ def _map(folder: Path, name: str) -> npt.NDArray[Any]:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # a view: the file stays on disk
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {folder}; restore or write the folder again.") from None
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
+    except BROKEN as error:
         raise InputError(f"{path} is damaged or not an npy file ({brief(error)}).") from None

@@ -9,6 +9,9 @@ import pandas as pd
 
 from prism_irl.errors import InputError
 
+DOUBLED = "doubled"
+"""Attribute of a frame: columns that the header of a CSV file names more than once, of which pandas renames some."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -16,7 +19,8 @@ class Columns:
 
     ``trajectory`` may be several columns ("animal,bout"), whose values together name one. ``time`` gives the order
     within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for evaluation only),
-    ``observations`` numbers that the switching network may read.
+    ``observations`` numbers that the switching network may read. Roles in ``may_lack`` are left out where their column
+    is not there.
     """
 
     trajectory: str | tuple[str, ...] = "trajectory"
@@ -26,6 +30,7 @@ class Columns:
     group: str | None = None
     intention: str | None = None
     observations: tuple[str, ...] = ()
+    may_lack: tuple[str, ...] = ()
 
     def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
         """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
@@ -34,9 +39,12 @@ class Columns:
         named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
         found = usual | named | {"trajectory": ",".join(keys)}
         several = [("trajectory", name) for name in keys] + [("observations", name) for name in self.observations]
-        for role, name in [*several, *((role, name) for role, name in found.items() if role != "trajectory")]:
-            times = int((frame.columns == name).sum())
-            if times == 0:
+        single = [(role, name) for role, name in found.items() if role != "trajectory"]
+        for role, name in [*several, *single]:
+            times = frame.attrs.get(DOUBLED, {}).get(name, int((frame.columns == name).sum()))
+            if times == 0 and role in self.may_lack:
+                del found[role]
+            elif times == 0:
                 there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
                 raise InputError(
                     f"There is no column {name!r} for the {role}; the table has the columns {there}; "

@@ -92,10 +92,23 @@ class Contexts:
 
     @classmethod
     def from_state(cls, n_states: int, state: Mapping[str, npt.NDArray[np.int64]]) -> Contexts:
-        """Undo `state`."""
+        """Undo `state`; a tree with rows that are not there, or not in order, is refused."""
         levels = range(len(state) // 2)
         parents = tuple(state[f"parents_{level}"] for level in levels)
-        return cls(n_states, parents, tuple(state[f"oldest_{level}"] for level in levels))
+        contexts = cls(n_states, parents, tuple(state[f"oldest_{level}"] for level in levels))
+        for level, (rows, oldest) in enumerate(zip(contexts.parents, contexts.oldest, strict=True)):
+            first, last = contexts.starts[level : level + 2]
+            whole = rows.ndim == 1 and rows.shape == oldest.shape and rows.dtype == oldest.dtype == np.int64
+            if not whole or (
+                rows.size
+                and not (
+                    (first <= rows.min() and rows.max() < last)
+                    and (oldest.min() >= 0 and oldest.max() < n_states)
+                    and (np.diff(rows * n_states + oldest) > 0).all()
+                )
+            ):
+                raise InputError(f"The saved histories of {level + 2} states are damaged; restore the file.")
+        return contexts
 
     def encode(self, demos: Demonstrations) -> npt.NDArray[np.int64]:
         """Row of the longest known context at every step, (n,); `unknown` for states outside 0..S-1."""

@@ -18,8 +18,8 @@ import pandas as pd
 from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import load_arrays
-from prism_irl.data.table_files import line_of, read_frame
+from prism_irl.data.npz import read_arrays
+from prism_irl.data.table_files import line_of, read_table_file
 from prism_irl.data.vocabulary import Vocabulary, distinct
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
@@ -45,7 +45,7 @@ class Rows:
             raise InputError(f"There is no file {path} for {what}; check the path.")
         if path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".xlsx"):
             raise InputError(f"Cannot read {path} for {what}: give a .csv file with the columns {', '.join(needed)}.")
-        self.path, self.what, self.frame = path, what, read_frame(path, dict.fromkeys(text, str))
+        self.path, self.what, self.frame = path, what, read_table_file(path, dict.fromkeys(text, str))
         for name in needed:
             if name not in self.frame.columns:
                 there = ", ".join(map(str, self.frame.columns[:20]))
@@ -204,7 +204,7 @@ def read_dynamics(rows: Rows, states: Vocabulary, actions: Vocabulary, discount:
 
 def load_dynamics(path: Path, states: Vocabulary, actions: Vocabulary, discount: float) -> MDP:
     """Dynamics from an npz file with one array (S, A, S), whose ids are those of the data."""
-    arrays = [array for array in load_arrays(path).values() if array.ndim == 3]
+    arrays = [array for array in read_arrays(path).values() if array.ndim == 3]
     if len(arrays) != 1:
         raise InputError(
             f"{path} has {len(arrays)} arrays of three dimensions; give one, P(s'|s, a) of shape (S, A, S)."

@@ -9,10 +9,10 @@ from typing import IO
 from zipfile import BadZipFile
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from prism_irl import storage
+from prism_irl.data.columns import DOUBLED
+from prism_irl.data.frames import read_frame, storable_frame
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 
@@ -21,7 +21,7 @@ WRITABLE = (".csv", ".tsv", ".parquet")
 NWB = ".nwb"
 
 
-def read_frame(path: Path, text: Mapping[str, type[str]], wanted: Sequence[str] = ()) -> pd.DataFrame:
+def read_table_file(path: Path, text: Mapping[str, type[str]], wanted: Sequence[str] = ()) -> pd.DataFrame:
     """Read a table of any of these formats but npz.
 
     Columns named in ``text`` stay text whatever they look like; ``wanted`` ones tell which table of an NWB file it is.
@@ -30,41 +30,13 @@ def read_frame(path: Path, text: Mapping[str, type[str]], wanted: Sequence[str] 
         from prism_irl.data.nwb import read_nwb
 
         return read_nwb(path, wanted)
+    if path.suffix.lower() != ".xlsx":
+        return read_frame(path, text, DOUBLED)
+    need("openpyxl", "excel")
     try:
-        if path.suffix.lower() == ".parquet":
-            stored = pd.read_parquet(path)
-            return stored if stored.index.names == [None] else stored.reset_index()
-        if path.suffix.lower() == ".xlsx":
-            need("openpyxl", "excel")
-            return pd.read_excel(path, dtype=dict(text), engine="openpyxl")
-        separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
-        frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False)
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path} is empty; give a header and at least one row.") from None
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile, pa.ArrowException) as error:
-        raise InputError(f"{path} is damaged or not a {path.suffix} file ({brief(error)}).") from None
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
-        raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
-    return frame
-
-
-def column_names(source: str | Path) -> list[str] | None:
-    """Columns of a table on disk, read from its beginning; None where it is none, or cannot be read."""
-    path = Path(source)
-    try:
-        if path.suffix.lower() == ".parquet":
-            return [str(name) for name in pq.read_schema(path).names]
-        if path.suffix.lower() == ".xlsx":
-            return [str(name) for name in pd.read_excel(path, nrows=0, engine="openpyxl").columns]
-        if path.suffix.lower() in (".csv", ".tsv"):
-            separator = "\t" if path.suffix.lower() == ".tsv" else ","
-            return [str(name) for name in pd.read_csv(path, sep=separator, skipinitialspace=True, nrows=0).columns]
-    except (OSError, ImportError, ValueError, KeyError, TypeError, BadZipFile, pa.ArrowException):
-        return None  # `read` says what is wrong
-    return None
+        return pd.read_excel(path, dtype=dict(text), engine="openpyxl")
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        raise InputError(f"{path} is damaged or not an .xlsx file ({brief(error)}).") from None
 
 
 def line_of(path: Path, row: int) -> int:
@@ -97,9 +69,6 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
         if suffix != ".parquet":
             frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
             return
-        try:
-            frame.to_parquet(file, index=False)
-        except pa.ArrowException as error:
-            raise ValueError(brief(error)) from None
+        storable_frame(frame).to_parquet(file, index=False)
 
     storage.write_file(Path(path), write)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data import archive
-from prism_irl.data.columns import Columns, key_columns
+from prism_irl.data.columns import DOUBLED, Columns, key_columns
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable
-from prism_irl.data.table_files import READABLE, line_of, read_frame
+from prism_irl.data.table_files import READABLE, line_of, read_table_file
 from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
 from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, in_all, missing
 from prism_irl.errors import InputError
@@ -60,6 +60,7 @@ def read(
     unknown_state: bool = False,
     ties: Ties = "error",
     max_gap: float | None = None,
+    may_lack: Sequence[str] = (),
 ) -> Table:
     """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.archive` or a pandas table.
 
@@ -76,12 +77,14 @@ def read(
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
     ties, max_gap
         What to do with rows at the same time, and from which gap on a trajectory is cut; see `trajectories.sort_rows`.
+    may_lack : sequence of str
+        Roles (group, intention) that are read where their column is there, and done without elsewhere.
     """
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
     key = trajectory if isinstance(trajectory, str) else tuple(trajectory)
-    columns = Columns(key, state, action, time, group, intention, names)
+    columns = Columns(key, state, action, time, group, intention, names, tuple(may_lack))
     rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap}
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, columns, states, actions, None, unknown_state, **rules)
@@ -97,7 +100,9 @@ def read(
         return _from_npz(path, states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
     rules["at"] = lambda row: f"line {line_of(path, row)}"
-    return _from_frame(read_frame(path, text, (state, action)), columns, states, actions, None, unknown_state, **rules)
+    return _from_frame(
+        read_table_file(path, text, (state, action)), columns, states, actions, None, unknown_state, **rules
+    )
 
 
 def _from_frame(
@@ -113,6 +118,7 @@ def _from_frame(
     max_gap: float | None = None,
 ) -> Table:
     found = columns.resolve(frame)
+    frame.attrs.pop(DOUBLED, None)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
     key = key_columns(frame, columns.trajectory)

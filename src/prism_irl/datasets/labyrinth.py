@@ -16,7 +16,7 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import DataSet, verified
 from prism_irl.errors import InputError
-from prism_irl.maze import N_ACTIONS, N_NODES, maze_mdp, valid_actions
+from prism_irl.maze import HOME, N_ACTIONS, N_NODES, WATER, maze_mdp, valid_actions
 
 FILES = {
     "emissions500new.npy": "99cccb73f444fd1bec47590610157014f0662c52a3d391e06abfe6416dcc2321",
@@ -32,6 +32,10 @@ DATA = DataSet(
 )
 ANNOTATIONS = ("annotations.npz", "bf2886a15f2b4d06629e2be9fd314714e5117da034d9d55d030ca25c5da41c84")
 MODES = ("leave", "drink", "explore")
+LEAVE = 3
+"""The action that at the first junction leads out of the maze."""
+DELIVERY_CONFIDENCE = 3
+"""Annotations below this do not say at which step water was delivered."""
 labyrinth_mdp = maze_mdp
 """The deterministic dynamics: what the published trans_probs.npy holds is exactly the geometry of the maze (tested)."""
 
@@ -66,6 +70,17 @@ def load_with_animals() -> Demonstrations:
         return demos
     notes = load_annotations()
     return replace(demos, groups=notes.mouse_names[notes.mouse])
+
+
+def load_events() -> dict[str, npt.NDArray[np.bool_]]:
+    """What happened at the steps of all 238 windows: exits, visits of the water port and, where known, deliveries."""
+    demos = load_labyrinth()
+    events = {"exit": (demos.states == HOME) & (demos.actions == LEAVE), "water visit": demos.states == WATER}
+    if (DATA.folder / ANNOTATIONS[0]).is_file():
+        notes = load_annotations()
+        sure = notes.flat("water_conf") >= DELIVERY_CONFIDENCE
+        events["delivery"] = (notes.flat("water_delivered") > 0) & sure
+    return events
 
 
 @dataclass(frozen=True, eq=False)

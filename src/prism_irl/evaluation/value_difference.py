@@ -1,12 +1,13 @@
 """Expected value difference against a known truth: what a recovered policy loses in the world it came from.
 
 EVD(mean) is the mean over states of |V*(s) − V^π̂(s)| and EVD(s0) = V^π̂(s0) − V*(s0), both under the true reward and the
-true dynamics; recovered intentions are matched to the true ones by their labels, for evaluation only.
+true dynamics; recovered intentions are matched to the true ones by their labels, for evaluation only. It judges
+policies. The rewards behind them are judged by their distance from the true ones, and by what planning with them earns
+in other worlds (`evaluation.reward_transfer`).
 """
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import checked
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.npz import read_arrays
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
+from prism_irl.evaluation.reward_transfer import Elsewhere, reward_distance
 from prism_irl.labels import match
 from prism_irl.mdp import MDP, boltzmann
 
@@ -35,6 +39,8 @@ class Truth:
     policies : (Z, S, A) of the expert
     names : of the true intentions
     start : state s0 of EVD(s0)
+    entered : (S,) states that can be entered; EVD is then given over these, too
+    elsewhere : other worlds in which recovered rewards are planned with
     """
 
     mdp: MDP
@@ -42,19 +48,38 @@ class Truth:
     policies: FloatArray
     names: tuple[str, ...]
     start: int = 0
+    entered: npt.NDArray[np.bool_] | None = None
+    elsewhere: tuple[Elsewhere, ...] = ()
 
     def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, float]:
-        """EVD of every true intention; nothing for methods without policies over states."""
-        recovered = recovered_policies(model, test, len(self.names))
-        if recovered is None:
-            return {}
-        result = {}
+        """Value differences of every true intention, and what there is to say about rewards, as far as there are any.
+
+        ``evd_NAME`` over all states, ``evd_entered_NAME`` over those that can be entered, ``evd_s0_NAME``;
+        ``reward_distance_NAME`` (STARC); ``transfer_NAME`` and ``carried_NAME``: mean over the other worlds of what a
+        plan with the recovered reward, and the recovered policy as it is, earn there.
+        """
+        n_true = len(self.names)
+        policies, rewards = recovered_policies(model, test, n_true), recovered_rewards(model, test, n_true)
+        result: dict[str, float] = {}
         for k, name in enumerate(self.names):
-            evd = metrics.expected_value_difference(
-                self.mdp, self.rewards[k], self.policies[k], recovered[k], start=self.start
-            )
-            result[f"evd_{name}"], result[f"evd_s0_{name}"] = evd.mean, evd.start
+            if policies is not None:
+                result |= self._value_differences(policies[k], k, name)
+                if self.elsewhere:
+                    result[f"carried_{name}"] = float(np.mean([w.carried(policies[k], k) for w in self.elsewhere]))
+            if rewards is not None:
+                distance = reward_distance(self.mdp, rewards[k], self.rewards[k], self.entered)
+                result[f"reward_distance_{name}"] = distance
+                if self.elsewhere:
+                    result[f"transfer_{name}"] = float(np.mean([w.transfer(rewards[k], k) for w in self.elsewhere]))
         return result
+
+    def _value_differences(self, policy: FloatArray, k: int, name: str) -> dict[str, float]:
+        evd = metrics.expected_value_difference(self.mdp, self.rewards[k], self.policies[k], policy, start=self.start)
+        found = {f"evd_{name}": evd.mean, f"evd_s0_{name}": evd.start}
+        if self.entered is not None:
+            values = [self.mdp.policy_evaluation(p, self.rewards[k]) for p in (policy, self.policies[k])]
+            found[f"evd_entered_{name}"] = float(np.abs(values[0] - values[1])[self.entered].mean())
+        return found
 
 
 def recovered_order(model: IntentionModel, demos: Demonstrations, n_true: int) -> list[int]:
@@ -78,6 +103,19 @@ def recovered_policies(model: IntentionModel, demos: Demonstrations, n_true: int
     return np.asarray(policies[recovered_order(model, demos, n_true), : demos.n_states])
 
 
+def recovered_rewards(model: IntentionModel, demos: Demonstrations, n_true: int) -> FloatArray | None:
+    """Rewards (Z, S, A) of the recovered intentions that match the true ones; None where there are none.
+
+    A reward that drifts with time is averaged over it and stands for all intentions.
+    """
+    if (drifting := getattr(model, "time_varying_rewards_", None)) is not None:
+        return np.repeat(np.repeat(drifting.mean(axis=0)[None, :, None], demos.n_actions, axis=2), n_true, axis=0)
+    rewards = getattr(model, "rewards_", None)
+    if rewards is None or np.shape(rewards) != (model.n_intentions, demos.n_states, demos.n_actions):
+        return None
+    return np.asarray(rewards, np.float64)[recovered_order(model, demos, n_true)]
+
+
 def read_truth(path: Path, demos: Demonstrations) -> Truth:
     """Read `rewards` (Z, S, A) or (Z, S), `transitions` (S, A, S), optional `policies`, `discount`, `start`.
 
@@ -85,12 +123,7 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
     """
     if demos.labels is None:
         raise InputError("Recovered intentions can be matched to true ones only where the data has true labels.")
-    try:
-        with path.open("rb") as opened:  # which numpy leaves open when it fails
-            stored = np.load(opened, allow_pickle=False)
-            arrays: dict[str, npt.NDArray[np.generic]] = dict(stored) if hasattr(stored, "files") else {}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not readable as npz ({error}); give rewards and transitions.") from None
+    arrays = read_arrays(path)
     for name in ("rewards", "transitions"):
         if name not in arrays:
             raise InputError(f"{path} has no array {name!r}; give rewards (Z, S, A) and transitions (S, A, S).")
@@ -115,6 +148,8 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
     )
     if policies.shape != rewards.shape:
         raise InputError(f"The policies in {path} have shape {policies.shape}; they must be {rewards.shape}.")
+    checked.finite("true rewards", rewards)
+    checked.distributions("policies", policies, "true")
     start = int(arrays["start"]) if "start" in arrays else 0
     if not 0 <= start < mdp.n_states:
         raise InputError(f"The start in {path} is {start}; give a state from 0 to {mdp.n_states - 1}.")

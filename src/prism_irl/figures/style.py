@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.data import to_csv
 
@@ -128,13 +129,15 @@ def to_svg(figure: Figure) -> bytes:
 def save(figure: Figure, path_without_suffix: str | Path) -> None:
     """Write ``<path>.svg``, ``<path>.png`` and the numbers behind them, ``<path>.csv``; repeatable to the byte."""
     path = Path(path_without_suffix)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Not with_suffix: a name such as "history-0.5" has a dot of its own.
+    drawn = BytesIO()
     with _laid_out(figure):
-        path.with_name(path.name + ".svg").write_bytes(to_svg(figure))
-        path.with_name(path.name + ".csv").write_text(to_csv(figure), encoding="utf-8")
+        vectors, numbers = to_svg(figure), to_csv(figure)
         with paper_style():
-            figure.savefig(path.with_name(path.name + ".png"), format="png", metadata={"Software": None})
+            figure.savefig(drawn, format="png", metadata={"Software": None})
+    # Not with_suffix: a name such as "history-0.5" has a dot of its own.
+    storage.write_file(path.with_name(path.name + ".svg"), lambda file: file.write(vectors))
+    storage.write_text(path.with_name(path.name + ".csv"), numbers)
+    storage.write_file(path.with_name(path.name + ".png"), lambda file: file.write(drawn.getvalue()))
 
 
 @contextmanager

@@ -121,6 +121,8 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
         for name, value in info.items():
             setattr(self, f"{name}_", value)
         for name, tensor in tensors.items():
+            if not name.endswith("_") or name.startswith("_"):
+                raise InputError(f"{name!r} is not something that a fit finds; restore the model's files or fit again.")
             setattr(self, name, np.asarray(tensor))
 
     # -- checks ----------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import sparse
 
+from prism_irl import checked
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
@@ -221,8 +221,10 @@ class DIRL(IntentionModel):
 
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Rebuild the dynamics and plan again."""
-        S, A = int(info["n_states"]), int(info["n_actions"])
+        S = int(info["n_states"])
         arrays = {name: value.numpy() for name, value in tensors.items()}
-        P = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(S * A, S))
+        mdp, (weights, maps) = MDP.from_state(S, self.discount, arrays), (arrays["weights"], arrays["maps"])
+        checked.shape("maps", maps, (self.n_intentions, S))
+        checked.shape("weights", weights, (len(weights), self.n_intentions))
         self.monitor_ = info["history"]
-        self._keep(arrays["weights"], arrays["maps"], MDP(P, self.discount, arrays["valid"].astype(bool)))
+        self._keep(weights, maps, mdp)

@@ -9,7 +9,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from prism_irl import em, storage
+from prism_irl import checked, em, storage
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -192,15 +192,20 @@ class FittedPair(IntentionModel):
         self.contexts_ = Contexts.from_state(self.n_states_, contexts)
         self.history_length_, self.backoff_ = self.contexts_.length, float(info["backoff"])
         self.history_choice_ = info["history_choice"]
-        self.accents_ = load_accents(tensors, info)
+        self.accents_ = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
         self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)
         self.valid_actions_ = data.get("valid_actions")
+        if self.valid_actions_ is not None:
+            checked.shape("valid actions", self.valid_actions_, (self.n_states_, self.n_actions_))
+        checked.shape("dynamics", self.mdp_.valid_actions, (self.n_states_, self.n_actions_))
         self.start_states_ = data["start_states"]
+        checked.ids("start states", self.start_states_, self.n_states_)
         self.agreement_, self.n_equal_starts_ = info["agreement"], int(info["n_equal_starts"])
         self.converged_, self.n_iterations_ = bool(info["converged"]), int(info["n_iterations"])
         self.starts_, self.monitor_ = info["starts"], info["history_rows"]
         start = self._new_start(0, self._like_training_data())
         start.restore({name: value for name, value in tensors.items() if name.startswith(("switching.", "rewards."))})
+        start.switching.check_loaded()
         self.switching_, self.rewards_model_ = start.switching, start.rewards
 
     def _new_start(self, index: int, demos: Demonstrations) -> em.Start:

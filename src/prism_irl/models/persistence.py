@@ -1,12 +1,19 @@
-"""Fitted models on disk: config.json (what was asked for) and model.safetensors (what was found)."""
+"""Fitted models on disk: config.json (what was asked for) and model.safetensors (what was found).
+
+One checksum ties the two together, with the vocabulary that config.json holds. Versions of the format: 1 had no
+checksum and is read for good, its numbers checked one by one; 2 is what is written here; a newer one is refused.
+"""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from prism_irl import halves, storage
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 from prism_irl.models import registry
 from prism_irl.models.base import IntentionModel
 
@@ -15,15 +22,16 @@ def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None
     """Write a fitted model; ``extra`` is kept in config.json beside the model's own parameters."""
     model._check_fitted()
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    storage.save_tensors(target / "model.safetensors", model._state(), model._info())
+    with storage.writing(target):
+        target.mkdir(parents=True, exist_ok=True)
     config = {
+        "format_version": storage.VERSION,
         "method": registry.class_name(type(model)),
         "parameters": halves.parameters_json(model),
         "versions": storage.versions(),
         **(extra or {}),
     }
-    storage.write_json(target / "config.json", config)
+    storage.save_described(target / "config.json", config, target / "model.safetensors", model._state(), model._info())
 
 
 def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -> IntentionModel:
@@ -36,8 +44,8 @@ def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -
     source = Path(folder)
     if not source.is_dir():
         raise InputError(f"There is no folder {source}; give the folder that a fit wrote.")
-    config = storage.read_json(source / "config.json")
-    tensors, info = storage.load_tensors(source / "model.safetensors")
+    config, tensors, info = storage.load_described(source / "config.json", source / "model.safetensors")
+    check_numbers(source, tensors)
     try:
         known = registry.trusted_class(str(config["method"]), method)
         for half in ("switching", "rewards"):
@@ -46,10 +54,22 @@ def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -
         parameters = {name: halves.from_json(value) for name, value in config["parameters"].items()}
         model: IntentionModel = known(**parameters)
         model._load_state(tensors, info)
-    except (KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, RuntimeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{source} holds a model that this version cannot read ({error}); use the version that wrote it."
+            f"{source} holds a model that this version cannot read ({brief(error)}); use the version that wrote it."
         ) from error
     return model
+
+
+def check_numbers(source: Path, tensors: dict[str, Tensor]) -> None:
+    """Refuse NaN and infinities; the value of an action that does not exist is −inf, as a logarithm may be."""
+    for name, value in tensors.items():
+        if not value.is_floating_point() or bool(value.isfinite().all()):
+            continue
+        last = name.rpartition(".")[2]
+        if last in ("q", "q_", "habit") or last.startswith("log_"):
+            value = value[value != -math.inf]
+        if not bool(value.isfinite().all()):
+            raise InputError(f"The array {name} of the model in {source} is not finite; restore it or fit again.")

@@ -80,7 +80,7 @@ class TabularReference(IntentionModel):
         # Valid actions are part of the table already: an invalid one has probability zero in it.
         self.table_ = TabularPolicies(1, self.n_actions_, self.contexts_)
         self.table_.load_state({name: value.numpy() for name, value in storage.part("table", tensors).items()})
-        self.table_.accents = load_accents(tensors, info)
+        self.table_.accents = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
 
 
 class Uniform(TabularReference):

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import checked
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -57,6 +58,12 @@ class SingleIntention(IntentionModel):
             mdp = MDP(mdp.transitions, mdp.discount, valid)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         return demos.with_valid_actions(valid), mdp
+
+    def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
+        """As for every method, with a policy of the right shape."""
+        super()._load_state(tensors, info)
+        checked.shape("policies", self.policies_, (1, self.n_states_, self.n_actions_))
+        checked.distributions("policies", self.policies_)
 
     def _keep(self, policy: FloatArray, solution: InverseSolution) -> None:
         self.policies_ = policy

@@ -241,7 +241,7 @@ def _leaks(methods: Mapping[str, Mapping[str, Any]], oracle: float | None) -> li
         Finding(
             "warning",
             f"The paper score of {', '.join(above)} is above the truth ({signed(oracle)}). That is possible because "
-            "the gate has seen the action that it is scored on: summed over actions the score can reach K, not 1, "
+            "the gate has seen the action that it is scored on: summed over A actions it can reach min(K, A), not 1, "
             "so it is not a likelihood and must not be compared with the predictive column.",
         )
     ]

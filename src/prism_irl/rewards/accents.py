@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import storage
+from prism_irl import checked, storage
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -127,11 +127,19 @@ def accents_info(accents: Accents | None) -> dict[str, Any]:
     return {} if accents is None else accents.info()
 
 
-def load_accents(tensors: Mapping[str, Any], info: Mapping[str, Any]) -> Accents | None:
-    """The accents of a saved model, if it has any."""
+def load_accents(tensors: Mapping[str, Any], info: Mapping[str, Any], size: tuple[int, int]) -> Accents | None:
+    """The accents of a saved model with (contexts, actions), if it has any."""
     if "individuals" not in info:
         return None
-    return Accents.from_state({name: value.numpy() for name, value in storage.part("accents", tensors).items()}, info)
+    arrays = {name: value.numpy() for name, value in storage.part("accents", tensors).items()}
+    accents, (n_contexts, n_actions) = Accents.from_state(arrays, info), size
+    checked.shape("places of the accents", accents.cells, (n_contexts + 1,))
+    n_cells = accents.factors.shape[1] if accents.factors.ndim == 3 else 0
+    checked.shape("accents", accents.factors, (len(accents.names), n_cells, n_actions))
+    checked.ids("places of the accents", accents.cells, n_cells + 1)
+    if not (accents.factors >= 0).all():
+        raise InputError("The saved accents are negative; restore the file or fit again.")
+    return accents
 
 
 def find_accents(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import checked
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import InverseSolution
 
@@ -43,6 +43,8 @@ class RewardModel(ABC):
     n_intentions: int
     n_actions: int
     is_density: ClassVar[bool] = False
+    distributions: ClassVar[tuple[str, ...]] = ("policies",)
+    """Names in `state` of what must sum to one over its last axis."""
 
     @property
     def exact(self) -> bool:
@@ -87,12 +89,9 @@ class RewardModel(ABC):
 
     def _set_arrays(self, state: dict[str, FloatArray], *names: str) -> None:
         for name in names:
-            own = getattr(self, name)
-            if state[name].shape != own.shape:
-                raise InputError(
-                    f"The saved {name} have shape {state[name].shape}, but this model needs {own.shape}; they belong "
-                    "to other data or other parameters."
-                )
+            checked.shape(name, state[name], getattr(self, name).shape)
+            if name in self.distributions:
+                checked.distributions(name, state[name])
             setattr(self, name, state[name].copy())
 
     def solution(self, mdp: MDP) -> InverseSolution | None:

@@ -41,6 +41,8 @@ class BridgeSource(EpisodeSource):
         A damaged episode is an error instead of a warning.
     """
 
+    files = ("**/traj_group*/traj*/**/*",)
+
     def __init__(self, folder: str | Path, *, latency_shift: bool | None = None, strict: bool = False) -> None:
         super().__init__(folder, strict=strict)
         self.latency_shift = latency_shift

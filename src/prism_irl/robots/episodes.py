@@ -7,24 +7,32 @@ folders subclass `EpisodeSource`; `open_episodes` picks the reader from what lie
 
 from __future__ import annotations
 
+import hashlib
 import warnings
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.errors import InputError
+from prism_irl.checked import BROKEN
+from prism_irl.errors import InputError, brief
 
 Frame = npt.NDArray[np.uint8]
 """One picture, (height, width, 3), RGB."""
 Frames = Callable[[], Iterator[Frame]]
 """Opens a camera's recording and yields one frame per step."""
 T = TypeVar("T")
+WHOLE = 64 << 20
+"""Bytes up to which a file is read whole to tell whether it has changed."""
+SAMPLES, SAMPLE = 64, 1 << 16
+"""Places, and bytes at each, that are looked at in larger files."""
 
 
 class Skipped(NamedTuple):
@@ -155,6 +163,8 @@ class EpisodeSource(ABC):
         A damaged episode stops the reading; otherwise it is named in a warning, left out and counted in ``skipped``.
     """
 
+    files: ClassVar[tuple[str, ...]] = ()
+    """Patterns of the files that the episodes are read from."""
     n_episodes: int | None = None
     """How many episodes the dataset says it has, for progress bars; None where it does not say."""
 
@@ -178,6 +188,20 @@ class EpisodeSource(ABC):
         """What tells this dataset from another, as JSON; not where it lies, so that it may be moved."""
         return {"kind": type(self).__name__, "name": self.folder.absolute().name, "n_episodes": self.n_episodes}
 
+    def content(self) -> str:
+        """SHA-256 of the files: of all bytes of tables and metadata, and of samples of what is larger."""
+        total = hashlib.sha256()
+        found = {path for pattern in self.files for path in self.folder.glob(pattern) if path.is_file()}
+        for path in sorted(found):
+            size, name = path.stat().st_size, path.relative_to(self.folder).as_posix()
+            total.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+            with path.open("rb") as file:
+                places = [0] if size <= WHOLE else [size * i // SAMPLES for i in range(SAMPLES)] + [size - SAMPLE]
+                for place in places:
+                    file.seek(place)
+                    total.update(file.read(WHOLE if size <= WHOLE else SAMPLE))
+        return total.hexdigest()
+
     def visit(self, work: Callable[[Episode], T], start: int = 0) -> Iterator[tuple[Episode, T]]:
         """Yield each episode with what ``work`` made of it, leaving out those that turn out to be damaged.
 
@@ -186,10 +210,10 @@ class EpisodeSource(ABC):
         """
         self.skipped.clear()
         self.position = start
-        for read in islice(self._open(), start, None):
+        for read in islice(self._opened(), start, None):
             self.position += 1
             try:
-                episode = read()
+                episode = self._parsed(read)
                 result = work(episode)
             except DamagedEpisodeError as error:
                 if self.strict:
@@ -199,6 +223,36 @@ class EpisodeSource(ABC):
                 warnings.warn(f"Episode {name} is left out: {reason}.", DamagedEpisodeWarning, stacklevel=2)
                 continue
             yield episode, result
+
+    def _opened(self) -> Iterator[Callable[[], Episode]]:
+        """`_open`, for which metadata that are not what they should be are the dataset's fault."""
+        episodes = self._open()
+        while True:
+            with of_dataset(self.folder):
+                read = next(episodes, None)
+            if read is None:
+                return
+            yield read
+
+    def _parsed(self, read: Callable[[], Episode]) -> Episode:
+        """One episode; bytes that are not what they should be can fail in any way, and all of them mean damage."""
+        try:
+            return read()
+        except (*BROKEN, zlib.error) as error:
+            if isinstance(error, InputError):
+                raise
+            raise damaged(str(self.position - 1), f"it cannot be read ({brief(error)})") from None
+
+
+@contextmanager
+def of_dataset(folder: Path) -> Iterator[None]:
+    """Turn what foreign metadata can make a reader stumble over into one sentence."""
+    try:
+        yield
+    except BROKEN as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"The dataset in {folder} is damaged ({brief(error)}); restore it from its source.") from None
 
 
 def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:
@@ -210,12 +264,13 @@ def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"There is no folder {path}; give the folder of a dataset.")
-    if (path / "meta" / "info.json").is_file():
-        return LeRobotSource(path, strict=strict)
-    if next(path.glob("*.tfrecord*"), None) is not None:
-        return RLDSSource(path, strict=strict)
-    if BridgeSource.found_in(path):
-        return BridgeSource(path, strict=strict)
+    with of_dataset(path):
+        if (path / "meta" / "info.json").is_file():
+            return LeRobotSource(path, strict=strict)
+        if next(path.glob("*.tfrecord*"), None) is not None:
+            return RLDSSource(path, strict=strict)
+        if BridgeSource.found_in(path):
+            return BridgeSource(path, strict=strict)
     raise InputError(
         f"{path} is no dataset that prism reads; give a LeRobot folder (meta/info.json), a folder with TFRecord shards "
         "and features.json, or raw BridgeData V2 (traj_group*/traj*)."

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prism_irl import storage
+from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, Frames, damaged, inside
 from prism_irl.robots.video import decode_image, read_video
@@ -31,7 +32,7 @@ ROWS_AT_ONCE = 4096
 COLUMNS = ("action", "observation.state", "timestamp", "phase", "task_index", "episode_index")
 """What an episode needs of its table: never the pictures, which are opened when they are asked for."""
 MAX_ROWS, MAX_WIDTH = 50_000_000, 4096
-_BROKEN = (pa.ArrowException, OSError, ValueError, KeyError)
+_BROKEN = (pa.ArrowException, *BROKEN)
 
 
 class LeRobotSource(EpisodeSource):
@@ -44,6 +45,8 @@ class LeRobotSource(EpisodeSource):
     strict : bool
         A damaged episode is an error instead of a warning.
     """
+
+    files = ("meta/**/*", "data/**/*", "videos/**/*", "images/**/*")
 
     def __init__(self, folder: str | Path, *, strict: bool = False) -> None:
         super().__init__(folder, strict=strict)
@@ -61,7 +64,7 @@ class LeRobotSource(EpisodeSource):
             self.n_episodes = int(self.info["total_episodes"])
             if not (self.fps > 0 and self.chunk > 0):
                 raise ValueError
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             needed = "fps, chunks_size or total_episodes, or they are no numbers above 0"
             raise InputError(f"{self.folder}/meta/info.json lacks {needed}.") from None
 
@@ -75,7 +78,7 @@ class LeRobotSource(EpisodeSource):
         for row in _episode_rows(self.folder, self.version):
             try:
                 index, length = int(row["episode_index"]), int(row["length"])
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 raise InputError(f"An entry of the episodes in {self.folder}/meta has no index or length.") from None
             yield partial(self._read, index, length, row, tables, names)
 
@@ -198,7 +201,9 @@ def _images(path: Path, camera: str, index: int) -> Iterator[Frame]:
                     if not isinstance(data, bytes):
                         raise damaged(str(index), f"a picture of camera {camera} is missing")
                     yield decode_image(data, str(index), f"a picture of camera {camera}")
-    except pa.ArrowException as error:
+    except _BROKEN as error:
+        if isinstance(error, InputError):
+            raise
         raise damaged(str(index), f"camera {camera} cannot be read from {path.name} ({brief(error)})") from None
 
 
@@ -225,7 +230,7 @@ def _episode_rows(folder: Path, version: str) -> Iterator[dict[str, Any]]:
                     names = [name for name in file.schema_arrow.names if not name.startswith("stats/")]
                     for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
                         yield from batch.to_pylist()
-            except pa.ArrowException as error:
+            except _BROKEN as error:
                 raise InputError(f"{path} cannot be read ({brief(error)}); restore it from its source.") from None
     else:
         yield from read_lines(folder / "meta" / "episodes.jsonl")
@@ -240,7 +245,7 @@ def _task_names(folder: Path) -> dict[int, str]:
             text = next(values for key, values in columns.items() if key != "task_index")
             return dict(zip(columns["task_index"], map(str, text), strict=True))
         return {int(row["task_index"]): str(row["task"]) for row in read_lines(lines)} if lines.is_file() else {}
-    except (*_BROKEN, StopIteration, TypeError) as error:
+    except (*_BROKEN, StopIteration) as error:
         raise InputError(f"The tasks in {folder}/meta cannot be read ({brief(error)}); restore them.") from None
 
 
@@ -254,7 +259,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 continue
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
                 raise InputError(f"Line {number} of {path} is not a JSON object; restore it from its source.")

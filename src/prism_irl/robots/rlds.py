@@ -39,14 +39,16 @@ class RLDSSource(EpisodeSource):
         A damaged episode is an error instead of a warning.
     """
 
+    files = ("*.tfrecord*", "*.json")
+
     def __init__(self, folder: str | Path, *, split: str | None = None, strict: bool = False) -> None:
         super().__init__(folder, strict=strict)
         self.features = _step_features(self.folder)
         self.shards = _shards(self.folder, split)
         path = self.folder / "dataset_info.json"
         wanted = {_parts(shard)["split"] for shard in self.shards}
-        splits = storage.read_json(path).get("splits", []) if path.is_file() else []
-        with suppress(KeyError, TypeError, ValueError):
+        splits = storage.read_object(path).get("splits", []) if path.is_file() else []
+        with suppress(KeyError, TypeError, ValueError, OverflowError):
             counts = [int(n) for one in splits if one["name"] in wanted for n in one["shardLengths"]]
             self.n_episodes = sum(counts) or None
 

@@ -7,15 +7,13 @@ of every start, and the activations of one batch. An estimate, good to about a f
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.limits import available, readable
 from prism_irl.switching.learned import Learned
 
 LARGE_BYTES = 2**30
@@ -92,21 +90,6 @@ def _n_contexts(demos: Demonstrations, model: Any) -> int:
     return rows
 
 
-def available() -> int | None:
-    """Bytes that this process may still take: of the machine, or of its container where that is less."""
-    found = []
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) * 1024)
-    if not found:
-        with suppress(AttributeError, OSError, ValueError):
-            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    with suppress(OSError, ValueError):  # a container without a limit says "max"
-        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
-        found.append(limit - used)
-    return max(min(found), 0) if found else None
-
-
 def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
     """Say on standard error what a large fit will take, and warn where the machine has less."""
     needed = estimate(demos, model, n_ranks)
@@ -120,12 +103,3 @@ def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
         )
     elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:
         print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
-
-
-def readable(n_bytes: float) -> str:
-    """Bytes in words: 3.2 GB."""
-    for unit in ("bytes", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} GB"

@@ -67,13 +67,16 @@ def evidence(
     cloning: bool = False,
     mdp: MDP | None = None,
     jobs: int = 1,
+    events: null.Events | None = None,
     title: str = "Are there intentions?",
     on_part: OnPart | None = None,
 ) -> dict[str, Any]:
     """Test, write metrics.json, table.csv and figures, and return the metrics."""
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    tested = null.run(demos, analysis, surrogates=surrogates, mdp=mdp, jobs=jobs, cache=cache, on_part=on_part)
+    tested = null.run(
+        demos, analysis, surrogates=surrogates, mdp=mdp, jobs=jobs, cache=cache, events=events, on_part=on_part
+    )
     cloned = _cloning(demos, analysis, mdp, jobs, cache) if cloning else None
     rows = budget(tested, cloned)
     result = {
@@ -110,6 +113,7 @@ def summary(tested: Tested) -> dict[str, Any]:
         "agreement": tested.agreement(0),
         "agreement_p_value": tested.p_value(tested.agreement),
         "surrogate_agreements": agreements,
+        "alignments": {event: _alignment(tested, event) for event in tested.events},
         "surrogates": len(gains),
         "chain": tested.favourite(0),
         "memory": tested.memory,
@@ -118,6 +122,15 @@ def summary(tested: Tested) -> dict[str, Any]:
         "level": LEVEL,
         "found": is_evidence(tested),
         "decided": is_decided(tested),
+    }
+
+
+def _alignment(tested: Tested, event: str) -> dict[str, Any]:
+    statistic = partial(tested.alignment, event)
+    return {
+        "information": statistic(0),
+        "p_value": tested.p_value(statistic),
+        "surrogates": [statistic(b) for b in tested.surrogates],
     }
 
 
@@ -164,8 +177,15 @@ def notes(tested: Tested) -> list[str]:
     found, analysis = summary(tested), tested.analysis
     unit = "animals" if independent(tested.demos) == "group" else "trajectories"
     tried = ", ".join(str(k) for k in analysis.intentions)
+    aligned = [
+        f"The intention of a step says {own['information']:.4f} nats about {event!r}; on surrogates, whose events "
+        f"depend on state and action alone, {np.mean(own['surrogates']):.4f} on average: the alignment is "
+        f"{'more than' if own['p_value'] <= LEVEL else 'no more than'} a habit gives (p = {own['p_value']:.3g})."
+        for event, own in found["alignments"].items()
+    ]
     return [
         words(found),
+        *aligned,
         f"Labellings of all data by chains fitted to disjoint halves of the {unit} agree to {found['agreement']:.2f} "
         f"(adjusted Rand index); on surrogates to {np.mean(found['surrogate_agreements']):.2f} on average "
         f"(p = {found['agreement_p_value']:.3g}).",
@@ -287,15 +307,21 @@ def _flat(tested: Tested) -> list[dict[str, Any]]:
 
 def _draw_test(path: Path, tested: Tested) -> str:
     found = summary(tested)
-    figure, (left, right) = style.new_figure(1, 2, height=2.0, width=6.0)
+    aligned = found["alignments"]
+    figure, (left, right, *others) = style.new_figure(1, 2 + len(aligned), height=2.0, width=3.0 * (2 + len(aligned)))
     drawing.data_among_surrogates(left, found["gain"], found["surrogate_gains"], "gain over the habit (nats per step)")
     drawing.data_among_surrogates(right, found["agreement"], found["surrogate_agreements"], "agreement of halves (ARI)")
+    for ax, (event, own) in zip(others, aligned.items(), strict=True):
+        drawing.data_among_surrogates(ax, own["information"], own["surrogates"], f"known of {event} (nats per step)")
     style.save(figure, path)
-    return (
-        f"The data (line) among {found['surrogates']} surrogates that have its habit and no intentions (dots). Left: "
-        f"what intentions predict beyond a habit, p = {found['p_value']:.3g}. Right: agreement between labellings from "
-        f"disjoint halves, p = {found['agreement_p_value']:.3g}."
+    caption = (
+        f"The data (line) among {found['surrogates']} surrogates that have its habit and no intentions (dots). From "
+        f"the left: what intentions predict beyond a habit, p = {found['p_value']:.3g}; agreement between labellings "
+        f"from disjoint halves, p = {found['agreement_p_value']:.3g}"
     )
+    for event, own in aligned.items():
+        caption += f"; what the intention says about {event}, p = {own['p_value']:.3g}"
+    return f"{caption}."
 
 
 def draw_budget(path: Path, rows: list[Step]) -> str:

@@ -9,6 +9,8 @@ actions and dynamics, and analysed exactly as the data are. Per data set:
   several, whichever predicts the test folds better; which chain (how many intentions, Markov or switching by the
   state, with or without the memory of the habit) is chosen on validation trajectories in every fold
 - agreement: adjusted Rand index between labellings from disjoint halves (of the animals, where there are several)
+- alignment: what the intention of a step says about an event (deliveries of water, say), in nats per step; surrogates
+  have events as often at every state and action as the data
 
 and p = (1 + number of surrogates that reach the data) / (1 + number of surrogates). Agreement of fits to the *same*
 data measures the search; dwell, enrichment and named goals measure the maze: a habit has them all.
@@ -18,17 +20,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from prism_irl import __version__
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
+from prism_irl.evaluation.alignment import information
 from prism_irl.evaluation.simulate import walk
 from prism_irl.labels import ari
 from prism_irl.mdp import MDP
@@ -43,6 +47,7 @@ from prism_irl.studies.tested import HALVES, Task, Tested, chain_kind
 MIXTURE_GAIN = 1e-3
 """Nats per step on validation trajectories that several habits must gain over one."""
 OnPart = Callable[[int, int], None]
+Events = Mapping[str, npt.NDArray[np.bool_]]
 
 
 def run(
@@ -53,6 +58,7 @@ def run(
     mdp: MDP | None = None,
     jobs: int = 1,
     cache: Path | None = None,
+    events: Events | None = None,
     on_part: OnPart | None = None,
 ) -> Tested:
     """Analyse the data and its surrogates, all parts side by side.
@@ -63,6 +69,7 @@ def run(
     mdp : dynamics that surrogates walk on; counted from the data when absent
     jobs : parts at the same time on this machine; on a cluster inside `scale.fanout.cluster`
     cache : folder that remembers finished parts, by data and settings
+    events : name → (n,) bool, what happened at the steps; the alignment of intentions with it is tested, too
     on_part : called with how many parts are done, and how many there are
     """
     if surrogates < 1:
@@ -76,8 +83,8 @@ def run(
     rows = remember.spread(
         _run_part,
         tasks,
-        (demos, known, mdp, habit, analysis, fanout.side_by_side(jobs)),
-        partial(_path, cache, key),
+        (demos, known, mdp, habit, analysis, fanout.side_by_side(jobs), events),
+        partial(_path, cache, key, _events_key(events)),
         jobs=jobs,
         on_rows=None if on_part is None else lambda done: on_part(done, len(tasks)),
     )
@@ -111,8 +118,18 @@ def sequential(demos: Demonstrations, analysis: Analysis, *, most: int = 19, mdp
     return {"gain": value, "surrogate_gains": gains, "reached": reached, "p_value": p_value, "seconds": seconds}
 
 
-def _path(cache: Path | None, key: str, task: Task) -> Path | None:
-    return None if cache is None else cache / f"{key}-{task.data:04d}-{task.part + 1:02d}.json"
+def _path(cache: Path | None, key: str, events: str, task: Task) -> Path | None:
+    told = events if task.part == HALVES else ""  # folds know nothing of events
+    return None if cache is None else cache / f"{key}{told}-{task.data:04d}-{task.part + 1:02d}.json"
+
+
+def _events_key(events: Events | None) -> str:
+    if not events:
+        return ""
+    total = hashlib.sha256()
+    for name, happened in events.items():
+        total.update(name.encode() + np.packbits(happened).tobytes())
+    return f"-{total.hexdigest()[:12]}"
 
 
 class Habits(NamedTuple):
@@ -151,6 +168,20 @@ def surrogate(
     return walk(demos, mdp, generator, lambda them: habit.chooser(demos, them))
 
 
+def surrogate_events(
+    events: Events, demos: Demonstrations, simulated: Demonstrations, generator: np.random.Generator
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """Events of a surrogate: as often at every pair of state and action as in the data, and knowing nothing else."""
+    n_pairs = demos.n_states * demos.n_actions
+    own, other = (them.states.astype(np.int64) * demos.n_actions + them.actions for them in (demos, simulated))
+    seen = np.maximum(np.bincount(own, minlength=n_pairs), 1)
+    found = {}
+    for name, happened in events.items():
+        rate = np.bincount(own, happened, minlength=n_pairs) / seen
+        found[name] = generator.random(len(other)) < rate[other]
+    return found
+
+
 def _run_part(
     task: Task,
     demos: Demonstrations,
@@ -159,12 +190,16 @@ def _run_part(
     habit: IntentionModel,
     analysis: Analysis,
     parallel: bool,
+    events: Events | None = None,
 ) -> dict[str, Any]:
     if parallel:
         limit_threads(1)
     data = surrogate(habit, demos, known, analysis, task.data)
     if task.part == HALVES:
-        return {"agreement": _halves(data, mdp, analysis)}
+        happened = {} if events is None else dict(events)
+        if task.data and happened:
+            happened = surrogate_events(happened, demos, data, np.random.default_rng([analysis.seed, task.data, 1]))
+        return _halves(data, mdp, analysis, happened)
     train, test = (data.subset(part) for part in data.fold_indices(analysis.folds, by=analysis.by)[task.part])
     return _fold(train, test, mdp, analysis, everything=task.data == 0)
 
@@ -209,12 +244,17 @@ def trajectory_likelihoods(model: Any, demos: Demonstrations) -> list[float]:
     return [float(x) for x in np.add.reduceat(model.log_likelihood(demos), demos.offsets[:-1])]
 
 
-def _halves(demos: Demonstrations, mdp: MDP | None, analysis: Analysis) -> dict[str, float]:
-    """Agreement between labellings of all data by chains that were fitted to disjoint halves of it."""
+def _halves(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, events: Events) -> dict[str, Any]:
+    """Agreement between labellings of all data by chains fitted to disjoint halves, and their alignment with events."""
     halves = demos.split(0.5, by=independent(demos), seed=analysis.seed)
     fitted = []
     for half in halves:
         habit = analysis.habit(half).fit(half, mdp)
         chains = analysis.candidates(half, habit)
         fitted.append({chain_kind(name): chain.fit(half, mdp).predict(demos) for name, chain in chains.items()})
-    return {name: ari(labels, fitted[1][name]) for name, labels in fitted[0].items() if name in fitted[1]}
+    both = {name: (labels, fitted[1][name]) for name, labels in fitted[0].items() if name in fitted[1]}
+    alignment = {
+        event: {name: float(np.mean([information(z, happened) for z in pair])) for name, pair in both.items()}
+        for event, happened in events.items()
+    }
+    return {"agreement": {name: ari(*pair) for name, pair in both.items()}, "alignment": alignment}

@@ -82,11 +82,20 @@ class Tested:
         """The chain that validation trajectories liked best over all folds."""
         folds = [{chain_kind(name): score for name, score in row["validation"].items()} for row in self.folds(data)]
         kinds = dict.fromkeys(kind for fold in folds for kind in fold)
-        return max(kinds, key=lambda kind: sum(_ofchain_kind(fold, kind) for fold in folds))
+        return max(kinds, key=lambda kind: sum(_of_kind(fold, kind) for fold in folds))
 
     def agreement(self, data: int) -> float:
         """Agreement between labellings from disjoint halves, by the favourite chain."""
-        return _ofchain_kind(self.rows[Task(data, HALVES)]["agreement"], self.favourite(data))
+        return _of_kind(self.rows[Task(data, HALVES)]["agreement"], self.favourite(data))
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """Names of the events that intentions are aligned with."""
+        return tuple(self.rows.get(Task(0, HALVES), {}).get("alignment", {}))
+
+    def alignment(self, event: str, data: int) -> float:
+        """Nats per step that the intention says about an event, by the favourite chain of either half."""
+        return _of_kind(self.rows[Task(data, HALVES)]["alignment"][event], self.favourite(data))
 
     def p_value(self, statistic: Callable[[int], float]) -> float:
         """Rank of the data among the surrogates."""
@@ -99,7 +108,7 @@ def chain_kind(name: str) -> str:
     return name.partition(",")[0] + (" with memory" if "memory" in name else "")
 
 
-def _ofchain_kind(found: dict[str, float], kind: str) -> float:
+def _of_kind(found: dict[str, float], kind: str) -> float:
     """Number of this kind of chain; where the habit has no memory, a chain with its memory is the one without."""
     return float(found[kind if kind in found else kind.removesuffix(" with memory")])
 

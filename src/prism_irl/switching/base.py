@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.demonstrations import Demonstrations
 
@@ -82,6 +83,16 @@ class Switching(nn.Module, ABC):
     exact: bool = False
     incremental: bool = False
     normalised: bool = True
+    distributions: ClassVar[tuple[str, ...]] = ()
+    """Buffers that must sum to one over their last axis."""
+
+    def check_loaded(self) -> None:
+        """Raise an `InputError` unless what was read from a file are numbers, and probabilities where they must be."""
+        for name, value in self.state_dict().items():
+            if value.is_floating_point():
+                checked.finite(name, value.detach().cpu().numpy(), lowest=name.startswith("log_"))
+            if name in self.distributions:
+                checked.distributions(name, value.cpu().numpy())
 
     @abstractmethod
     def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:

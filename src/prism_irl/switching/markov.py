@@ -24,6 +24,7 @@ class MarkovChain(Chain):
     """Constant kernel and initial distribution, updated in closed form (Baum–Welch)."""
 
     exact = True
+    distributions = ("initial", "kernel")
     initial: Tensor
     kernel: Tensor
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared
 
 
@@ -84,4 +85,6 @@ class Optimiser:
         for name, value in state.items():
             parameter_name, key = name.rsplit("/", 1)
             parameter = self.parameters[parameter_name]
+            checked.shape(name, value.numpy(), () if key == "step" else tuple(parameter.shape))
+            checked.finite(name, value.numpy())
             self.adam.state[parameter][key] = value.clone() if key == "step" else value.clone().to(parameter.device)

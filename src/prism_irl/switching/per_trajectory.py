@@ -29,6 +29,7 @@ class TrajectoryChoice(Switching):
     """Mixture over trajectories with weights ρ, updated in closed form."""
 
     exact = True
+    distributions = ("weights",)
     weights: Tensor
 
     def __init__(self, n_intentions: int) -> None:

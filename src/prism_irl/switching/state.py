@@ -98,6 +98,7 @@ class StatePairChain(StateKernel):
         Steps m that the kernel without the state is worth.
     """
 
+    distributions = ("initial", "kernel", "kernels")
     kernel: Tensor
     kernels: Tensor
 

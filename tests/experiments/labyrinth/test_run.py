@@ -7,6 +7,7 @@ import io
 import json
 import os
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from prism_irl import storage
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.evaluation.alignment import Events
+from prism_irl.experiments.labyrinth import claims
 from prism_irl.experiments.labyrinth import figures as labyrinth_figures
 from prism_irl.experiments.labyrinth import parts as labyrinth_parts
 from prism_irl.experiments.labyrinth import run as labyrinth
@@ -27,6 +29,9 @@ from prism_irl.worlds.labyrinth import LabyrinthWorld
 
 TINY = Labyrinth(
     only_folds=(0,),
+    seeds=(0,),
+    network_ks=(2, 3),
+    swirl_changes=("swirl-2-masked",),
     paper_ks=(1, 2, 3),
     paper_iterations=2,
     transformer_iterations=1,
@@ -82,12 +87,39 @@ def test_every_part_leaves_its_numbers(finished):
     assert methods["hiql-h2"]["history_length"]["mean"] == 2
     assert "drink_enrichment" in methods["hiql"]
     assert {row["K"] for row in result["paper"]["num_latents"]} == {1, 2, 3}
+    asked = [(row["network"], row["K"]) for row in result["paper"]["networks"]]
+    assert asked == [("rnn", 1), ("rnn", 2), ("rnn", 3), *((n, k) for n in ("lstm", "transformer") for k in (2, 3))]
     assert [row["network"] for row in result["paper"]["model_type"]] == ["rnn", "lstm", "transformer"]
     timing = result["paper"]["timing"][0]
     assert 0 < timing["rewards_per_intention"] < timing["total"]
     assert result["animals"]["n_animals"] == 2
     assert len(result["frontier"]["methods"]) == 4
     assert result["recommended"]["explanation"] in ("hiql", "hiql-h2")
+
+
+def test_the_model_of_the_paper_is_asked_what_the_paper_says(finished):
+    _, result = finished
+    found = result["published"]
+    assert [fit["seed"] for fit in found["fits"]] == [42, 43]
+    assert len(found["ari"]) == 1
+    for fit in found["fits"]:
+        assert fit["paper_score"] > fit["predictive_ll"]
+        assert set(fit["matched"]) == {"leave", "drink", "explore"}
+        assert 0 <= fit["iterations"] <= TINY.paper_iterations
+
+
+def test_a_fit_has_converged_where_it_stays_near_its_end():
+    converge = claims.iterations_to_converge
+    assert converge([-3.0, -2.0, -1.0005, -1.0]) == 2
+    assert converge([-1.0, -2.0, -1.0]) == 2
+    assert converge([-1.0]) == 0
+
+
+def test_changes_of_swirl_come_one_after_the_other():
+    models = [claims.changed(name).model.get_params() for name in claims.SWIRL_CHANGES]
+    different = [{key for key in one if one[key] != other[key]} for one, other in pairwise(models)]
+    assert different == [{"invalid_actions"}, {"n_candidates", "warm_up"}, {"n_starts"}]
+    assert models[-1]["invalid_actions"] == "mask"
 
 
 def test_alignment_has_its_control_and_names_from_maps(finished):
@@ -113,8 +145,8 @@ def test_figures_tables_and_report(finished):
     folder, _ = finished
     drawn = {path.stem for path in (folder / "figures").glob("*.svg")}
     drawn -= {"maps"}  # of the model that is explored, where it is not the one of figure (c)
-    wanted = {"method_bars", "b_networks", "c_maps", "d_segmentation", "frontier", "animals", "alignment", "switches"}
-    assert drawn == wanted
+    wanted = {"method_bars", "b_networks", "c_published", "c_maps", "d_segmentation", "frontier", "animals"}
+    assert drawn == wanted | {"alignment", "switches"}
     tables = {path.stem for path in (folder / "tables").glob("*.csv")}
     assert {"methods", "num_latents", "model_type", "timing", "frontier", "animals", "alignment"} <= tables
     assert "(c) Rewards recovered" in write_report(folder).read_text()
@@ -233,7 +265,7 @@ def test_the_command_runs_parts_and_prints_tables(tmp_path, monkeypatch):
     assert json.loads(text)["parts"] == ["paper", "alignment"]
     code, _, err = command("reproduce", "gridworld", "--parts", "paper")
     assert code == 2
-    assert "belong to the labyrinth" in err
+    assert "belongs to the labyrinth" in err
 
 
 def test_missing_data_name_the_command_that_gets_them(tmp_path, monkeypatch):

@@ -100,7 +100,7 @@ def test_saved_and_loaded(tmp_path):
     described = json.loads((tmp_path / "tokenizer/tokenizer.json").read_text())
     described["parameters"]["colour"] = "red"
     (tmp_path / "tokenizer/tokenizer.json").write_text(json.dumps(described))
-    with pytest.raises(InputError, match="does not hold a tokenizer"):
+    with pytest.raises(InputError, match="were not written together"):
         Tokenizer.load(tmp_path / "tokenizer")
 
 

@@ -7,7 +7,7 @@ rewards with greedy actions; (c) the posterior over time above the hidden frustr
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.facts import state_rewards
@@ -43,8 +44,9 @@ def write_all(folder: Path, world: FrustrationWorld, result: dict[str, Any], don
         drawings["c_posterior"] = lambda path: posterior(path, done, main, name)
         drawings["b_values"] = lambda path: values(path, world, {main: model}, names, done.test)
         if hasattr(model, "rewards_"):
-            drawings["b_rewards"] = lambda path: rewards(path, world, model, name, done.test)
+            drawings["b_rewards"] = lambda path: rewards(path, world, {main: model}, names, done.test)
     drawings["values_all"] = lambda path: values(path, world, done.models, names, done.test)
+    drawings["rewards_all"] = lambda path: rewards(path, world, done.models, names, done.test)
     results.write_figures(folder, drawings)
     if main is not None and model.n_intentions == len(INTENTIONS):
         write_exemplar(
@@ -87,18 +89,16 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
     for name in names:  # in the order of the table, whatever order the fits finished in
         found = None if name == "oracle" or name not in models else recovered_policies(models[name], test, 2)
         if found is not None:
-            columns[textwrap.fill(names[name], 14)] = found
-    figure, axes = style.new_figure(2, len(columns), width=1.35 * len(columns) + 0.8, height=3.4)
+            columns[names[name]] = found
+    figure, pairs = _bands(list(columns))
     goals = (world.goal, world.abandon)
-    for row, intention in enumerate(INTENTIONS):
-        limits = (0.0, float(mdp.policy_evaluation(world.policies[row], world.rewards[row]).max()))
-        own = axes[row * len(columns) : (row + 1) * len(columns)]
-        for ax, (name, policies) in zip(own, columns.items(), strict=True):
+    limits = (0.0, float(mdp.policy_evaluation(world.policies, world.rewards).max()))
+    for (name, policies), pair in zip(columns.items(), pairs, strict=True):
+        for row, ax in enumerate(pair):
             value, greedy = mdp.policy_evaluation(policies[row], world.rewards[row]), policies[row].argmax(-1)
-            title = name if row == 0 else None
+            title = textwrap.fill(name, 15) if row == 0 else None
             _world_map(ax, world, value, greedy, mark=(goals[row],), title=title, limits=limits)
-        own[0].set_ylabel(intention)
-        maps.add_colorbar(own[-1], own, label="value")
+    maps.add_colorbar(pairs[0][0], [ax for pair in pairs for ax in pair], label="value")
     style.save(figure, path)
     return (
         "State values under the true reward of each intention, for the expert's policy and for the recovered ones "
@@ -106,19 +106,56 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
     )
 
 
-def rewards(path: Path, world: FrustrationWorld, model: Any, name: str, test: Demonstrations) -> str:
-    """Reward of each recovered intention, averaged over the policy, with greedy actions."""
-    order, found = recovered_order(model, test, 2), state_rewards(model)
-    assert found is not None
-    figure, axes = style.new_figure(1, 2, width=4.2, height=1.9)
-    for ax, k, intention in zip(axes, order, INTENTIONS, strict=True):
-        _world_map(ax, world, found[k], model.q_[k].argmax(-1), title=intention)
-        maps.add_colorbar(ax, [ax], label="reward")
+def _bands(names: Sequence[str], most: int = 6) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """Two axes per name, goal above abandon, side by side; names that do not fit into a row follow in the next band."""
+    across = min(most, len(names))
+    bands = -(-len(names) // across)
+    figure, axes = style.new_figure(2 * bands, across, width=1.45 * across + 1.0, height=3.5 * bands)
+    pairs = []
+    for index in range(bands * across):
+        band, column = divmod(index, across)
+        pair = axes[2 * band * across + column], axes[(2 * band + 1) * across + column]
+        if index < len(names):
+            pairs.append(pair)
+            if column == 0:
+                for ax, intention in zip(pair, INTENTIONS, strict=True):
+                    ax.set_ylabel(intention)
+        else:
+            for ax in pair:
+                ax.set_axis_off()
+    return figure, pairs
+
+
+def rewards(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
+    """Reward of each recovered intention, averaged over the policy, with the actions that are best under it."""
+    columns = {"Truth": (world.rewards[:, :, 0], world.q.argmax(-1))}
+    for name in names:
+        found = None if name == "oracle" or name not in models else _reward_map(models[name], test)
+        if found is not None:
+            columns[names[name]] = found
+    figure, pairs = _bands(list(columns))
+    for (name, (own, greedy)), pair in zip(columns.items(), pairs, strict=True):
+        for row, ax in enumerate(pair):
+            title = textwrap.fill(name, 15) if row == 0 else None
+            _world_map(ax, world, own[row], greedy[row], title=title)
     style.save(figure, path)
     return (
-        f"Rewards recovered by {name.lower()} (exact IAVI), expected under the intention's own policy, with greedy "
-        "actions; grey: states that the intention never visits, where a reward would be an echo of its neighbours."
+        "Recovered rewards of each intention, expected under its own policy, with greedy actions; every map has its "
+        "own colours, because a reward has no unit. Grey: states that the intention never visits, where a reward would "
+        "be an echo of its neighbours. A single intention stands in both rows; that of DIRL is the mean over time."
     )
+
+
+def _reward_map(model: Any, test: Demonstrations) -> tuple[Any, Any] | None:
+    """(2, S) rewards and (2, S) greedy actions of the intentions that match the true ones; None without rewards."""
+    if (drifting := getattr(model, "time_varying_rewards_", None)) is not None:
+        own = np.repeat(drifting.mean(axis=0)[None], 2, axis=0)
+        return own, np.repeat(model.policies_.mean(axis=0)[None], 2, axis=0).argmax(-1)
+    found = state_rewards(model)
+    if found is None or not hasattr(model, "q_"):
+        return None
+    order = recovered_order(model, test, 2)
+    return found[order], np.asarray(model.q_)[order].argmax(-1)
 
 
 def posterior(path: Path, done: Simulated, main: str, name: str) -> str:

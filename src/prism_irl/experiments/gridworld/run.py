@@ -16,24 +16,32 @@ import numpy as np
 
 from prism_irl.evaluation.value_difference import Truth
 from prism_irl.experiments import harness
-from prism_irl.experiments.gridworld.settings import EVD_COLUMNS, METHODS, PAPER_EVD, Gridworld
+from prism_irl.experiments.gridworld.moved import elsewhere
+from prism_irl.experiments.gridworld.settings import EVD_COLUMNS, METHODS, NAMES, PAPER_EVD, Gridworld
 from prism_irl.mdp import MDP
 from prism_irl.models.registry import Method
 from prism_irl.studies.cross_validation import OnFit
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
+OUR_STARTS = "prism-paper-starts"
+"""The paper's gate with the starts that every other family gets, beside the paper's own protocol."""
+
 
 def methods(settings: Gridworld) -> list[Method]:
     """Every method of the comparison, after the truth."""
-    known = harness.simulated_methods(settings.world, METHODS, settings.options())
-    known = [replace(method, name="Behaviour cloning") if method.id == "bc" else method for method in known]
+    options = settings.options()
+    known = harness.simulated_methods(settings.world, [name for name in METHODS if name != OUR_STARTS], options)
+    gate = harness.build_method("prism-paper", len(INTENTIONS), {"": options[OUR_STARTS]})
+    known.insert([method.id for method in known].index("prism-paper") + 1, replace(gate, id=OUR_STARTS))
+    known = [replace(method, name=NAMES.get(method.id, method.name)) for method in known]
     return [method for method in known if settings.chosen is None or method.id in settings.chosen]
 
 
-def truth(world: FrustrationWorld) -> Truth:
-    """The expert's policies and rewards, with s0 = the origin as in the paper's Table evd."""
+def truth(world: FrustrationWorld, moved: int = 0) -> Truth:
+    """The expert's policies and rewards, with s0 = the origin, and so many worlds with other barriers."""
     mdp = MDP.from_dense(world.transitions, discount=world.discount)
-    return Truth(mdp, world.rewards, world.policies, tuple(INTENTIONS), start=0)
+    names = tuple(INTENTIONS)
+    return Truth(mdp, world.rewards, world.policies, names, 0, world.free, elsewhere(world, moved))
 
 
 def run(
@@ -44,13 +52,24 @@ def run(
     on_fit: OnFit | None = None,
     title: str = "Frustration gridworld",
 ) -> dict[str, Any]:
-    """Simulate, cross-validate, write metrics.json, CSV tables and figures; return the metrics."""
+    """Simulate, cross-validate, write metrics.json, CSV tables and figures; return the metrics.
+
+    Finished fits are remembered in ``folder/cache``, so that an interrupted run goes on where it stopped.
+    """
     from prism_irl.experiments.gridworld import figures as gridworld_figures
 
+    cache = folder / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
     simulation = settings.world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
     folds: dict[str, Any] = {"folds": settings.folds, "only_folds": settings.only_folds, "seeds": settings.seeds}
     done = harness.run_simulated(
-        simulation, methods(settings), extra=truth(settings.world), jobs=jobs, on_fit=on_fit, **folds
+        simulation,
+        methods(settings),
+        extra=truth(settings.world, settings.moved),
+        cache=cache,
+        jobs=jobs,
+        on_fit=on_fit,
+        **folds,
     )
     found = done.evaluation.table()
     for name, reported in PAPER_EVD.items():
@@ -82,6 +101,14 @@ def _notes(settings: Gridworld, known: float) -> list[str]:
         "what exact EM was trained on.",
         f"The expert's policies with the true intention of every step known score {known:.3f}: no fair score on "
         "unlabelled data reaches that.",
+        "Spread is over folds and seeds. Every row but the first of the paper's gate has several starts, chosen by "
+        "likelihood; the paper describes one random start, whose labels depend on its seed.",
+        "The paper's expected value differences are of another world: it says neither where its barriers are nor what "
+        "a step in the target is worth, nor which state s0 is. EVD counts all cells as the paper does, and those "
+        "that can be entered: policies in barrier cells are never seen, and differences there mean nothing.",
+        f"Transfer is the return of planning with the recovered reward in {settings.moved} worlds whose three barriers "
+        "have moved, divided by that of planning with the true reward; carried over is that of the recovered policy "
+        "itself. Reward distance (STARC) ignores shaping and scale: 0 is the true reward, 0.5 one that wants nothing.",
         "The paper's gate reads the action that it is scored on. Its score, Σ_k f(s, a)_k π_k(a|s), sums to more than "
         "one over actions, so it can exceed the oracle; normalised over actions it is the predictive LL beside it.",
     ]

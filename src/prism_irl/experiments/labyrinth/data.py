@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.datasets.labyrinth import MODES, labyrinth_mdp, load_annotations, load_labyrinth
+from prism_irl.datasets.labyrinth import MODES, labyrinth_mdp, load_annotations, load_events, load_labyrinth
 from prism_irl.errors import InputError
 from prism_irl.evaluation.alignment import Events, alignment, greedy_arrival, name_intentions
 from prism_irl.experiments.harness import steps_of
@@ -18,8 +18,6 @@ from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.rewards.augmented import augmented_mdp
 
-DELIVERY_CONFIDENCE = 3
-"""Deliveries of water whose step is known."""
 TARGETS = {"water": WATER, "home": HOME}
 """States that intentions are named after."""
 
@@ -96,19 +94,16 @@ class Data:
 
 def load(settings: Labyrinth) -> Data:
     """Return the published windows; annotations where they are at hand."""
-    demos = load_labyrinth()
-    demos = replace(demos, trajectory_names=np.arange(len(demos)))
+    everything = load_labyrinth()
+    demos = replace(everything, trajectory_names=np.arange(len(everything)))
     kept = np.arange(len(demos))
     if settings.n_trajectories is not None:
         kept = np.sort(np.random.default_rng(0).permutation(len(demos))[: settings.n_trajectories])
         demos = replace(demos.subset(kept), trajectory_names=np.arange(len(kept)))
-    states, actions = demos.states.astype(np.int64), demos.actions
-    happened = {"water visit": states == WATER, "exit": (states == HOME) & (actions == 3)}
+    happened = {name: at[steps_of(everything.offsets, kept)] for name, at in load_events().items()}
     try:
         notes = load_annotations().subset(kept)
     except InputError:  # no part of the public download: the rest of the experiment does not need it
         return Data(demos, labyrinth_mdp(), Events(happened, np.zeros(demos.n_steps, np.int64), ()))
-    sure = notes.flat("water_conf") >= DELIVERY_CONFIDENCE
-    happened["delivery"] = (notes.flat("water_delivered") > 0) & sure
     animals = replace(demos, groups=notes.mouse_names[notes.mouse]).subset(np.flatnonzero(~notes.mixed))
     return Data(demos, labyrinth_mdp(), Events(happened, notes.flat("mode"), MODES), animals)

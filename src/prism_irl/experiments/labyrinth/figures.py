@@ -31,7 +31,8 @@ from prism_irl.studies.full_fits import is_saved
 
 N_BARS = 24
 """So many methods fit on one page; the report's table has all of them."""
-NETWORKS = {"lstm": ("s", "LSTM"), "transformer": ("^", "Transformer")}
+NETWORKS = {"rnn": ("o", 0, "RNN"), "lstm": ("s", 1, "LSTM"), "transformer": ("^", 2, "Transformer")}
+"""Mark, colour and name."""
 
 
 def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> None:
@@ -41,10 +42,12 @@ def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> 
     modes = any(entry["matched"] for entry in aligned.get("methods", {}).values())
     keys = list(aligned.get("segmentation", {}).values())
     segmented = bool(keys) and all(is_saved(saved / key) for key in keys)
+    own, explained = _published(result, saved), _explained(result, saved)
     drawings: list[tuple[str, bool, results.Draw]] = [
         ("method_bars", bool(result["methods"]), lambda path: bars(path, result)),
         ("b_networks", "paper" in result, lambda path: networks(path, result["paper"])),
-        ("c_maps", _explained(result, saved) is not None, lambda path: reward_maps(path, data, result, saved)),
+        ("c_published", own is not None, lambda path: reward_maps(path, data, own or {}, saved)),
+        ("c_maps", explained is not None, lambda path: reward_maps(path, data, explained or {}, saved)),
         ("d_segmentation", segmented, lambda path: segmentation(path, data, result, saved)),
         ("frontier", bool(result.get("frontier", {}).get("methods")), lambda path: frontier(path, result)),
         ("animals", bool(result.get("animals", {}).get("methods")), lambda path: animals(path, result)),
@@ -107,37 +110,38 @@ def bars(path: Path, result: dict[str, Any]) -> str:
 
 
 def networks(path: Path, paper: dict[str, Any]) -> str:
-    """(b): paper score and predictive likelihood against K."""
-    figure, (ax,) = style.new_figure(width=3.6, height=2.6)
-    rows = paper["num_latents"]
-    ks = [row["K"] for row in rows]
-    ax.plot(ks, [row["paper_score_test"] for row in rows], "o-", color=PALETTE[0], label="RNN, paper score")
+    """(b): paper score and predictive likelihood against K for each network."""
+    figure, axes = style.new_figure(1, 2, width=6.6, height=2.6, sharey=True)
+    titles = ("paper score (not a likelihood)", "predictive LL of the same fits")
+    for ax, key, title in zip(axes, ("paper_score_test", "predictive_test"), titles, strict=True):
+        for network, (mark, colour, name) in NETWORKS.items():
+            rows = sorted((row for row in paper["networks"] if row["network"] == network), key=lambda row: row["K"])
+            if rows:
+                at = [row["K"] for row in rows], [row[key] for row in rows]
+                ax.plot(*at, f"{mark}-", color=PALETTE[colour], label=name)
+        ax.set(xlabel="number of intentions K", title=title)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.grid(axis="y", color=FAINT, linewidth=0.5)
     published = [test for _, test in PAPER_NUM_LATENTS.values()]
-    ax.plot(list(PAPER_NUM_LATENTS), published, "D--", color=MUTED, fillstyle="none", label="RNN, published")
-    ax.plot(ks, [row["predictive_test"] for row in rows], "o-", color=PALETTE[3], label="RNN, predictive LL")
-    for row in paper["model_type"]:
-        if row["network"] == "rnn":
-            continue
-        mark, name = NETWORKS[row["network"]]
-        ax.plot(3, row["paper_score_test"], mark, color=PALETTE[0], markersize=6, label=f"{name}, paper score")
-        ax.plot(3, PAPER_MODEL_TYPE[row["network"]][1], mark, color=MUTED, fillstyle="none", markersize=6)
-    ax.set(xlabel="number of intentions K", ylabel="nats per step, test")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.grid(axis="y", color=FAINT, linewidth=0.5)
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes[0].plot(list(PAPER_NUM_LATENTS), published, "D--", color=MUTED, fillstyle="none", label="RNN, published")
+    for network in ("lstm", "transformer"):
+        mark, _, name = NETWORKS[network]
+        test = PAPER_MODEL_TYPE[network][1]
+        axes[0].plot(3, test, mark, color=MUTED, fillstyle="none", linestyle="none", label=f"{name}, published")
+    axes[0].set_ylabel("nats per step, test")
+    axes[0].legend(fontsize="small")
     style.save(figure, path)
     return (
-        "(b) Test score against the number of intentions. The paper's score rises with log K because its gate sees the "
-        "action; the predictive likelihood of the same models does not. Open marks: published numbers."
+        "(b) Test score against the number of intentions for each network. The paper's score rises with K by up to the "
+        "logarithm of K or of the number of actions, whichever is smaller, because the gate sees the action; the "
+        "predictive likelihood of the same fits does not. Open marks: published numbers."
     )
 
 
-def reward_maps(path: Path, data: Data, result: dict[str, Any], saved: Path) -> str:
-    """(c): what each intention of the best explanation is after, on the maze."""
+def reward_maps(path: Path, data: Data, entry: Mapping[str, Any], saved: Path) -> str:
+    """(c): what each intention of a fit is after, on the maze."""
     from prism_irl.figures.maze import maze_map
 
-    entry = _explained(result, saved)
-    assert entry is not None
     model: Any = load(saved / entry["model"])
     K = model.n_intentions
     figure, axes = style.new_figure(1, K, width=2.3 * K, height=2.5)
@@ -153,6 +157,13 @@ def reward_maps(path: Path, data: Data, result: dict[str, Any], saved: Path) -> 
         "action of each node (wider: surer). Star: water port; grey: nodes that the intention never visits. Names "
         "follow from where greedy paths arrive."
     )
+
+
+def _published(result: dict[str, Any], saved: Path) -> dict[str, Any] | None:
+    """The paper's own model: of its seeds, the one with the best paper score."""
+    fits = [fit for fit in result.get("published", {}).get("fits", []) if is_saved(saved / fit["model"])]
+    best = max(fits, key=lambda fit: float(fit["paper_score"]), default=None)
+    return None if best is None else {**best, "name": f"PRISM as published (seed {best['seed']})"}
 
 
 def segmentation(path: Path, data: Data, result: dict[str, Any], saved: Path) -> str:

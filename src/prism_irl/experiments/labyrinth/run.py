@@ -1,9 +1,10 @@
 """The mouse labyrinth (paper §5.2, appendix D): the paper's tables as the paper computes them, and an honest answer.
 
-Five parts, each of which can run alone and remembers its fits: *paper* (tables num_latents, model_type and timing),
+Seven parts, each of which can run alone and remembers its fits: *paper* (tables num_latents, model_type and timing),
 *honest* (every method by predictive likelihood, dwell, agreement and alignment), *frontier* (likelihood against dwell,
-by sweeping the penalties), *animals* (leave one animal out) and *alignment* (what the intentions mean, against
-shuffled labels, with fits to all data). Parts that have run are put together into metrics.json, tables and figures.
+by sweeping the penalties), *animals* (leave one animal out), *alignment* (what the intentions mean, against shuffled
+labels, with fits to all data), *published* (the paper's own model with several seeds: what it claims) and *swirl* (what
+our SWIRL does differently). Parts that have run are put together into metrics.json, tables and figures.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prism_irl import storage
 from prism_irl.experiments.labyrinth.data import Data, load
 from prism_irl.experiments.labyrinth.settings import PARTS, Labyrinth, check_parts
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import OnFit
+
+if TYPE_CHECKING:
+    from prism_irl.experiments.labyrinth.parts import Runner
 
 
 def run(
@@ -35,6 +39,7 @@ def run(
     Finished fits are remembered in ``folder/cache`` and finished parts in ``folder/parts``, so that an interrupted run
     goes on where it stopped and parts can be run one by one.
     """
+    from prism_irl.experiments.labyrinth import claims
     from prism_irl.experiments.labyrinth import figures as labyrinth_figures
     from prism_irl.experiments.labyrinth import parts as labyrinth_parts
 
@@ -46,7 +51,8 @@ def run(
     work = labyrinth_parts.Work(cache, jobs, on_fit)
     for part in parts:
         clock = time.perf_counter()
-        result = labyrinth_parts.RUNNERS[part](settings, data, work)
+        runner: Runner = getattr(claims if part in ("published", "swirl") else labyrinth_parts, part)
+        result = runner(settings, data, work)
         before = _saved(done, part, settings)
         spent = time.perf_counter() - clock + (0.0 if before is None else float(before.get("seconds", 0.0)))
         storage.write_json(
@@ -80,7 +86,7 @@ def assemble(settings: Labyrinth, data: Data, found: dict[str, Any], title: str)
     for part in ("paper", "honest"):
         methods |= found.get(part, {}).get("methods", {})
     if not methods:  # a run of the other parts alone: its table is theirs
-        for part in ("frontier", "animals", "alignment"):
+        for part in ("frontier", "animals", "alignment", "swirl"):
             methods |= found.get(part, {}).get("methods", {})
     counts = {"folds": len(settings.tested_folds), "seeds": len(settings.seeds)}
     return {
@@ -119,13 +125,13 @@ def write_tables(folder: Path, result: dict[str, Any]) -> None:
     """One CSV file per table."""
     tables = folder / "tables"
     tables.mkdir(exist_ok=True)
-    for name in ("methods", "animals", "alignment", "every_fifth", "frontier"):
+    for name in ("methods", "animals", "alignment", "every_fifth", "frontier", "swirl"):
         part = result.get(name, {})
         entries = part if name in ("methods", "every_fifth") else part.get("methods", {})
         if entries:
             results.write_methods(tables / f"{name}.csv", entries)
-    for name in ("num_latents", "model_type", "timing"):
-        rows = result.get("paper", {}).get(name)
+    for name in ("num_latents", "model_type", "networks", "timing", "published"):
+        rows = result.get("published", {}).get("fits") if name == "published" else result.get("paper", {}).get(name)
         if rows:
             results.write_rows(tables / f"{name}.csv", rows)
 
@@ -135,8 +141,9 @@ def _notes(settings: Labyrinth, data: Data, found: dict[str, Any], methods: dict
         f"{len(data.demos)} windows; {len(settings.tested_folds)} of {settings.folds} folds over shuffled windows, "
         f"{len(settings.seeds)} seed(s). History length, back-off, starts and stopping were chosen on validation "
         "windows inside each training fold; exact EM (no history) stops by the windows that it was trained on.",
-        "The paper's gate reads the action that it is scored on: its score is not a likelihood, rises with log K, and "
-        "is shown for comparison with the paper's tables only. Predictive LL is the honest number of the same model.",
+        "The paper's gate reads the action that it is scored on: its score is not a likelihood, can rise with K by up "
+        "to log min(K, A), and is shown for comparison with the paper's tables only. Predictive LL is the honest "
+        "number of the same model.",
     ]
     if settings.quick:
         notes.insert(0, "A quick run: fewer windows, folds, starts and iterations than the paper's protocol.")

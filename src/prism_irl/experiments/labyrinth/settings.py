@@ -10,7 +10,7 @@ from prism_irl.errors import InputError
 from prism_irl.experiments.harness import NETWORK
 from prism_irl.models.prism import PAPER
 
-PARTS = ("paper", "honest", "frontier", "animals", "alignment")
+PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl")
 
 PAPER_NUM_LATENTS = {
     1: (-0.86801, -0.87071),
@@ -57,7 +57,8 @@ class Labyrinth:
     n_trajectories : use the first so many windows of a seeded shuffle; all when None
     n_intentions : K of everything but the table num_latents
     paper_ks, paper_iterations, paper_starts : numbers of intentions, EM iterations and starts in the paper's protocol
-    networks : architectures of table model_type
+    networks, network_ks : architectures of table model_type and of figure (b), and the numbers of intentions of those
+        that are not the RNN; at K other than 3 they have the first seed only, for the sake of time
     transformer_iterations : EM iterations of the Transformer, which needs fewer and takes longer in each
     paper_size : width of embeddings and networks in the paper's protocol
     histories : history lengths of every switching family
@@ -67,18 +68,21 @@ class Labyrinth:
     penalties, frontier_folds, frontier_histories : switch penalties of the frontier, the folds that it is measured on,
         and the histories of recurrent switching there, as suffixes of its identifier
     animals, only_animals : methods that are tested on animals they have not seen; only these animals
-    explained, independent_fits : methods whose meaning is judged, each fitted so many times independently
+    explained, independent_fits : methods whose meaning is judged, each fitted so many times independently, as is the
+        paper's model in the part published
+    swirl_changes : what is fitted on SWIRL's own split (`claims.SWIRL_CHANGES`)
     """
 
     folds: int = 5
     only_folds: tuple[int, ...] | None = None
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = (0, 1, 2)
     n_trajectories: int | None = None
     n_intentions: int = 3
     paper_ks: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     paper_iterations: int = 180
     paper_starts: int = 3
     networks: tuple[str, ...] = ("rnn", "lstm", "transformer")
+    network_ks: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     transformer_iterations: int = 60
     paper_size: int = 128
     histories: tuple[int, ...] = (1, 2, 3, 4, 5)
@@ -105,7 +109,25 @@ class Labyrinth:
     penalties: tuple[float, ...] = (0.0, 0.05, 0.1, 0.3, 1.0)
     frontier_folds: tuple[int, ...] = (0, 1)
     frontier_histories: tuple[str, ...] = ("", "-hauto")
-    animals: tuple[str, ...] = ("iavi", "ngram", "hiql", "hiql-hauto", "prism-recurrent", "prism-recurrent-hauto")
+    animals: tuple[str, ...] = (
+        "uniform",
+        "iavi",
+        "maxcausalent",
+        "mixture",
+        "dirl",
+        "ngram",
+        "bc",
+        "swirl-1",
+        "swirl-2",
+        "hiql",
+        "hiql-hauto",
+        "prism",
+        "prism-recurrent",
+        "prism-recurrent-hauto",
+        "prism-goals",
+        "state+goals",
+        "recurrent+goals",
+    )
     only_animals: tuple[int, ...] | None = None
     explained: tuple[str, ...] = (
         "hiql-k2",
@@ -123,6 +145,7 @@ class Labyrinth:
         "recurrent+goals",
     )
     independent_fits: int = 3
+    swirl_changes: tuple[str, ...] = ("swirl-2-plain", "swirl-2-masked", "swirl-2-warm", "swirl-2")
     quick: bool = False
 
     @classmethod
@@ -130,10 +153,12 @@ class Labyrinth:
         """A smaller honest run, for `--quick`."""
         return cls(
             only_folds=(0,),
+            seeds=(0,),
             n_trajectories=140,
             paper_ks=(1, 2, 3, 6),
             paper_iterations=40,
             paper_starts=1,
+            network_ks=(3,),
             transformer_iterations=12,
             histories=(1, 2, 4),
             families=("hiql", "prism-recurrent"),
@@ -148,6 +173,7 @@ class Labyrinth:
             only_animals=(0, 1),
             explained=("prism-markov-k2", "hiql", "prism-recurrent", "prism-goals"),
             independent_fits=2,
+            swirl_changes=("swirl-2-plain", "swirl-2-masked"),
             quick=True,
         )
 

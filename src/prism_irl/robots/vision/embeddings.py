@@ -90,13 +90,17 @@ def embed(
         Called with episodes done, episodes promised (or None) and frames done in this run.
     """
     path = Path(folder)
-    wanted = storage.read_plain({"source": source.describe(), "encoder": encoder.describe()})
+    wanted = storage.read_plain(
+        {"source": source.describe(), "encoder": encoder.describe(), "content": source.content()}
+    )
     description = path / "cache.json"
     if description.exists():
-        found = storage.read_json(description)
+        found = storage.read_object(description)
+        found.setdefault("content", wanted["content"])  # earlier versions did not look
         if {key: found.get(key) for key in wanted} != wanted:
             raise InputError(
-                f"{path} holds embeddings of another dataset or encoder; choose another folder or delete it."
+                f"{path} holds embeddings of another dataset or encoder, or the dataset has changed since; begin again "
+                "with --overwrite or choose another folder."
             )
         if found.get("complete"):
             return EmbeddingCache(path)

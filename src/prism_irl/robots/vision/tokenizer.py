@@ -165,21 +165,22 @@ class Tokenizer:
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         described = {
+            "format_version": storage.VERSION,
             "parameters": {name: value for name, value in vars(self).items() if not name.endswith("_")},
             "gripper": self.gripper_,
             "gripper_range": self.gripper_range_,
             "inertia": self.inertia_,
         }
         tensors = {name: getattr(self, name) for name in _TENSORS}
-        storage.save_tensors(path / "tokenizer.safetensors", tensors, {"kind": "tokenizer"})
-        storage.write_json(path / "tokenizer.json", described)
+        storage.save_described(
+            path / "tokenizer.json", described, path / "tokenizer.safetensors", tensors, {"kind": "tokenizer"}
+        )
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Undo `save`."""
         path = Path(folder)
-        described = storage.read_json(path / "tokenizer.json")
-        tensors, header = storage.load_tensors(path / "tokenizer.safetensors")
+        described, tensors, header = storage.load_described(path / "tokenizer.json", path / "tokenizer.safetensors")
         try:
             made = cls(**described["parameters"])
             if header.get("kind") != "tokenizer":

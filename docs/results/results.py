@@ -1,0 +1,110 @@
+"""Results files behind the tables of README and docs: which command wrote what, and the tables made of them.
+
+    python docs/results/results.py                          # what there is, when and where it was run (make results)
+    python docs/results/results.py keep runs/gridworld gridworld   # a finished run becomes docs/results/gridworld.json
+    python docs/results/results.py render                   # write the tables of every page again
+
+Nothing here computes: a results file is the metrics.json of a run with what its config.json says about its origin.
+`tests/docs/test_results.py` renders again and fails on any difference, and on a table with numbers outside of a block.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import bridge_tables  # noqa: F401  (each registers its blocks)
+import evidence_tables  # noqa: F401
+import gridworld_tables  # noqa: F401
+import labyrinth_tables  # noqa: F401
+import paper_tables  # noqa: F401
+import speed_tables  # noqa: F401
+from blocks import BLOCK, COMMANDS, HERE, ROOT, duration, pages, read, rendered
+
+ORIGIN = ("command", "settings", "date", "versions", "machine", "seconds", "resumed")
+IMAGES = {
+    "gridworld": {"method_bars.png": "gridworld.png", "rewards_all.png": "gridworld_rewards.png"},
+}
+"""Figures of a run that pages show: name in the run folder → name in docs/images."""
+LEFT_OUT = ("arrival", "per_intention", "positions")
+"""Entries of metrics.json that no table shows, and that would make the files large."""
+
+
+def keep(run: Path, name: str, folder: Path = HERE) -> Path:
+    """Make a results file of a run folder."""
+    if name not in COMMANDS:
+        sys.exit(f"There is no table of {name!r}; choose among {', '.join(COMMANDS)}.")
+    metrics, config = (json.loads((run / part).read_text(encoding="utf-8")) for part in ("metrics.json", "config.json"))
+    missing = [key for key in ("command", "date", "versions", "machine", "seconds") if key not in config]
+    if missing:
+        sys.exit(f"{run}/config.json does not say {', '.join(missing)}; run the command again with the present code.")
+    found = {key: config[key] for key in ORIGIN if key in config} | {"metrics": brief(metrics)}
+    for figure, image in IMAGES.get(name, {}).items():
+        if folder == HERE:
+            shutil.copyfile(run / "figures" / figure, HERE.parent / "images" / image)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def brief(value: Any) -> Any:
+    """The same without what no table shows, to six digits."""
+    if isinstance(value, dict):
+        return {key: brief(item) for key, item in value.items() if key not in LEFT_OUT}
+    if isinstance(value, list):
+        return [brief(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def render() -> list[Path]:
+    """Write every block of every page; return the pages that have changed."""
+    changed = []
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        after = rendered(before)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            changed.append(page)
+    return changed
+
+
+def listing() -> str:
+    """Every results file with its origin, and the blocks that have none."""
+    lines = []
+    for name, command in COMMANDS.items():
+        if not (HERE / f"{name}.json").is_file():
+            lines.append(f"{name}: not run yet\n    {command}")
+            continue
+        found = read(name)
+        quick = ", quick" if found["metrics"].get("quick") else ""
+        resumed = ", its last part after a resume" if found.get("resumed") else ""
+        where = f"{found['date']}, version {found['versions']['prism-irl']}, {found['machine']}"
+        lines.append(f"{name}: {where}, {duration(found['seconds'])}{resumed}{quick}\n    {found['command']}")
+    used = {page: [found[2] for found in BLOCK.finditer(page.read_text(encoding="utf-8"))] for page in pages()}
+    lines += [f"{page.relative_to(ROOT)}: {', '.join(names)}" for page, names in used.items() if names]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what")
+    keeping = commands.add_parser("keep", help="make a results file of a run folder")
+    keeping.add_argument("run", type=Path)
+    keeping.add_argument("name")
+    commands.add_parser("render", help="write the tables of every page again")
+    options = parser.parse_args()
+    if options.what == "keep":
+        print(keep(options.run, options.name))
+    elif options.what == "render":
+        print("\n".join(str(page.relative_to(ROOT)) for page in render()) or "Every table was up to date.")
+    else:
+        print(listing())
+
+
+if __name__ == "__main__":
+    main()

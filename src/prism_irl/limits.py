@@ -1,0 +1,99 @@
+"""How much is too much: what a file or an option may ask of this machine, in one place.
+
+A limit comes from the memory that is free. ``PRISM_MAX_MEMORY`` (in GB) sets it by hand, up or down; options have fixed
+bounds, far above what a study needs and far below what would stop the machine.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from prism_irl.errors import InputError
+
+VARIABLE = "PRISM_MAX_MEMORY"
+SHARE = 0.5
+"""Part of the free memory that one file may take: a fit needs some, too."""
+MOST = {
+    "n_intentions": 1000,
+    "history": 64,
+    "n_starts": 10_000,
+    "max_iterations": 1_000_000,
+    "patience": 1_000_000,
+    "epochs_per_m_step": 10_000,
+    "epochs": 1_000_000,
+    "warm_up": 100_000,
+    "batch_size": 10_000_000,
+    "hidden": 16_384,
+    "embedding": 16_384,
+    "candidates": 1_000_000,
+    "seed": 2**63 - 1,
+    "folds": 100_000,
+    "seeds": 10_000,
+    "jobs": 4096,
+    "splits": 10_000,
+    "starts": 10_000,
+    "surrogates": 1_000_000,
+    "simulations": 100_000,
+    "states": 10_000_000,
+    "actions": 1_000_000,
+}
+"""Largest value of an option by its name."""
+
+
+def available() -> int | None:
+    """Bytes that this process may still take: of the machine, or of its container where that is less."""
+    found = []
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) * 1024)
+    if not found:
+        with suppress(AttributeError, OSError, ValueError):
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(OSError, ValueError):  # a container without a limit says "max"
+        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        found.append(limit - used)
+    return max(min(found), 0) if found else None
+
+
+def allowed_bytes(share: float = SHARE) -> int | None:
+    """Bytes that one thing may take: what ``PRISM_MAX_MEMORY`` says, or a share of what is free; None: unknown."""
+    text = os.environ.get(VARIABLE)
+    if text is not None:
+        with suppress(ValueError):
+            wanted = float(text)
+            if wanted > 0 and math.isfinite(wanted):
+                return int(wanted * 1e9)
+        raise InputError(f"{VARIABLE} is {text!r}; give a number of gigabytes, such as 8.")
+    free = available()
+    return None if free is None else int(share * free)
+
+
+def check_bytes(what: str, n_bytes: float, advice: str, share: float = SHARE) -> None:
+    """Refuse what would take more memory than it may, with both numbers and the way to raise the limit."""
+    allowed = allowed_bytes(share)
+    if allowed is not None and n_bytes > allowed:
+        raise InputError(
+            f"{what} would take about {readable(n_bytes)} of memory, and {readable(allowed)} are allowed; {advice}, or "
+            f"raise the limit ({VARIABLE}=GB)."
+        )
+
+
+def check_option(name: str, value: object) -> None:
+    """Refuse a value of an option that no machine could work off; ``name`` as in Python."""
+    most = MOST.get(name)
+    if most is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= most:
+        return
+    flag = {"n_intentions": "intentions"}.get(name, name).replace("_", "-")
+    raise InputError(f"--{flag} is {value}; give at most {most}.")
+
+
+def readable(n_bytes: float) -> str:
+    """Bytes in words: 3.2 GB."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} GB"

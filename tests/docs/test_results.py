@@ -1,0 +1,103 @@
+"""Numbers in README and docs are those of the results files: no digit can change by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "results"))
+
+import blocks  # noqa: E402
+import results  # noqa: E402
+
+BY_HAND: dict[str, str] = {}
+"""Pages whose tables no results file can write, and why."""
+
+
+@pytest.mark.parametrize("page", blocks.pages(ROOT), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_tables_are_those_of_the_results_files(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == blocks.rendered(text), "python docs/results/results.py render"
+    if page.relative_to(ROOT).as_posix() not in BY_HAND:
+        loose = blocks.loose_numbers(text)
+        assert not loose, f"a table with numbers outside of a block: {loose[0]}"
+
+
+def test_a_digit_that_changes_is_noticed() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    inside = blocks.BLOCK.search(text)
+    assert inside is not None
+    digits = [found.start() + inside.start(3) for found in re.finditer(r"\d", inside[3])]
+    assert digits
+    for at in digits[:: max(1, len(digits) // 20)]:
+        changed = text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :]
+        assert blocks.rendered(changed) != changed
+
+
+def test_a_table_written_by_hand_is_noticed() -> None:
+    row = "| recurrent switching | −1.099 |\n"
+    inside = "<!-- results: gridworld_methods -->\n" + row + "<!-- end of results -->\n"
+    assert blocks.loose_numbers(row) == [row.strip()]
+    assert blocks.loose_numbers(inside) == []
+    assert blocks.loose_numbers("| option | 3 folds |\n") == []
+
+
+def test_every_block_of_a_page_is_known_and_used() -> None:
+    used = [
+        found[2] for page in blocks.pages(ROOT) for found in blocks.BLOCK.finditer(page.read_text(encoding="utf-8"))
+    ]
+    assert set(used) == set(blocks.BLOCKS)
+
+
+def test_results_files_say_where_they_come_from() -> None:
+    files = list((ROOT / "docs" / "results").glob("*.json"))
+    for path in files:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        assert path.stem in blocks.COMMANDS
+        assert {"command", "date", "versions", "machine", "seconds", "metrics"} <= set(found)
+        assert not found["metrics"].get("quick"), "a quick run is no result"
+    assert results.listing().count("not run yet") == len(blocks.COMMANDS) - len(files)
+
+
+def test_a_run_becomes_a_results_file_and_a_table(tmp_path: Path) -> None:
+    spread = {"mean": -1.25, "std": 0.125}
+    entry = {"name": "One", "predictive_ll": spread, "mean_dwell": None, "n_intentions": 1, "fit_seconds": 1 / 3}
+    run = tmp_path / "run"
+    run.mkdir()
+    metrics = {"folds": 5, "seeds": 3, "every_fifth": {"one": entry}, "arrival": [1.0]}
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    config = {"command": "prism reproduce labyrinth", "date": "2026-01-02", "versions": {"prism-irl": "0.1.0"}}
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(SystemExit, match="does not say machine, seconds"):
+        results.keep(run, "labyrinth", tmp_path)
+    (run / "config.json").write_text(json.dumps(config | {"machine": "two cores", "seconds": 90.0}))
+    with pytest.raises(SystemExit, match="no table of 'maze'"):
+        results.keep(run, "maze", tmp_path)
+    assert results.keep(run, "labyrinth", tmp_path) == tmp_path / "labyrinth.json"
+    assert "arrival" not in blocks.read("labyrinth", tmp_path)["metrics"]
+    text = blocks.BLOCKS["labyrinth_fifth"].render(tmp_path)
+    assert "| One | −1.2500 ± 0.1250 | – |" in text
+    assert text.endswith(
+        "*`prism reproduce labyrinth`, 5 folds × 3 seeds, version 0.1.0, 2026-01-02, two cores, 90 s.*\n"
+    )
+    assert "Not run with the present code yet" in blocks.BLOCKS["labyrinth_frontier"].render(tmp_path)
+    assert "prism reproduce gridworld" in blocks.BLOCKS["gridworld_methods"].render(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (None, 3, "–"),
+        (-0.5, 2, "−0.50"),
+        (-0.0004, 3, "0.000"),
+        (1e-12, 2, "0.00"),
+        ({"mean": 2, "std": 0.0}, 1, "2.0"),
+    ],
+)
+def test_numbers(value: object, digits: int, text: str) -> None:
+    assert blocks.number(value, digits, spread=True) == text
