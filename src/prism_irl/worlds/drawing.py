@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 from prism_irl.errors import InputError
 
 
+def generator(n_trajectories: int, seed: int) -> np.random.Generator:
+    """The one source of randomness of a simulation, which has at least one trajectory."""
+    if n_trajectories < 1:
+        raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
+    return np.random.default_rng(seed)
+
+
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cumulative sums that end at exactly one, so that rounding never draws an outcome of probability zero."""
     cdf: NDArray[np.float64] = probabilities.cumsum(axis=-1)
