@@ -47,8 +47,8 @@ def reproduce(
         Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again
         (not for bridge).
     parts
-        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl
-        [default: all].
+        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl,
+        transformer [default: all].
     """
     if dataset is not None and experiment != "bridge":
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
