@@ -228,11 +228,19 @@ def print_phases(metrics: dict[str, Any]) -> None:
 
 
 def print_tokens(metrics: dict[str, Any]) -> None:
-    """Likelihood against K and network, and granularity."""
+    """Likelihood against K and network, and granularity, with the paper's numbers of BridgeData V2 beside them."""
     columns = {"K": ("K", 0), "network": ("network", 0), "predictive LL": ("predictive_ll", 3)}
     columns |= {"paper score": ("paper_score", 3), "log K": ("log_k", 3), "mean dwell": ("mean_dwell", 1)}
     title = "Paper's model on tokens, held-out episodes (paper score: not a likelihood)"
-    _print_table(title, metrics["likelihood_by_k"], columns)
-    columns = {"states": ("n_states", 0), "coverage %": ("coverage", 2), "revisits": ("revisits", 2)}
-    title = "Granularity of the state tokens, mean ± std over episodes"
-    _print_table(title, metrics["granularity"], {**columns, "singletons %": ("singletons", 2)})
+    _print_table(title, metrics["likelihood_by_k"], {**columns, "paper, BridgeData V2": ("reported", 3)})
+    keys = ("coverage", "revisits", "singletons")
+    rows = []
+    for row in metrics["granularity"]:
+        paper = row.get("reported") or [None] * len(keys)
+        rows.append(row | {f"paper_{key}": value for key, value in zip(keys, paper, strict=True)})
+    columns = {"encoder": ("encoder", 0), "states": ("n_states", 0), "coverage %": ("coverage", 2)}
+    columns |= {"revisits": ("revisits", 2), "singletons %": ("singletons", 2)}
+    columns |= {f"paper: {key}": (f"paper_{key}", 2) for key in keys}
+    _print_table("Granularity of the state tokens, mean ± std over episodes", rows, columns, 140)
+    if metrics.get("simulated"):
+        print("The paper's tables of BridgeData V2 are not run here: prism reproduce bridge DATASET --weights FOLDER")
