@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl import halves, storage
+from prism_irl import halves, storage, threads
 from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.errors import InputError
@@ -94,6 +95,8 @@ def fit(
             if iterates:
                 if isinstance(estimator, PairModel):
                     memory.announce(demos, estimator, world.size)
+                    if (advice := threads.crowded()) is not None:
+                        print(f"prism: {advice}", file=sys.stderr)
                 with _watched(path if tensorboard else None, resume=resume) as on_iteration:
                     watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
                     estimator.fit(demos, **watch)

@@ -15,7 +15,7 @@ import traceback
 
 from cyclopts import App, CycloptsError
 
-from prism_irl import __version__
+from prism_irl import __version__, threads
 from prism_irl.cli.compare import compare
 from prism_irl.cli.data import app as data
 from prism_irl.cli.demo import demo
@@ -66,6 +66,10 @@ def main(tokens: list[str] | None = None) -> int:
     # Threads that wait for work sleep instead of spinning: torch's and numba's would keep each other, and whoever else
     # is on the machine, from the cores. Read when torch is imported, which no command has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        threads.bound()
+    except InputError as error:
+        return _refuse(str(error))
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
     try:

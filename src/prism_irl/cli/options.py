@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from prism_irl import halves
+from prism_irl import halves, limits
 from prism_irl.cli.signature import Option, read_options
 from prism_irl.errors import InputError
 from prism_irl.models import registry
@@ -78,6 +78,13 @@ class FitsOptions:
     scheduler: str | None = None
     "Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine."
 
+    def __post_init__(self) -> None:
+        """Refuse numbers of processes and of folds that make no sense, before anything is read."""
+        if self.jobs < 1 and self.jobs != -1:
+            raise InputError(f"--jobs is {self.jobs}; give at least 1, or -1 for every core.")
+        for name, value in vars(self).items():
+            limits.check_option(name, value)
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -135,6 +142,8 @@ def build_model(options: Any, preset: str | None = None, method: str | None = No
     ``method`` is an identifier of `prism_irl.models.registry`: a named method, a pair, or MODULE:CLASS from outside.
     """
     said = given(options)
+    for name, value in said.items():
+        limits.check_option(name, value)
     if method is not None and (preset is not None or {"switching", "rewards"} & set(said)):
         raise InputError("A method is a pair already; pass --method, or --switching and --rewards, or a preset.")
     if method is not None:

@@ -11,12 +11,12 @@ import torch
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray
 from prism_irl.models.fitted import FittedPair
 from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
 from prism_irl.rewards.base import RewardOptions
-from prism_irl.rewards.iavi import InverseSolution, solve_iavi
+from prism_irl.rewards.context_iavi import MANY, ContextIAVI
+from prism_irl.rewards.iavi import InverseSolution, solve_iavi, unvisited_states
 from prism_irl.rewards.iql import LearningRates, solve_iql
 from prism_irl.rewards.tabular import ModelFree
 
@@ -54,10 +54,21 @@ class PairRewards(FittedPair):
         """IAVI on the MDP of the contexts that occur (`rewards.augmented`); with history 1, on the MDP itself."""
         self._check_fitted()
         if not hasattr(self, "context_solution_"):
-            mdp = augmented_mdp(self.mdp_, self.contexts_) if self.contexts_.parents else self.mdp_
             policies, counts = self.policies_, self.rewards_model_.state().get("counts")
-            self.context_solution_ = solve_iavi(mdp, policies, visits=counts, floor=_floor(policies, mdp))
+            if self.contexts_.n_contexts > MANY and self.contexts_.parents:
+                self.context_solution_ = self._many_contexts(policies, counts)
+            else:
+                mdp = augmented_mdp(self.mdp_, self.contexts_) if self.contexts_.parents else self.mdp_
+                floor = _floor(policies, mdp.valid_actions)
+                self.context_solution_ = solve_iavi(mdp, policies, visits=counts, floor=floor)
         return self.context_solution_
+
+    def _many_contexts(self, policies: FloatArray, counts: FloatArray | None) -> InverseSolution:
+        """The same without the matrix of transitions, which would not fit into memory."""
+        solver = ContextIAVI(self.mdp_, self.contexts_)
+        with np.errstate(divide="ignore"):
+            solution = solver.solve(np.log(policies), _floor(policies, solver.valid_actions))
+        return solution if counts is None else solution._replace(unvisited=unvisited_states(counts))
 
     def _visits(self) -> FloatArray:
         """Weighted visits of every context, (K, C); of every state alone where the reward model does not count."""
@@ -157,6 +168,6 @@ class PairRewards(FittedPair):
             self.solution_ = InverseSolution(**learned)
 
 
-def _floor(policies: FloatArray, mdp: MDP) -> float:
+def _floor(policies: FloatArray, valid_actions: npt.NDArray[np.bool_]) -> float:
     """The authors' 1e-6 where a valid action has probability zero, else nothing."""
-    return 1e-6 if (policies[:, mdp.valid_actions] <= 0).any() else 0.0
+    return 1e-6 if (policies[:, valid_actions] <= 0).any() else 0.0
