@@ -19,6 +19,8 @@ def contrast(
     unit: str | None = None,
     levels: str | None = None,
     table: Path | None = None,
+    intervals: int = 0,
+    jobs: int = 2,
     seed: int = 0,
     method: str | None = None,
     overwrite: bool = False,
@@ -47,6 +49,11 @@ def contrast(
         first [default: in alphabetical order].
     table
         A second table with the column --by and either the unit or the trajectory, one row for each.
+    intervals
+        Resamples of the animals that the model is fitted to again, so that the intervals count how sure the fit is,
+        too; 0 keeps the fit as it is, which takes a second.
+    jobs
+        Resamples of --intervals that are fitted at the same time.
     seed
         Of random permutations, where there are too many to try them all, and of the bootstrap.
     method
@@ -60,13 +67,17 @@ def contrast(
     from prism_irl.report.render import write_report
     from prism_irl.studies import contrast as study
     from prism_irl.studies.contrast_files import check_new, write_contrast
+    from prism_irl.studies.intervals import check_intervals
 
     data = open_run_data(run, method)
+    check_intervals(intervals, data.model, data.demos)
     check_new(run, by, overwrite=overwrite)
     who, unit_name = _units(data, unit)
     condition = data.column(by, "by") if table is None else data.joined(table, by, unit_name, who)
     chosen = two_levels(condition, levels, by)
     found = study.contrast(data.model, data.demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
+    if intervals:
+        found = _refitted(found, data, who, condition, intervals, jobs, seed)
     found["in_words"] = in_words(found, data.names)
     write_contrast(run, found, data.names)
     write_report(run)
@@ -77,6 +88,28 @@ def contrast(
         return
     print_contrast(found, data.names)
     print(f"Report: {run / 'report.html'}")
+
+
+def _refitted(
+    found: dict[str, Any], data: RunData, who: Any, condition: Any, n: int, jobs: int, seed: int
+) -> dict[str, Any]:
+    from prism_irl.cli.progress import counting
+    from prism_irl.models.pair import PairModel
+    from prism_irl.studies.contrast_intervals import refitted
+
+    assert isinstance(data.model, PairModel)
+    with counting("resamples") as report:
+        return refitted(
+            found,
+            data.model,
+            data.demos,
+            who,
+            condition,
+            n,
+            seed=seed,
+            jobs=jobs,
+            on_part=lambda done, total: report("resamples", done, total, ""),
+        )
 
 
 def _units(data: RunData, unit: str | None) -> tuple[Any, str]:

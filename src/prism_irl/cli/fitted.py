@@ -37,6 +37,7 @@ def write_run(
     events: Mapping[str, npt.NDArray[np.bool_]] | None = None,
     simulations: int = 0,
     evidence: Mapping[str, Any] | None = None,
+    intervals: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics."""
     from prism_irl.evaluation.facts import state_rewards
@@ -57,6 +58,7 @@ def write_run(
     if evidence is not None:
         result["evidence"] = dict(evidence)
     save(model, folder, extra)
+    sure = _write_intervals(folder, model, demos, intervals, result)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
     tables.write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
@@ -65,8 +67,22 @@ def write_run(
     figures = folder / "figures"
     captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
     captions |= _write_checks(folder, model, demos, found.labels, explorer, simulations)
-    storage.write_json(figures / "captions.json", captions)
+    storage.write_json(figures / "captions.json", captions | sure)
     return result
+
+
+def _write_intervals(
+    folder: Path, model: IntentionModel, demos: Demonstrations, found: Mapping[str, Any] | None, result: dict[str, Any]
+) -> dict[str, str]:
+    """Put intervals into a fit's metrics, and write their table and figures; returns the captions."""
+    from prism_irl.report.names import default_names
+    from prism_irl.studies.interval_files import without_intervals, write_intervals
+
+    if found is None:
+        without_intervals(folder)  # of an earlier run
+        return {}
+    result["intervals"], captions = write_intervals(folder, found, default_names(model.n_intentions), demos.state_names)
+    return captions
 
 
 def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, Any]:

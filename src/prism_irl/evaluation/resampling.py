@@ -7,6 +7,7 @@ design every unit has a cell per condition, and the two are swapped or not (Fish
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
@@ -137,5 +138,6 @@ def quantiles(n_units: int, groups: int = 1, level: float = LEVEL) -> tuple[floa
 
 def interval(draws: FloatArray, n_units: int, groups: int = 1, level: float = LEVEL) -> FloatArray:
     """Ends of the interval of every statistic, (2, …), from draws (n, …) of a bootstrap; NaN draws do not count."""
-    with np.errstate(all="ignore"):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # what no draw has seen has no interval
         return np.asarray(np.nanquantile(draws, quantiles(n_units, groups, level), axis=0))

@@ -178,9 +178,10 @@ def _how(contrast: Mapping[str, Any]) -> str:
     many = f"{contrast['assignments']:,}"
     which = f"all {many} ways" if contrast["exact"] else f"{many} random ways"
     how = "to swap the two conditions within each" if contrast["paired"] else "to give the conditions to them"
+    fit = f"each of {contrast['refitted']} draws fitted again" if contrast.get("refitted") else "with the fit as it is"
     return (
         f"p is the share of {which} {how} that differ at least as much, whole members of column {contrast['unit']} "
         "being exchanged and never their steps; the last column corrects for all rows of the table (step-down maxT). "
-        "Intervals are a bootstrap of the same, with the fit as it is. Each weighs the same, however long it was "
+        f"Intervals are a bootstrap of the same, {fit}. Each weighs the same, however long it was "
         "recorded. A distance (places: total variation; reward: root mean square) has no sign and no interval."
     )

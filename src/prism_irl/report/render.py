@@ -120,6 +120,7 @@ def render(folder: Path) -> str:
         references=[] if comparison else table_rows.reference_rows(metrics),
         scored_on="" if comparison else part_name(metrics),
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
+        interval_remark=table_rows.interval_remark(metrics),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
         checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
