@@ -223,7 +223,11 @@ def write_figures(
         style.save(figure, folder / "segmentation")
         cut = segments(labels, demos.offsets)
         figure, (ax,) = style.new_figure(height=2.4)
-        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)])
+        says = getattr(getattr(model, "switching_", None), "dwell_proba", None)
+        if says is not None and model.n_intentions > 1:
+            captions["dwell"] += " Dashed: what the model expects of a visit that no end of a trajectory cuts short."
+        expected = None if says is None or model.n_intentions == 1 else says(int(cut.lengths.max()))
+        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)], expected)
         style.save(figure, folder / "dwell")
         if hasattr(model, "starts_"):
             figure, (ax,) = style.new_figure(height=2.4)

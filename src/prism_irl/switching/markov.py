@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -84,6 +86,11 @@ class MarkovChain(Chain):
         pairs = torch.from_numpy(data.total(posterior.transitions)) + FLOOR
         self.initial.copy_(first / first.sum())
         self.kernel.copy_(pairs / pairs.sum(-1, keepdim=True))
+
+    def dwell_proba(self, longest: int) -> npt.NDArray[np.float64]:
+        """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest): geometric."""
+        stay = self.kernel.diagonal().cpu().numpy()[:, None]
+        return np.asarray((1 - stay) * stay ** np.arange(longest))
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ class CohortWorld:
     moved : float
         Weight of another corner in the goal of intention 1 under the drug, 0 to 1.
     paired : bool
+    shape : int
+        Phases of a dwell, which is negative binomial with this shape and the same mean; 1 is a Markov chain.
     size : int
         Cells along each side.
     beta, discount, success : float
@@ -74,6 +76,7 @@ class CohortWorld:
     switching: float = 1.0
     moved: float = 0.0
     paired: bool = False
+    shape: int = 1
     size: int = 5
     beta: float = 5.0
     discount: float = 0.9
@@ -84,7 +87,7 @@ class CohortWorld:
     def __post_init__(self) -> None:
         check_settings(
             self,
-            counts=("animals", "trajectories", "horizon", "size"),
+            counts=("animals", "trajectories", "horizon", "shape", "size"),
             probabilities=("success", "moved"),
             not_negative=("beta", "spread", "usage", "switching"),
         )
@@ -144,10 +147,13 @@ class CohortWorld:
         states, actions, intentions = np.zeros((3, N, self.horizon), np.int64)
         state = rng.integers(self.n_states, size=N)
         intention = (rng.random(N) < rate[:, 0] / rate.sum(axis=1)).astype(np.int64)
+        left = rng.integers(self.shape, size=N) if self.shape > 1 else np.zeros(N, np.int64)  # phases after this one
         for t in range(self.horizon):
             action = draw(policy[condition, intention, state], rng)
             states[:, t], actions[:, t], intentions[:, t] = state, action, intention
-            leaves = rng.random(N) < rate[np.arange(N), intention]
+            done = rng.random(N) < np.minimum(self.shape * rate[np.arange(N), intention], 1.0)
+            leaves = done & (left == 0)
+            left = np.where(leaves, self.shape - 1, left - (done & ~leaves))
             intention = np.where(leaves, 1 - intention, intention)
             state = draw(move[state, action], rng)
         number = animal if self.paired else animal + self.animals * condition
