@@ -41,6 +41,12 @@ def test_the_fit_itself_is_left_alone(model, demos):
     assert not np.allclose(again.rewards_, before[1])
 
 
+def test_a_fit_that_validation_stopped_moves_with_its_resample(demos):
+    model = HIQL(2, history=2, n_starts=1, stop_by="validation").fit(demos)
+    again = refit(model, demos, np.arange(len(demos)) % 3)
+    assert not np.allclose(again.kernel_, model.kernel_, atol=1e-3)
+
+
 def test_networks_go_on_from_the_fit(demos):
     options = {"hidden": 4, "embedding": 4, "n_starts": 1, "max_iterations": 3, "device": "cpu"}
     model = PRISM(2, switching="recurrent", **options).fit(demos)

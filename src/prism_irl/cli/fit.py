@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prism_irl import halves, storage
 from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
 from prism_irl.cli.run_folder import RunFolder, write_report
+from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def fit(
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import read_events
+    from prism_irl.cli.sources import read_events, read_inputs
     from prism_irl.cli.tensorboard import writer_class
     from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
@@ -76,7 +77,7 @@ def fit(
 
     if simulations < 0 or simulations == 1:
         raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
-    estimator = build_model(model, preset, method)
+    estimator = with_inputs(build_model(model, preset, method), columns)
     if tensorboard:
         writer_class()
     iterates = _iterates(estimator)
@@ -87,7 +88,7 @@ def fit(
     watch: dict[str, Any] = {"resume": resume}
     with ExitStack() as claim:
         with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
-            rows = tables.read(table, **columns.roles())
+            rows, covariates = read_inputs(tables.read(table, **columns.roles()), columns)
             demos = rows.demonstrations
             marks = read_events(rows, columns.events)  # wrong columns are refused before a fit
             known = None if evidence is None else read_evidence(evidence, demos)
@@ -111,7 +112,7 @@ def fit(
             else:
                 estimator.fit(demos)
         written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": marks}
-        written |= {"simulations": simulations, "evidence": known}
+        written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
         if intervals:
             written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
         metrics = write_run(path, estimator, rows, **written)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data import tables
+from prism_irl.data.inputs import Inputs
 from prism_irl.data.vocabulary import Vocabulary, factorize, missing
 from prism_irl.errors import InputError
 from prism_irl.report.names import FILE as NAMES
@@ -113,10 +114,14 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     columns = dict(config.get("data", {}).get("columns", {}))
     read = {role: name for role, name in columns.items() if role != "intention"}
     own = [name for name in frame.columns if str(name).startswith("observation_")]
-    if getattr(model, "n_observations_", 0) and "observations" not in read:  # of an npz file, which has no columns
+    has_columns = "observations" in read or "inputs" in config.get("data", {})
+    if getattr(model, "n_observations_", 0) and not has_columns:  # of an npz file, which has no columns
         read["observations"] = own
     words = config.get("vocabulary", {})
     read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions") if role in words}
     given = run / NAMES
     names = read_names(given, model.n_intentions) if given.is_file() else default_names(model.n_intentions)
-    return RunData(model, tables.read(frame, **read), columns, names)
+    table = tables.read(frame, **read)
+    if (inputs := config.get("data", {}).get("inputs")) is not None:
+        table = Inputs.from_json(inputs).apply(table)
+    return RunData(model, table, columns, names)

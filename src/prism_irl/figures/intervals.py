@@ -46,3 +46,16 @@ def ranked(
     ax.set_yticks(range(len(order[:most])), labels=[labels[i] for i in order[:most]])
     ax.invert_yaxis()
     return ax
+
+
+def effect(
+    ax: Axes, x: ArrayLike, values: ArrayLike, band: tuple[ArrayLike, ArrayLike] | None, label: str, color: str
+) -> Axes:
+    """Draw a curve (G,) over an input, with its interval as a band."""
+    if band is not None:
+        low, high = (np.asarray(end, float) for end in band)
+        ax.fill_between(np.asarray(x, float), low, high, color=color, alpha=0.25, linewidth=0)
+    ax.plot(x, values, color=color, linewidth=1.4, label=label)
+    ax.set_ylim(bottom=0)
+    ax.grid(axis="y", color=FAINT, linewidth=0.5)
+    return ax

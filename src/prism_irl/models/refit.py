@@ -18,30 +18,37 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
 
+PASSES = 10
+"""Passes of a network over a resample, from the fit."""
+PATIENCE = 5
+
 
 def refit(model: PairModel, demos: Demonstrations, times: npt.NDArray[np.int64]) -> PairModel:
     """The model fitted again, from where it is, to trajectories that are drawn ``times`` (N,) each.
 
-    Memory, accents and dynamics are those of the fit. Where validation trajectories stop EM they are the same ones.
+    Memory, accents and dynamics are those of the fit. Validation trajectories stay out of it, and do not stop it: the
+    fit is the best for them already, and no resample would ever move. EM goes on until the training objective stops
+    rising; networks, which would overfit, for a few passes.
     """
     model._check_fitted()
     again = copy.copy(model)
     for name in ("solution_", "context_solution_"):
         again.__dict__.pop(name, None)
-    kept, held_out = np.arange(len(demos)), np.empty(0, np.int64)
+    kept = np.arange(len(demos))
     if model.validation_fraction > 0 and len(demos) > 1:
-        held_out, kept = demos.split_indices(model.validation_fraction, seed=model.seed)
+        _, kept = demos.split_indices(model.validation_fraction, seed=model.seed)
     chosen = np.repeat(kept, times[kept])
     if not len(chosen):
         raise InputError("A resample has no trajectory to fit to; give more animals, or no validation trajectories.")
-    device = model.device_
-    train = Prepared.of(demos.subset(chosen), model.contexts_, device)
-    validation = Prepared.of(demos.subset(held_out), model.contexts_, device) if len(held_out) else None
+    train = Prepared.of(demos.subset(chosen), model.contexts_, model.device_)
     start = again._new_start(0, train.demos)
-    if start.monitor.stopping.by == "training":
-        validation = None  # it decides nothing, and evaluating it takes time
+    if start.switching.incremental:
+        stopping = em.Stopping(PASSES, None, by="training")
+    else:
+        stopping = em.Stopping(model.max_iterations, PATIENCE, by="training")
+    start.monitor = em.Monitor(stopping, exact=start.monitor.exact)
     before = em.Start(0, model.switching_, model.rewards_model_, start.monitor)
     start.restore(before.parameters())
-    em.fit_start(start, train, validation, seed=model.seed)
+    em.fit_start(start, train, None, seed=model.seed)
     again.switching_, again.rewards_model_ = start.switching, start.rewards
     return again

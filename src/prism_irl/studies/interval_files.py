@@ -10,12 +10,16 @@ import numpy as np
 import pandas as pd
 
 from prism_irl import storage
+from prism_irl.data.inputs import Inputs
 from prism_irl.figures import intervals as drawing
 from prism_irl.figures import style
+from prism_irl.studies.intervals import GRID, leaving_curves
+from prism_irl.switching.inputs import InputChain
 
 TABLE = "intervals.csv"
 PER_STATE = ("rewards", "values")
-"""Numbers of every state: in the table, not in metrics.json."""
+LONG = (*PER_STATE, "leaving")
+"""Numbers of every state or point of a curve: in the table, not in metrics.json."""
 STEMS = ("intervals", "interval_rewards")
 
 
@@ -27,7 +31,7 @@ def write_intervals(
     plain: dict[str, Any] = storage.read_plain(found)
     storage.write_text(folder / TABLE, _table(plain["numbers"], states).to_csv(index=False))
     (folder / "figures").mkdir(exist_ok=True)
-    kept = {name: value for name, value in plain["numbers"].items() if name not in PER_STATE}
+    kept = {name: value for name, value in plain["numbers"].items() if name not in LONG}
     return plain | {"numbers": kept}, _draw(folder / "figures", plain["numbers"], names, states)
 
 
@@ -38,7 +42,7 @@ def without_intervals(folder: Path) -> None:
 
 
 def _table(numbers: Mapping[str, Any], states: Sequence[str] | None) -> pd.DataFrame:
-    return pd.DataFrame(_rows(numbers, states)).astype({"intention": "Int64", "to": "Int64"})
+    return pd.DataFrame(_rows(numbers, states)).astype({"intention": "Int64", "to": "Int64", "input": "Int64"})
 
 
 def _rows(numbers: Mapping[str, Any], states: Sequence[str] | None) -> list[dict[str, Any]]:
@@ -49,7 +53,10 @@ def _rows(numbers: Mapping[str, Any], states: Sequence[str] | None) -> list[dict
         values, ends = np.array(number["estimate"], float), np.array(number["interval"], float)
         for index in np.ndindex(values.shape):
             row: dict[str, Any] = {"measure": name, "intention": index[0] if index else None}
-            row["to"] = index[1] if name == "kernel" else None
+            row["to"] = index[1] if name in ("kernel", "coefficients") else None
+            row["input"] = {"leaving": 1, "coefficients": 2}.get(name)
+            row["input"] = None if row["input"] is None else index[row["input"]]
+            row["at"] = GRID[index[2]] if name == "leaving" else None
             at = index[1] if name in PER_STATE else None
             row["state"] = at if at is None or states is None else states[at]
             rows.append(row | {"estimate": values[index], "low": ends[(0, *index)], "high": ends[(1, *index)]})
@@ -85,3 +92,25 @@ def _draw(
             style.save(figure, folder / "interval_rewards")
             captions["interval_rewards"] = "The states with the largest reward of each intention, with 95% intervals."
     return captions
+
+
+def draw_inputs(
+    folder: Path, inputs: Inputs, chain: InputChain, found: Mapping[str, Any] | None, names: Sequence[str]
+) -> dict[str, str]:
+    """Draw what each input does to the probability of leaving each intention; returns the caption."""
+    curves = leaving_curves(chain)
+    ends = None if found is None else np.asarray(found["numbers"]["leaving"]["interval"], float)
+    with style.paper_style():
+        figure, axes = style.new_figure(1, len(inputs.inputs), width=0.6 + 2.2 * len(inputs.inputs), height=2.4)
+        for i, (ax, one) in enumerate(zip(axes, inputs.inputs, strict=True)):
+            for k, name in enumerate(names):
+                band = None if ends is None else (ends[0, k, i], ends[1, k, i])
+                drawing.effect(ax, one.mean + one.spread * GRID, curves[k, i], band, name, style.intention_color(k))
+            ax.set_xlabel(one.name)
+        axes[0].set_ylabel("probability of leaving per step")
+        axes[0].legend(loc="best")
+        style.save(figure, folder / "inputs")
+    sure = "" if ends is None else " Bands are 95% intervals over resamples."
+    return {
+        "inputs": f"What each input does to switching, the others at their mean, over two standard deviations.{sure}"
+    }

@@ -26,6 +26,7 @@ from prism_irl.labels import ari, match
 from prism_irl.models.pair import PairModel
 from prism_irl.models.refit import refit
 from prism_irl.scale import fanout
+from prism_irl.switching.inputs import InputChain
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -34,6 +35,9 @@ CHUNK = 10
 """Resamples that are made, and remembered, at a time."""
 FEWEST = 20
 FEW_UNITS = 5
+
+GRID = np.linspace(-2.0, 2.0, 17)
+"""Standard deviations of an input at which its effect is shown."""
 
 OnPart = Callable[[int, int], None]
 Draw = dict[str, FloatArray]
@@ -75,10 +79,21 @@ def numbers_of(model: PairModel, demos: Demonstrations) -> Draw:
         kernel[~np.eye(K, dtype=bool)] = values[2 * K + 1 :]
         kernel[np.eye(K, dtype=bool)] = 1 - kernel.sum(axis=1)
         found |= {"dwell": values[K : 2 * K], "switch_rate": values[2 * K], "kernel": kernel}
+    if isinstance(model.switching_, InputChain) and K > 1:
+        chain = model.switching_
+        found |= {"coefficients": chain.weights.cpu().numpy(), "leaving": leaving_curves(chain)}
     rewards = state_rewards(model)
     if rewards is not None:
         found |= {"rewards": rewards, "values": model.values_}
     return found
+
+
+def leaving_curves(chain: InputChain) -> FloatArray:
+    """Probability of leaving each intention where one input goes over `GRID`, the others at their mean, (K, d, G)."""
+    d = chain.n_inputs
+    inputs = np.zeros((d, len(GRID), d))
+    inputs[np.arange(d), :, np.arange(d)] = GRID
+    return np.moveaxis(chain.leaving(inputs.reshape(-1, d)).reshape(d, len(GRID), -1), -1, 0)
 
 
 def one_draw(model: PairModel, demos: Demonstrations, labels: IntArray, seed: int, index: int) -> Draw:
@@ -102,7 +117,7 @@ def one_draw(model: PairModel, demos: Demonstrations, labels: IntArray, seed: in
 def _reordered(name: str, value: FloatArray, order: IntArray) -> FloatArray:
     if name == "switch_rate":
         return np.asarray(value)
-    return np.asarray(value[np.ix_(order, order)] if name == "kernel" else value[order])
+    return np.asarray(value[np.ix_(order, order)] if name in ("kernel", "coefficients") else value[order])
 
 
 def bootstrap(

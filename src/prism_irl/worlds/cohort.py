@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import boltzmann, frozen
@@ -23,6 +24,8 @@ from prism_irl.worlds.grid import ACTIONS, moves, optimal_q, slip, target_reward
 
 Floats = NDArray[np.float64]
 CONDITIONS = ("saline", "drug")
+SLOW = 0.95
+"""Correlation of the covariate from step to step."""
 
 
 class Cohort(NamedTuple):
@@ -34,10 +37,13 @@ class Cohort(NamedTuple):
         Groups are animals, labels true intentions.
     condition : (N,) str
         Of every trajectory.
+    covariate : (n,)
+        Of every step: slow, standard normal, and what drives switches where the world says so.
     """
 
     demonstrations: Demonstrations
     condition: NDArray[np.str_]
+    covariate: Floats
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class CohortWorld:
     paired : bool
     shape : int
         Phases of a dwell, which is negative binomial with this shape and the same mean; 1 is a Markov chain.
+    covariate : float
+        What the covariate adds to the log odds of leaving intention 0, and takes from those of leaving 1.
     size : int
         Cells along each side.
     beta, discount, success : float
@@ -77,6 +85,7 @@ class CohortWorld:
     moved: float = 0.0
     paired: bool = False
     shape: int = 1
+    covariate: float = 0.0
     size: int = 5
     beta: float = 5.0
     discount: float = 0.9
@@ -147,11 +156,19 @@ class CohortWorld:
         states, actions, intentions = np.zeros((3, N, self.horizon), np.int64)
         state = rng.integers(self.n_states, size=N)
         intention = (rng.random(N) < rate[:, 0] / rate.sum(axis=1)).astype(np.int64)
+        thirst = np.zeros((N, self.horizon))
+        thirst[:, 0] = rng.standard_normal(N)
+        for t in range(1, self.horizon):
+            thirst[:, t] = SLOW * thirst[:, t - 1] + np.sqrt(1 - SLOW**2) * rng.standard_normal(N)
         left = rng.integers(self.shape, size=N) if self.shape > 1 else np.zeros(N, np.int64)  # phases after this one
         for t in range(self.horizon):
             action = draw(policy[condition, intention, state], rng)
             states[:, t], actions[:, t], intentions[:, t] = state, action, intention
-            done = rng.random(N) < np.minimum(self.shape * rate[np.arange(N), intention], 1.0)
+            leave = rate[np.arange(N), intention]
+            if self.covariate and t + 1 < self.horizon:  # the step that is entered has the covariate that counts
+                push = self.covariate * thirst[:, t + 1] * np.where(intention == 0, 1.0, -1.0)
+                leave = special.expit(special.logit(leave) + push)
+            done = rng.random(N) < np.minimum(self.shape * leave, 1.0)
             leaves = done & (left == 0)
             left = np.where(leaves, self.shape - 1, left - (done & ~leaves))
             intention = np.where(leaves, 1 - intention, intention)
@@ -165,4 +182,4 @@ class CohortWorld:
             n_states=self.n_states,
             n_actions=self.n_actions,
         )
-        return Cohort(demos, np.array(CONDITIONS)[condition])
+        return Cohort(demos, np.array(CONDITIONS)[condition], thirst.reshape(-1))
