@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from prism_irl import halves, storage, threads
 from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
 from prism_irl.cli.run_folder import RunFolder, write_report
+from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,12 +33,16 @@ def fit(
     tensorboard: bool = False,
     simulations: int = 20,
     evidence: Path | None = None,
+    intervals: int = 0,
+    jobs: int = 2,
 ) -> None:
     """Fit a model to a table of states and actions.
 
     Example: prism fit mouse.csv --trajectory bout --state node --action move --intentions 3 --out runs/mouse
 
     Example: prism fit mouse.csv --switching state --rewards goals --intentions 3 --out runs/goals
+
+    Example: prism fit mouse.csv --method hiql --intentions 2 --group animal --intervals 200 --out runs/sure
 
     Parameters
     ----------
@@ -56,18 +61,24 @@ def fit(
         How often the fitted model is simulated, to be compared with the data in the report; 0 leaves that out.
     evidence
         Folder of a prism evidence or prism select of the same data, which the verdict then speaks of.
+    intervals
+        Resamples of the animals (--group; else of the trajectories) that are fitted again, from the fit: 95% intervals
+        of usage, dwell, switching, rewards and values; 200 is usual, 0 leaves them out.
+    jobs
+        Resamples of --intervals that are fitted at the same time.
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import read_events
+    from prism_irl.cli.sources import read_events, read_inputs
     from prism_irl.cli.tensorboard import writer_class
     from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
+    from prism_irl.studies.intervals import check_intervals
 
     if simulations < 0 or simulations == 1:
         raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
-    estimator = build_model(model, preset, method)
+    estimator = with_inputs(build_model(model, preset, method), columns)
     if tensorboard:
         writer_class()
     iterates = _iterates(estimator)
@@ -78,12 +89,13 @@ def fit(
     watch: dict[str, Any] = {"resume": resume}
     with ExitStack() as claim:
         with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
-            rows = tables.read(table, **columns.roles())
+            rows, covariates = read_inputs(tables.read(table, **columns.roles()), columns)
             demos = rows.demonstrations
             marks = read_events(rows, columns.events)  # wrong columns are refused before a fit
             known = None if evidence is None else read_evidence(evidence, demos)
             if isinstance(estimator, PairModel):
                 estimator._check_parameters(demos)  # before a folder is made
+            check_intervals(intervals, estimator, demos)
             if not world.writes:
                 if iterates:  # another method is not shared among ranks
                     estimator.fit(demos, **watch)
@@ -103,10 +115,32 @@ def fit(
             else:
                 estimator.fit(demos)
         written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": marks}
-        metrics = write_run(path, estimator, rows, evidence=known, simulations=simulations, **written)
+        written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
+        if intervals:
+            written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
+        metrics = write_run(path, estimator, rows, **written)
         shutil.rmtree(checkpoint)
         write_report(path)
     folder.tell(metrics, show)
+
+
+def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:
+    """Resample and fit again; what an interrupted run has finished is kept with its checkpoint."""
+    from prism_irl.cli.progress import counting
+    from prism_irl.models.pair import PairModel
+    from prism_irl.studies.intervals import intervals
+
+    assert isinstance(model, PairModel)
+    with counting("resamples") as report:
+        return intervals(
+            model,
+            demos,
+            n,
+            seed=model.seed,
+            jobs=jobs,
+            folder=folder,
+            on_part=lambda done, total: report("resamples", done, total, ""),
+        )
 
 
 def show(metrics: dict[str, Any]) -> None:
@@ -125,11 +159,23 @@ def show(metrics: dict[str, Any]) -> None:
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))
+    if plain.get("intervals"):
+        _show_intervals(plain["intervals"])
     findings = verdict(plain)
     for finding in findings:
         if finding.level == "bad":
             print(f"problem        {finding.text}")
     print(f"verdict        {overall(plain, findings)}")
+
+
+def _show_intervals(found: dict[str, Any]) -> None:
+    unit = "animals" if found["unit"] == "group" else "trajectories"
+    print(f"95% intervals over {found['n']} resamples of {found['n_units']} {unit}:")
+    for name in ("usage", "dwell"):
+        if name in found["numbers"]:
+            values, (low, high) = found["numbers"][name]["estimate"], found["numbers"][name]["interval"]
+            cells = (f"{v:.3g} ({a:.3g} to {b:.3g})" for v, a, b in zip(values, low, high, strict=True))
+            print(f"  {name:<12} {', '.join(cells)}")
 
 
 def _iterates(model: IntentionModel) -> bool:

@@ -18,6 +18,7 @@ from prism_irl import storage
 from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.inputs import Inputs
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
@@ -37,6 +38,8 @@ def write_run(
     events: Mapping[str, npt.NDArray[np.bool_]] | None = None,
     simulations: int = 0,
     evidence: Mapping[str, Any] | None = None,
+    intervals: Mapping[str, Any] | None = None,
+    inputs: Inputs | None = None,
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics."""
     from prism_irl.evaluation.facts import state_rewards
@@ -45,11 +48,13 @@ def write_run(
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
-    extra = {
+    extra: dict[str, Any] = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
         "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
     }
+    if inputs is not None:
+        extra["data"]["inputs"] = inputs.to_json()
     found = infer_once(model, demos)
     result = fit_metrics(model, demos, found)
     if come_from_tokens(source, demos):
@@ -57,6 +62,7 @@ def write_run(
     if evidence is not None:
         result["evidence"] = dict(evidence)
     save(model, folder, extra)
+    sure = _write_intervals(folder, model, demos, intervals, result)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
     tables.write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
@@ -64,9 +70,36 @@ def write_run(
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"
     captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
+    if inputs is not None:
+        captions |= _draw_inputs(figures, model, inputs, intervals)
     captions |= _write_checks(folder, model, demos, found.labels, explorer, simulations)
-    storage.write_json(figures / "captions.json", captions)
+    storage.write_json(figures / "captions.json", captions | sure)
     return result
+
+
+def _draw_inputs(folder: Path, model: Any, inputs: Inputs, intervals: Mapping[str, Any] | None) -> dict[str, str]:
+    """The effect of inputs on switching, where the kernel is a logit of them; of a network nobody can read it off."""
+    from prism_irl.report.names import default_names
+    from prism_irl.studies.interval_files import draw_inputs
+    from prism_irl.switching.inputs import InputChain
+
+    if not isinstance(model.switching_, InputChain) or model.n_intentions == 1:
+        return {}
+    return draw_inputs(folder, inputs, model.switching_, intervals, default_names(model.n_intentions))
+
+
+def _write_intervals(
+    folder: Path, model: IntentionModel, demos: Demonstrations, found: Mapping[str, Any] | None, result: dict[str, Any]
+) -> dict[str, str]:
+    """Put intervals into a fit's metrics, and write their table and figures; returns the captions."""
+    from prism_irl.report.names import default_names
+    from prism_irl.studies.interval_files import without_intervals, write_intervals
+
+    if found is None:
+        without_intervals(folder)  # of an earlier run
+        return {}
+    result["intervals"], captions = write_intervals(folder, found, default_names(model.n_intentions), demos.state_names)
+    return captions
 
 
 def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, Any]:
@@ -207,7 +240,11 @@ def write_figures(
         style.save(figure, folder / "segmentation")
         cut = segments(labels, demos.offsets)
         figure, (ax,) = style.new_figure(height=2.4)
-        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)])
+        says = getattr(getattr(model, "switching_", None), "dwell_proba", None)
+        if says is not None and model.n_intentions > 1:
+            captions["dwell"] += " Dashed: what the model expects of a visit that no end of a trajectory cuts short."
+        expected = None if says is None or model.n_intentions == 1 else says(int(cut.lengths.max()))
+        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)], expected)
         style.save(figure, folder / "dwell")
         if hasattr(model, "starts_"):
             figure, (ax,) = style.new_figure(height=2.4)

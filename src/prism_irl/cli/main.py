@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError
 
 from prism_irl import __version__, threads
 from prism_irl.cli.compare import compare
+from prism_irl.cli.contrast import contrast
 from prism_irl.cli.data import app as data
 from prism_irl.cli.demo import demo
 from prism_irl.cli.evidence import evidence
@@ -54,6 +55,7 @@ app.command(fit, group=OWN_DATA, sort_key=1)
 app.command(segment, group=OWN_DATA, sort_key=2)
 app.command(score, group=OWN_DATA, sort_key=3)
 app.command(compare, group=OWN_DATA, sort_key=4)
+app.command(contrast, group=OWN_DATA, sort_key=4)
 app.command(report, group=OWN_DATA, sort_key=5)
 app.command(methods, group=START)
 app.command(data)

@@ -32,6 +32,7 @@ class FittedOptions:
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
         from prism_irl.data import tables
+        from prism_irl.data.inputs import Inputs
         from prism_irl.data.vocabulary import Vocabulary
         from prism_irl.models.persistence import load
 
@@ -42,14 +43,17 @@ class FittedOptions:
             read["time"] = self.time
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
-        return model, tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))
+        table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))
+        if (inputs := config.get("data", {}).get("inputs")) is not None:
+            table = Inputs.from_json(inputs).apply(table)
+        return model, table
 
 
 def _columns(config: dict[str, Any]) -> dict[str, Any]:
     """Columns that the fit was told of, its order in time among them; new data may come without labels and groups."""
     data = config.get("data", {})
     columns = data.get("columns", {}) if isinstance(data, dict) else None
-    roles = {field.name for field in fields(ColumnOptions)} - {"events"}
+    roles = {field.name for field in fields(ColumnOptions)} - {"events", "inputs", "since"}
     if not isinstance(columns, dict) or not set(columns) <= roles:
         raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
     return dict(columns)

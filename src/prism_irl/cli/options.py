@@ -52,9 +52,20 @@ class ColumnOptions:
     events: tuple[str, ...] = ()
     "Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat."
 
+    inputs: str | None = None
+    "Columns with covariates of switching, comma-separated (thirst,sex): numbers or words, standardised."
+    since: str | None = None
+    "Columns with 1 at an event (water came), comma-separated: the time since the last one is a covariate of switching."
+
     def roles(self) -> dict[str, Any]:
-        """The columns that were named and that a fit reads."""
-        return {role: name for role, name in given(self).items() if role != "events"}
+        """The columns that were named and that a table is read with."""
+        return {role: name for role, name in given(self).items() if role not in ("events", "inputs", "since")}
+
+    def covariates(self) -> tuple[list[str], list[str]]:
+        """Columns of --inputs and of --since."""
+        found = ([name.strip() for name in (text or "").split(",")] for text in (self.inputs, self.since))
+        inputs, since = ([name for name in names if name] for names in found)
+        return inputs, since
 
 
 @Parameter(name="*")

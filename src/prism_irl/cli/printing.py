@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +13,7 @@ from prism_irl import storage
 
 Columns = Mapping[str, tuple[str, int]]
 """Heading → key of the entry, and how many digits it gets."""
-WORDS = ("method", "names", "in the named intention")  # headings of columns that may wrap
+WORDS = ("method", "measure", "names", "in the named intention")  # headings of columns that may wrap
 
 
 def print_json(value: Any) -> None:
@@ -244,3 +244,24 @@ def print_tokens(metrics: dict[str, Any]) -> None:
     _print_table("Granularity of the state tokens, mean ± std over episodes", rows, columns, 140)
     if metrics.get("simulated"):
         print("The paper's tables of BridgeData V2 are not run here: prism reproduce bridge DATASET --weights FOLDER")
+
+
+def print_contrast(found: Mapping[str, Any], names: Sequence[str]) -> None:
+    """The table of a contrast, and what it says."""
+    from prism_irl.report.contrast import findings, section
+
+    shown = section(found, names)
+    rows = [row._asdict() | {"style": "bold" if row.clear else None} for row in shown.rows]
+    one, two = found["levels"]
+    columns = {
+        "measure": ("what", 0),
+        one: ("first", 0),
+        two: ("second", 0),
+        "difference": ("difference", 0),
+        "95% interval": ("interval", 0),
+        "p": ("p", 0),
+        "adjusted p": ("adjusted", 0),
+    }
+    _print_table(shown.title, rows, columns)
+    for finding in findings(found, names):
+        print(finding.text)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from prism_irl.cli.options import ColumnOptions
 from prism_irl.data import tables
+from prism_irl.data.inputs import Inputs, event_marks
 from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError
 
@@ -36,6 +36,8 @@ def read_source(table: Path, columns: ColumnOptions) -> Source:
     if str(table) in NAMED and not table.exists():
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
+    if any(columns.covariates()):
+        raise InputError("--inputs and --since belong to prism fit; leave them out here.")
     rows = tables.read(table, **columns.roles())
     return Source(rows.demonstrations, None, read_events(rows, columns.events))
 
@@ -48,6 +50,15 @@ def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.b
     return {name: known[name] for name in names}
 
 
+def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Table, Inputs | None]:
+    """The table with the covariates of switching as observations, and how they were made."""
+    names, events = columns.covariates()
+    if not names and not events:
+        return table, None
+    found = Inputs.learn(table, names, events)
+    return found.apply(table), found
+
+
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
     """Columns that mark steps at which something happened, {name: (n,) bool}: true or false, 1 or 0, or empty."""
     found: dict[str, npt.NDArray[np.bool_]] = {}
@@ -57,13 +68,5 @@ def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDAr
         if name not in table.frame.columns:
             there = ", ".join(map(str, table.frame.columns[:50]))
             raise InputError(f"There is no column {name!r} for the events; the table has the columns {there}.")
-        column = table.frame[name]
-        numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        wrong = ~np.isin(numbers, (0.0, 1.0)) & column.notna().to_numpy()
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise InputError(
-                f"The event in column {name!r}, row {row} is {column.iloc[row]}; write 1 where it happens, else 0."
-            )
-        found[name] = (numbers == 1.0)[table.order]
+        found[name] = event_marks(table.frame[name], name)[table.order]
     return found

@@ -133,6 +133,15 @@ def read(
     return _from_frame(read_frame(path, text, DOUBLED), columns, states, actions, None, unknown_state)
 
 
+def read_rows(path: Path) -> pd.DataFrame:
+    """Rows and columns of a .csv, .tsv or .parquet file, as they are."""
+    if path.suffix.lower() not in READABLE[:3]:
+        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE[:3])}.")
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; check the path.")
+    return read_frame(path, {}, DOUBLED)
+
+
 def _from_frame(
     frame: pd.DataFrame,
     columns: Columns,

@@ -206,6 +206,8 @@ class Intention(NamedTuple):
     share: str
     percent: float
     dwell: str
+    share_interval: str = ""
+    dwell_interval: str = ""
 
 
 def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Intention]:
@@ -223,9 +225,38 @@ def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = Non
                 NOTHING if share is None else f"{100 * share:.1f}%",
                 min(100.0, max(0.0, 100 * (share or 0.0))),
                 NOTHING if dwell is None else signed(dwell, 1),
+                _interval(metrics, "usage", k, 100, 1, "%"),
+                _interval(metrics, "dwell", k, 1, 1, ""),
             )
         )
     return rows
+
+
+def _interval(metrics: Mapping[str, Any], name: str, k: int, factor: float, digits: int, unit: str) -> str:
+    """The interval that a bootstrap found for intention k, as text; nothing where there was none."""
+    ends = mapping(mapping(mapping(metrics.get("intervals")).get("numbers")).get(name)).get("interval")
+    if not (isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, list) and k < len(end) for end in ends)):
+        return ""
+    low, high = number(ends[0][k]), number(ends[1][k])
+    if low is None or high is None:
+        return ""
+    return f"{signed(factor * low, digits)} to {signed(factor * high, digits)}{unit}"
+
+
+def interval_remark(metrics: Mapping[str, Any]) -> str:
+    """Say what the intervals are made of, and what they are worth."""
+    found = mapping(metrics.get("intervals"))
+    n, of, agreement = number(found.get("n")), number(found.get("n_units")), number(found.get("agreement"))
+    if n is None or of is None or agreement is None:
+        return ""
+    unit = "animals" if found.get("unit") == "group" else "trajectories"
+    text = (
+        f"Intervals (95%) come from {n:.0f} resamples of the {of:.0f} {unit}, each fitted again from this fit; their "
+        f"labels agree with the fit's to {agreement:.2f} (ARI). Every number and its interval is in intervals.csv."
+    )
+    if found.get("few_units"):
+        text += f" With {of:.0f} {unit} such intervals are rough."
+    return text
 
 
 def _cell(method: Mapping[str, Any], column: Column, best: float | None) -> Cell:

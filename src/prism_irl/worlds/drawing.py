@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prism_irl.errors import InputError
 
 
-def generator(n_trajectories: int, seed: int) -> np.random.Generator:
+def generator(n_trajectories: int, seed: int | np.random.Generator) -> np.random.Generator:
     """The one source of randomness of a simulation, which has at least one trajectory."""
     if n_trajectories < 1:
         raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
