@@ -20,13 +20,12 @@ from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import resolve_device
-from prism_irl.errors import InputError
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
-from prism_irl.models import starts
+from prism_irl.models import pair_checks, starts
 from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
 from prism_irl.models.fitted import motion_shape
-from prism_irl.models.histories import check_individuals, chosen_accents, chosen_history
+from prism_irl.models.histories import chosen_accents, chosen_history
 from prism_irl.models.pair_rewards import PairRewards
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import PolicyTable, Problem, RewardOptions
@@ -344,55 +343,7 @@ class PairModel(PairRewards):
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def _check_parameters(self, demos: Demonstrations) -> None:
-        whole = {"n_intentions": 1, "max_iterations": 0, "n_starts": 1, "seed": 0}
-        whole |= {name: low for name, low in {"warm_up": 0, "n_candidates": 1}.items() if hasattr(self, name)}
-        if self.patience is not None:
-            whole["patience"] = 1
-        halves.check_numbers(self, whole, integer=True)
-        halves.check_numbers(self, {"validation_fraction": 0, "discount": 0}, below=1)
-        halves.check_choice(self, stop_by=("auto", "validation", "training"))
-        switching, rewards = self.switching_options, self.reward_options
-        name = self._halves()[0]
-        if isinstance(name, str) and name in rewards.unsuited:
-            raise InputError(rewards.unsuited[name])
-        switching.check(self.n_intentions)
-        rewards.check(demos, self.n_intentions)
-        self._check_memory(rewards, demos)
-        self._check_starts(switching, rewards)
-        pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
-        if self.n_intentions > pairs:
-            raise InputError(
-                f"{self.n_intentions} intentions cannot be told apart: only {pairs} different (state, action) pairs "
-                "occur; ask for fewer intentions or give more data."
-            )
-
-    def _check_memory(self, rewards: RewardOptions, demos: Demonstrations) -> None:
-        memory = {name: getattr(self, name) for name in ("history", "backoff") if hasattr(self, name)}
-        given = {name: low for name, low in {"history": 1, "backoff": 0}.items() if memory.get(name, "auto") != "auto"}
-        halves.check_numbers(self, {n: low for n, low in given.items() if n == "history"}, integer=True)
-        halves.check_numbers(self, {n: low for n, low in given.items() if n == "backoff"})
-        if "auto" in memory.values() and rewards.memory != "none" and not self.validation_fraction:
-            raise InputError(
-                'history="auto" and backoff="auto" are chosen on validation trajectories; set validation_fraction '
-                "above 0, or give numbers."
-            )
-        if getattr(self, "individuals", False):
-            check_individuals(rewards, demos)
-        if memory.get("history", 1) not in (1, "auto") and rewards.memory == "none":
-            raise InputError(f"{type(rewards).__name__} rewards see the current state alone; leave history at 1.")
-        if getattr(rewards, "smoothing", 1.0) == 0 and self.validation_fraction:
-            raise InputError(
-                "With smoothing=0 an action that was never seen has probability 0, and no validation trajectory can be "
-                "scored; set a small smoothing such as 0.01, or validation_fraction=0."
-            )
-
-    def _check_starts(self, switching: SwitchingOptions, rewards: RewardOptions) -> None:
-        if hasattr(self, "starts"):
-            halves.check_choice(self, starts=("mixed", "windows", "random", "annealed"))
-        if getattr(self, "starts", "") == "annealed" and not switching.is_chain:
-            raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')
-        if rewards.searches and sharing.current().size > 1:
-            raise InputError("Goals are searched for in one process; run this model without torchrun.")
+        pair_checks.check_parameters(self, demos)
 
 
 def _posterior_of(start: em.Start, data: Prepared) -> Posterior:
