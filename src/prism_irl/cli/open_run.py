@@ -28,6 +28,8 @@ class FittedOptions:
     "Column to sort the steps of a trajectory by [default: the one that the fit was sorted by]."
     unknown_state: bool = False
     "Accept states that the fit never saw; there all intentions act uniformly."
+    intention: str | None = None
+    "Column with true intentions, for evaluation [default: intention, if there is one]."
 
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
@@ -37,9 +39,11 @@ class FittedOptions:
 
         model = load(run, self.method)
         config = storage.read_json(run / "config.json")
-        read = _columns(config)
+        read = {role: name for role, name in _columns(config).items() if role != "labels"}
         if self.time is not None:
             read["time"] = self.time
+        if self.intention is not None:
+            read["intention"] = self.intention
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
         return model, tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))

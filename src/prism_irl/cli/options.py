@@ -47,6 +47,8 @@ class ColumnOptions:
     "Column with the animal, operator or other group [default: group, if there is one]."
     intention: str | None = None
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
+    labels: str | None = None
+    "Column with intentions where somebody knows them, empty elsewhere: the fit is told (its E-step is clamped)."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
     events: tuple[str, ...] = ()

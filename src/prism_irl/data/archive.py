@@ -1,7 +1,8 @@
 """Demonstrations on disk, larger than memory: a folder of plain npy files that are mapped and never read whole.
 
     states.npy actions.npy (n,)   offsets.npy (N + 1,)   and, where present, observations.npy (n, m), labels.npy,
-    times.npy (n,), groups.npy, trajectory_names.npy (N,), valid_actions.npy (S, A); meta.json: sizes, names, checksum
+    known.npy, times.npy (n,), groups.npy, trajectory_names.npy (N,), valid_actions.npy (S, A); meta.json: sizes, names,
+    checksum
 
 Integers are of the smallest type that fits. A folder is written part by part, so that neither side of the copy has
 to fit into memory, and checked chunk by chunk when it is opened: a damaged one is an error, never a wrong answer.
@@ -26,7 +27,7 @@ from prism_irl.errors import InputError, brief
 FORMAT = "prism-demonstrations"
 VERSION = 1
 PER_STEP, PER_TRAJECTORY = Demonstrations.per_step, Demonstrations.per_trajectory
-NAMES = ("state_names", "action_names", "label_names")
+NAMES = ("state_names", "action_names", "label_names", "known_names")
 SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
 """What all parts of one archive have in common, besides the valid actions; kept in meta.json."""
 
@@ -169,7 +170,7 @@ def _load(folder: Path, meta: Any) -> Demonstrations:
             raise ValueError(f"the arrays {', '.join(sorted(listed ^ allowed))} are missing or unknown")
         arrays = {name: _map(folder, name) for name in sorted(listed)}
         sizes = {key: int(meta[key]) for key in ("n_states", "n_actions", "n_steps", "n_trajectories")}
-        names = {key: None if meta[key] is None else tuple(map(str, meta[key])) for key in NAMES}
+        names = {key: None if meta.get(key) is None else tuple(map(str, meta[key])) for key in NAMES}
         unknown_state = bool(meta["unknown_state"])
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{folder / 'meta.json'} is damaged ({brief(error)}); restore or write it again.") from None

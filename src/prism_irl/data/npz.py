@@ -85,7 +85,7 @@ def load_npz(path: Path) -> dict[str, Array]:
         )
     if not lengths.size or lengths.min() < 1:
         raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
-    per_step = {key: shape for key in ("states", "actions", "labels", "times", "observations") if key in stored}
+    per_step = {key: shape for key in Demonstrations.per_step if key in stored}
     fits = {"groups": lengths.shape, "trajectory_names": lengths.shape, "n_states": (), "n_actions": ()} | per_step
     kinds = {"observations": "biuf", "valid_actions": "biuf", "n_states": "iu", "n_actions": "iu"}
     for key, values in stored.items():

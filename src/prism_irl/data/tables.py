@@ -34,8 +34,8 @@ class Columns:
     """Which column holds what; an optional column that is not named is used when its usual name is there.
 
     ``time`` gives the order within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for
-    evaluation only), ``observations`` numbers that the switching network may read. Roles in ``may_lack`` are left out
-    where their column is not there.
+    evaluation only), ``observations`` numbers that the switching network may read, ``labels`` intentions that somebody
+    knows, empty elsewhere, which the fit is told. Roles in ``may_lack`` are left out where their column is not there.
     """
 
     trajectory: str = "trajectory"
@@ -46,6 +46,7 @@ class Columns:
     intention: str | None = None
     observations: tuple[str, ...] = ()
     may_lack: tuple[str, ...] = ()
+    labels: str | None = None
 
     def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
         """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
@@ -92,6 +93,7 @@ def read(
     group: str | None = None,
     intention: str | None = None,
     observations: str | Sequence[str] = (),
+    labels: str | None = None,
     states: Vocabulary | None = None,
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
@@ -104,7 +106,7 @@ def read(
 
     Parameters
     ----------
-    trajectory, state, action, time, group, intention, observations
+    trajectory, state, action, time, group, intention, observations, labels
         Column names; see `Columns`.
     states, actions : Vocabulary, optional
         Vocabularies of a fitted model; learned from the data when absent.
@@ -116,7 +118,7 @@ def read(
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
-    columns = Columns(trajectory, state, action, time, group, intention, names, tuple(may_lack))
+    columns = Columns(trajectory, state, action, time, group, intention, names, tuple(may_lack), labels)
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, columns, states, actions, None, unknown_state)
     path = Path(source)
@@ -164,6 +166,7 @@ def _from_frame(
     order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))
     observations = [_numbers(*column("observation", name)) for name in columns.observations]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
+    known, known_names = _known(*column("labels")) if "labels" in found else (None, None)
     demos = Demonstrations(
         states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
         actions=actions.encode(*action)[order],
@@ -172,6 +175,8 @@ def _from_frame(
         n_actions=actions.size,
         observations=np.stack(observations, axis=1)[order] if observations else None,
         labels=labels.encode(*intention)[order] if labels and intention else None,
+        known=None if known is None else known[order],
+        known_names=known_names,
         times=None if times is None else times[order],
         groups=_groups(codes, names, *column("group")) if "group" in found else None,
         state_names=None if states.names is None else states.names + unknown,
@@ -181,6 +186,23 @@ def _from_frame(
         unknown_state=unknown_state,
     )
     return Table(demos, frame, order, states, actions, labels)
+
+
+def _known(values: pd.Series[Any], role: str, where: Where) -> tuple[Array, tuple[str, ...] | None]:
+    """Known intentions, (n,), −1 in empty cells, and their names."""
+    there = np.flatnonzero(values.notna() & (values.astype(str).str.strip() != ""))
+    if not len(there):
+        raise InputError(f"The column {values.name!r} of known labels is empty; fill some cells in or leave it out.")
+    filled = values.iloc[there]
+    if pd.api.types.is_float_dtype(filled.dtype) and (filled == filled.round()).all():
+        filled = filled.astype(np.int64)  # empty cells have made numbers of a column of ids
+    found = distinct(filled, "known label", lambda i: where(int(there[i])))
+    words = Vocabulary.learn(found, "known label")
+    if words.names is not None:  # in the order in which they come, so that stages of a task are in order
+        words = Vocabulary(tuple(str(value) for value in found.values), words.size)
+    known = np.full(len(values), -1, dtype=np.int64)
+    known[there] = words.encode(found, "known label")
+    return known, words.names
 
 
 def _groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: str, where: Where) -> Array:
@@ -245,6 +267,8 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
     demos = replace(
         table.demonstrations,
         observations=stored.get("observations"),
+        known=stored.get("known"),
+        known_names=tuple(stored["known_names"].astype(str)) if "known_names" in stored else None,
         times=stored.get("times"),
         groups=stored.get("groups"),
         valid_actions=stored.get("valid_actions") if same else None,
@@ -310,6 +334,9 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
         columns["group"] = demos.groups[index]
     if demos.labels is not None:
         columns["intention"] = _named(demos.labels, demos.label_names)
+    if demos.known is not None:
+        words: Sequence[Any] = demos.known_names or range(int(demos.known.max(initial=-1)) + 1)
+        columns["labels"] = np.array([*words, None], dtype=object)[demos.known]  # −1 is the last one: an empty cell
     if demos.observations is not None:
         columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}
     return pd.DataFrame(columns)

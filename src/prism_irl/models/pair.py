@@ -19,6 +19,7 @@ from prism_irl import em, halves
 from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.known import aligned, alignment, clamped
 from prism_irl.devices import resolve_device
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
@@ -155,6 +156,8 @@ class PairModel(PairRewards):
         options, chain = self.reward_options, start.switching
         if options.searches:
             found = options.search(start.rewards, train, self.n_intentions, generator, starts.fixed_run)
+            if found is not None and train.demos.known is not None:
+                self._align(start, found, train)
             if isinstance(chain, Chain) and found is not None:
                 chain.take_over(found)
             return
@@ -162,7 +165,8 @@ class PairModel(PairRewards):
 
         def first() -> FloatArray:  # found on all data even where this process holds a part of it
             halves = self.switching_options, options
-            return train.share(starts.first_responsibilities(kind, train.whole, self.n_intentions, generator, *halves))
+            found = starts.first_responsibilities(kind, train.whole, self.n_intentions, generator, *halves)
+            return train.share(aligned(found, train.whole, in_order=self.switching_options.in_order))
 
         if not isinstance(chain, Chain) or (iterations == 0 and kind != "annealed"):
             start.rewards.maximise(train, first())
@@ -178,6 +182,14 @@ class PairModel(PairRewards):
         assert best is not None
         start.rewards.load_state(best[2])
         chain.take_over(best[1])
+
+    def _align(self, start: em.Start, chain: Any, train: Prepared) -> None:
+        """Put what a search has found into the order of the known intentions; the chain too."""
+        found = chain.expectation(train, torch.from_numpy(start.rewards.log_likelihood(train))).responsibilities
+        order = alignment(found, train.demos, keep_last=isinstance(start.rewards, GoalPolicies))
+        chain.initial.copy_(chain.initial[order])
+        chain.kernel.copy_(chain.kernel[order][:, order])
+        start.rewards.reorder(order)
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -347,4 +359,5 @@ class PairModel(PairRewards):
 
 
 def _posterior_of(start: em.Start, data: Prepared) -> Posterior:
-    return start.switching.expectation(data, torch.from_numpy(start.rewards.log_likelihood(data)))
+    emission = torch.from_numpy(clamped(start.rewards.log_likelihood(data), data.demos))
+    return start.switching.expectation(data, emission)

@@ -9,6 +9,7 @@ import numpy as np
 from prism_irl import halves
 from prism_irl.data import sharing
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.known import check_known
 from prism_irl.errors import InputError
 from prism_irl.models.histories import check_individuals
 from prism_irl.rewards.base import RewardOptions
@@ -32,6 +33,7 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
     rewards.check(demos, model.n_intentions)
     _check_memory(model, rewards, demos)
     _check_starts(model, switching, rewards)
+    check_known(demos, model.n_intentions)
     pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
     if model.n_intentions > pairs:
         raise InputError(

@@ -94,6 +94,10 @@ class RewardModel(ABC):
                 checked.distributions(name, state[name])
             setattr(self, name, state[name].copy())
 
+    def reorder(self, order: npt.NDArray[np.int64]) -> None:
+        """Make intention order[k] intention k: asked of rewards that search for their start, to match known labels."""
+        raise InputError(f"The intentions of {type(self).__name__} have no other order; leave out the known labels.")
+
     def solution(self, mdp: MDP) -> InverseSolution | None:
         """r, Q and V per state where the model plans; None where they follow from the policies (`rewards.iavi`)."""
         return None
