@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, storage
-from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
+from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model, continuous_defaults
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.errors import InputError
 
@@ -38,6 +38,8 @@ def fit(
 
     Example: prism fit mouse.csv --switching state --rewards goals --intentions 3 --out runs/goals
 
+    Example: prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --intentions 5 --out runs/arm
+
     Parameters
     ----------
     table
@@ -58,7 +60,7 @@ def fit(
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import read_events
+    from prism_irl.cli.sources import is_continuous, read_events
     from prism_irl.cli.tensorboard import writer_class
     from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
@@ -66,7 +68,7 @@ def fit(
 
     if simulations < 0 or simulations == 1:
         raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
-    estimator = build_model(model, preset, method)
+    estimator = build_model(continuous_defaults(model, preset, method, is_continuous(table, columns)), preset, method)
     if tensorboard:
         writer_class()
     iterates = _iterates(estimator)
@@ -109,7 +111,7 @@ def fit(
 def show(metrics: dict[str, Any]) -> None:
     """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
     from prism_irl.cli.printing import print_scores
-    from prism_irl.report.findings import REFERENCES
+    from prism_irl.report.findings import reference_name
     from prism_irl.report.fit_verdict import part_name, scored_part
     from prism_irl.report.verdict import overall, verdict
 
@@ -117,8 +119,10 @@ def show(metrics: dict[str, Any]) -> None:
     print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part_name(metrics)} data:")
     scores = {key: metrics[key][part] for key in ("predictive_ll", "paper_score")}
     print_scores({**metrics, **scores}, leaks=metrics["leaks"])
-    beside = (f"{REFERENCES[key]} {found['predictive_ll'][part]:.4f}" for key, found in metrics["references"].items())
-    print("references     " + ", ".join(beside))
+    if metrics.get("density"):
+        print("               (log density of the commands in their own units: compare it with densities alone)")
+    named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
+    print("references     " + ", ".join(f"{name} {score:.4f}" for name, score in named))
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))

@@ -40,6 +40,7 @@ def write_run(
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics."""
     from prism_irl.evaluation.facts import state_rewards
+    from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.robots.recordings import come_from_tokens
@@ -60,11 +61,17 @@ def write_run(
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
     tables.write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
-    explorer = write_explorer(folder, demos, found.probabilities, rewards=state_rewards(model), events=marks)
+    shown, layout = demos, None
+    units = getattr(model, "units_", None)
+    if units is not None:  # continuous data are shown by their cells
+        shown, layout = cells_of(demos, units)
+    explorer = write_explorer(
+        folder, shown, found.probabilities, layout=layout, rewards=state_rewards(model), events=marks
+    )
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"
     captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
-    captions |= _write_checks(folder, model, demos, found.labels, explorer, simulations)
+    captions |= _write_checks(folder, model, demos, found.labels, explorer, 0 if units is not None else simulations)
     storage.write_json(figures / "captions.json", captions)
     return result
 
@@ -93,6 +100,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "validation_chose": getattr(model, "validation_chose_", []),
         "references": reference_scores(demos, validation),
         "leaks": model.leaks,
+        "density": model.is_density,
         "history_length": getattr(model, "history_length_", None),
         "backoff": getattr(model, "backoff_", None),
         "mean_dwell": mean_dwell(found.labels, demos.offsets),

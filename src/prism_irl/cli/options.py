@@ -41,6 +41,10 @@ class ColumnOptions:
     "Column with the state [default: state]."
     action: str | None = None
     "Column with the action [default: action]."
+    observe: str | None = None
+    "Columns that are observed, with commas between: continuous states, instead of --state."
+    act: str | None = None
+    "Columns that are done, with commas between: continuous actions, instead of --action."
     time: str | None = None
     "Column to sort the steps of a trajectory by [default: time, if there is one]."
     group: str | None = None
@@ -129,6 +133,15 @@ def given(options: Any) -> dict[str, Any]:
         return {}
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     return {name: value for name, value in values.items() if value is not None and value != ()}
+
+
+def continuous_defaults(options: Any, preset: str | None, method: str | None, continuous: bool) -> Any:
+    """Options for continuous data: policies on features and a Markov chain, unless another pair was asked for."""
+    said = given(options)
+    if not continuous or preset is not None or method is not None:
+        return options
+    usual = {"switching": "markov", "rewards": "features"}
+    return ModelOptions(**{**usual, **said})
 
 
 def build_model(options: Any, preset: str | None = None, method: str | None = None) -> IntentionModel:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,6 +47,20 @@ def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.b
     if unknown:
         raise InputError(f"There is no event {unknown[0]!r} in {data}; there are {', '.join(known)}.")
     return {name: known[name] for name in names}
+
+
+def is_continuous(table: Path, columns: ColumnOptions) -> bool:
+    """Whether states and actions are numbers: columns to act, or a file of demonstrations that holds commands."""
+    if columns.observe or columns.act:
+        return True
+    if table.suffix.lower() == ".npz":
+        try:
+            with zipfile.ZipFile(table) as archive:
+                names = archive.namelist()
+        except (OSError, zipfile.BadZipFile):
+            return False  # whoever reads the file will say what is wrong with it
+        return "motions.npy" in names and "design.npy" not in names
+    return (table / "motions.npy").is_file() and not (table / "design.npy").is_file()
 
 
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:

@@ -20,6 +20,8 @@ from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.known import aligned, alignment, clamped
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.units import Units, needs_units
 from prism_irl.devices import resolve_device
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
@@ -240,15 +242,26 @@ class PairModel(PairRewards):
         return self
 
     def _checked(self, demos: Demonstrations, mdp: MDP | None) -> Demonstrations:
-        """Demonstrations that fit the parameters and the dynamics, with the valid actions of the latter."""
+        """Demonstrations that fit the parameters and the dynamics, with the valid actions of the latter.
+
+        Continuous ones come into units that are taken from the training trajectories alone.
+        """
         self._check_parameters(demos)
+        self.units_ = None
+        if needs_units(demos):
+            assert isinstance(demos, MotionDemonstrations)
+            held_out = self.validation_fraction > 0 and len(demos) > 1
+            kept = demos.split_indices(self.validation_fraction, seed=self.seed)[1] if held_out else None
+            self.units_ = Units.fit(demos, kept, seed=self.seed)
+            demos = self.units_.apply(demos)
         check_mdp(mdp, demos)
         if getattr(self.reward_options, "invalid_actions", "mask") == "stay":
             return demos  # every action can be chosen; some of them stay in place
         return with_valid_actions_of(mdp, demos)
 
     def _set_up(self, demos: Demonstrations, mdp: MDP | None) -> None:
-        for name in ("mdp_", "solution_", "context_solution_"):  # of an earlier fit, should this one be interrupted
+        # of an earlier fit, should this one be interrupted
+        for name in ("mdp_", "solution_", "context_solution_", "state_reward_"):
             self.__dict__.pop(name, None)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]

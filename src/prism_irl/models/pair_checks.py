@@ -10,6 +10,7 @@ from prism_irl import halves
 from prism_irl.data import sharing
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.known import check_known
+from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.models.histories import check_individuals
 from prism_irl.rewards.base import RewardOptions
@@ -34,6 +35,8 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
     _check_memory(model, rewards, demos)
     _check_starts(model, switching, rewards)
     check_known(demos, model.n_intentions)
+    if needs_units(demos):
+        return  # their cells are not known yet
     pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
     if model.n_intentions > pairs:
         raise InputError(

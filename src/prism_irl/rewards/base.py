@@ -55,6 +55,10 @@ class RewardModel(ABC):
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log π_k(a_t | context_t) of every step, (n, K)."""
 
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
+        """Log density of commands (n, m) given observations (n, d), (n, K), where policies are over commands."""
+        raise InputError(f"{type(self).__name__} choose tokens and have no density of commands.")
+
     @abstractmethod
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Eq. (reward_opt): refit each intention with its responsibilities (n, K)."""
