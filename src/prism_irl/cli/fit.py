@@ -43,7 +43,7 @@ def fit(
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file.
+        A .csv, .parquet or .npz file; with --observe and --act also a LeRobot, RLDS or BridgeData folder.
     folder.resume
         Go on with an interrupted fit, with the same result as if it had never been interrupted.
     preset
@@ -60,9 +60,8 @@ def fit(
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import is_continuous, read_events
+    from prism_irl.cli.sources import is_continuous, read_events, read_rows
     from prism_irl.cli.tensorboard import writer_class
-    from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
 
@@ -79,7 +78,7 @@ def fit(
     watch: dict[str, Any] = {"resume": resume}
     with ExitStack() as claim:
         with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
-            rows = tables.read(table, **columns.roles())
+            rows = read_rows(table, **columns.roles())
             demos = rows.demonstrations
             marks = read_events(rows, columns.events)  # wrong columns are refused before a fit
             known = None if evidence is None else read_evidence(evidence, demos)

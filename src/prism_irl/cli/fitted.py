@@ -18,6 +18,7 @@ from prism_irl import storage
 from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
@@ -46,11 +47,13 @@ def write_run(
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
-    extra = {
+    extra: dict[str, Any] = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
         "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
     }
+    if isinstance(demos, MotionDemonstrations):
+        extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     found = infer_once(model, demos)
     result = fit_metrics(model, demos, found)
     if come_from_tokens(source, demos):

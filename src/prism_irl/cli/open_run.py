@@ -33,6 +33,7 @@ class FittedOptions:
 
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
+        from prism_irl.cli.sources import read_rows
         from prism_irl.data import tables
         from prism_irl.data.vocabulary import Vocabulary
         from prism_irl.models.persistence import load
@@ -46,7 +47,11 @@ class FittedOptions:
             read["intention"] = self.intention
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
-        return model, tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))
+        lacking = ("group",) if self.intention is not None else ("intention", "group")
+        if "observe" in read:  # continuous data have no vocabularies
+            own = {role: name for role, name in read.items() if role not in ("states", "actions")}
+            return model, read_rows(source, **own, may_lack=lacking)
+        return model, tables.read(source, **read, unknown_state=self.unknown_state, may_lack=lacking)
 
 
 def _columns(config: dict[str, Any]) -> dict[str, Any]:

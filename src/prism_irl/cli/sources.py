@@ -37,7 +37,7 @@ def read_source(table: Path, columns: ColumnOptions) -> Source:
     if str(table) in NAMED and not table.exists():
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
-    rows = tables.read(table, **columns.roles())
+    rows = read_rows(table, **columns.roles())
     return Source(rows.demonstrations, None, read_events(rows, columns.events))
 
 
@@ -47,6 +47,18 @@ def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.b
     if unknown:
         raise InputError(f"There is no event {unknown[0]!r} in {data}; there are {', '.join(known)}.")
     return {name: known[name] for name in names}
+
+
+def read_rows(table: Path, **roles: Any) -> tables.Table:
+    """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes."""
+    from prism_irl.robots.continuous import is_dataset, read_dataset
+
+    if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
+        return tables.read(table, **roles)
+    wrong = [role for role in ("trajectory", "state", "action", "time", "group", "labels") if roles.get(role)]
+    if wrong:
+        raise InputError(f"--{wrong[0]} names a column of a table, and {table} is a robot dataset; leave it out.")
+    return read_dataset(table, roles.get("observe", ()), roles.get("act", ()))
 
 
 def is_continuous(table: Path, columns: ColumnOptions) -> bool:

@@ -117,6 +117,7 @@ class MotionDemonstrations(Demonstrations):
             raise InputError("Observations and commands must come from the same steps of the same trajectories.")
         tokens = [np.zeros(len(part), dtype=np.int64) for part in rows]
         own = {field.name for field in fields(cls)} - {field.name for field in fields(Demonstrations)}
+        own |= {"trajectory_names", "label_names", "known_names"}
         plain = {name: value for name, value in options.items() if name not in own}
         demos = Demonstrations.from_arrays(tokens, tokens, observations=rows, **plain)
         return cls.of(demos, np.concatenate(moves), **{k: v for k, v in options.items() if k in own})

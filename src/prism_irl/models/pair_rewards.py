@@ -19,6 +19,7 @@ from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_vis
 from prism_irl.rewards.base import RewardOptions
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
 from prism_irl.rewards.iql import LearningRates, solve_iql
+from prism_irl.rewards.landmarks import LandmarkGoals
 from prism_irl.rewards.least_squares import StateReward, learn_state_reward
 from prism_irl.rewards.tabular import ModelFree
 
@@ -74,6 +75,14 @@ class PairRewards(FittedPair):
             raise AttributeError("The rewards of this model are on states and actions; read rewards_.")
         x = np.asarray(observations, dtype=np.float64)
         return self.state_reward_.at((x - self.units_.observation_mean) / self.units_.observation_spread)
+
+    @property
+    def places_(self) -> FloatArray:
+        """Goals in the units of the observations, (K, d), of goals on landmarks."""
+        self._check_fitted()
+        if self.units_ is None or not isinstance(self.rewards_model_, LandmarkGoals):
+            raise AttributeError("Only goals on landmarks are places; read reward_at or rewards_.")
+        return np.asarray(self.rewards_model_.goals * self.units_.observation_spread + self.units_.observation_mean)
 
     def _context_solution(self) -> InverseSolution:
         """IAVI on the MDP of the contexts that occur (`rewards.augmented`); with history 1, on the MDP itself."""
