@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, storage, threads
-from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model
+from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model, continuous_defaults
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.errors import InputError
@@ -44,10 +44,12 @@ def fit(
 
     Example: prism fit mouse.csv --method hiql --intentions 2 --group animal --intervals 200 --out runs/sure
 
+    Example: prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --intentions 5 --out runs/arm
+
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file.
+        A .csv, .parquet or .npz file; with --observe and --act also a LeRobot, RLDS or BridgeData folder.
     folder.resume
         Go on with an interrupted fit, with the same result as if it had never been interrupted.
     preset
@@ -69,15 +71,15 @@ def fit(
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import read_events, read_inputs
+    from prism_irl.cli.sources import is_continuous, read_events, read_inputs, read_rows
     from prism_irl.cli.tensorboard import writer_class
-    from prism_irl.data import tables
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
     from prism_irl.studies.intervals import check_intervals
 
     if simulations < 0 or simulations == 1:
         raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
+    model = continuous_defaults(model, preset, method, is_continuous(table, columns))
     estimator = with_inputs(build_model(model, preset, method), columns)
     if tensorboard:
         writer_class()
@@ -89,7 +91,7 @@ def fit(
     watch: dict[str, Any] = {"resume": resume}
     with ExitStack() as claim:
         with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
-            rows, covariates = read_inputs(tables.read(table, **columns.roles()), columns)
+            rows, covariates = read_inputs(read_rows(table, **columns.roles()), columns)
             demos = rows.demonstrations
             marks = read_events(rows, columns.events)  # wrong columns are refused before a fit
             known = None if evidence is None else read_evidence(evidence, demos)
@@ -146,7 +148,7 @@ def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Pat
 def show(metrics: dict[str, Any]) -> None:
     """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
     from prism_irl.cli.printing import print_scores
-    from prism_irl.report.findings import REFERENCES
+    from prism_irl.report.findings import reference_name
     from prism_irl.report.fit_verdict import part_name, scored_part
     from prism_irl.report.verdict import overall, verdict
 
@@ -154,8 +156,10 @@ def show(metrics: dict[str, Any]) -> None:
     print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part_name(metrics)} data:")
     scores = {key: metrics[key][part] for key in ("predictive_ll", "paper_score")}
     print_scores({**metrics, **scores}, leaks=metrics["leaks"])
-    beside = (f"{REFERENCES[key]} {found['predictive_ll'][part]:.4f}" for key, found in metrics["references"].items())
-    print("references     " + ", ".join(beside))
+    if metrics.get("density"):
+        print("               (log density of the commands in their own units: compare it with densities alone)")
+    named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
+    print("references     " + ", ".join(f"{name} {score:.4f}" for name, score in named))
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))

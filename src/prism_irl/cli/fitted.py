@@ -19,6 +19,7 @@ from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.inputs import Inputs
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
@@ -43,6 +44,7 @@ def write_run(
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics."""
     from prism_irl.evaluation.facts import state_rewards
+    from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.robots.recordings import come_from_tokens
@@ -55,6 +57,8 @@ def write_run(
     }
     if inputs is not None:
         extra["data"]["inputs"] = inputs.to_json()
+    if isinstance(demos, MotionDemonstrations):
+        extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     found = infer_once(model, demos)
     result = fit_metrics(model, demos, found)
     if come_from_tokens(source, demos):
@@ -66,13 +70,19 @@ def write_run(
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
     tables.write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
-    explorer = write_explorer(folder, demos, found.probabilities, rewards=state_rewards(model), events=marks)
+    shown, layout = demos, None
+    units = getattr(model, "units_", None)
+    if units is not None:  # continuous data are shown by their cells
+        shown, layout = cells_of(demos, units)
+    explorer = write_explorer(
+        folder, shown, found.probabilities, layout=layout, rewards=state_rewards(model), events=marks
+    )
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"
     captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
     if inputs is not None:
         captions |= _draw_inputs(figures, model, inputs, intervals)
-    captions |= _write_checks(folder, model, demos, found.labels, explorer, simulations)
+    captions |= _write_checks(folder, model, demos, found.labels, explorer, 0 if units is not None else simulations)
     storage.write_json(figures / "captions.json", captions | sure)
     return result
 
@@ -126,6 +136,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "validation_chose": getattr(model, "validation_chose_", []),
         "references": reference_scores(demos, validation),
         "leaks": model.leaks,
+        "density": model.is_density,
         "history_length": getattr(model, "history_length_", None),
         "backoff": getattr(model, "backoff_", None),
         "mean_dwell": mean_dwell(found.labels, demos.offsets),

@@ -28,9 +28,12 @@ class FittedOptions:
     "Column to sort the steps of a trajectory by [default: the one that the fit was sorted by]."
     unknown_state: bool = False
     "Accept states that the fit never saw; there all intentions act uniformly."
+    intention: str | None = None
+    "Column with true intentions, for evaluation [default: intention, if there is one]."
 
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
+        from prism_irl.cli.sources import read_rows
         from prism_irl.data import tables
         from prism_irl.data.inputs import Inputs
         from prism_irl.data.vocabulary import Vocabulary
@@ -38,12 +41,18 @@ class FittedOptions:
 
         model = load(run, self.method)
         config = storage.read_json(run / "config.json")
-        read = _columns(config)
+        read = {role: name for role, name in _columns(config).items() if role != "labels"}
         if self.time is not None:
             read["time"] = self.time
+        if self.intention is not None:
+            read["intention"] = self.intention
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
-        table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))
+        lacking = ("group",) if self.intention is not None else ("intention", "group")
+        if "observe" in read:  # continuous data have no vocabularies
+            own = {role: name for role, name in read.items() if role not in ("states", "actions")}
+            return model, read_rows(source, **own, may_lack=lacking)
+        table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=lacking)
         if (inputs := config.get("data", {}).get("inputs")) is not None:
             table = Inputs.from_json(inputs).apply(table)
         return model, table

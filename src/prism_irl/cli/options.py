@@ -41,12 +41,18 @@ class ColumnOptions:
     "Column with the state [default: state]."
     action: str | None = None
     "Column with the action [default: action]."
+    observe: str | None = None
+    "Columns that are observed, with commas between: continuous states, instead of --state."
+    act: str | None = None
+    "Columns that are done, with commas between: continuous actions, instead of --action."
     time: str | None = None
     "Column to sort the steps of a trajectory by [default: time, if there is one]."
     group: str | None = None
     "Column with the animal, operator or other group [default: group, if there is one]."
     intention: str | None = None
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
+    labels: str | None = None
+    "Column with intentions where somebody knows them, empty elsewhere: the fit is told (its E-step is clamped)."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
     events: tuple[str, ...] = ()
@@ -145,6 +151,15 @@ def given(options: Any) -> dict[str, Any]:
         return {}
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     return {name: value for name, value in values.items() if value is not None and value != ()}
+
+
+def continuous_defaults(options: Any, preset: str | None, method: str | None, continuous: bool) -> Any:
+    """Options for continuous data: policies on features and a Markov chain, unless another pair was asked for."""
+    said = given(options)
+    if not continuous or preset is not None or method is not None:
+        return options
+    usual = {"switching": "markov", "rewards": "features"}
+    return ModelOptions(**{**usual, **said})
 
 
 def build_model(options: Any, preset: str | None = None, method: str | None = None) -> IntentionModel:

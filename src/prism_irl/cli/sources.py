@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,7 +39,7 @@ def read_source(table: Path, columns: ColumnOptions) -> Source:
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
     if any(columns.covariates()):
         raise InputError("--inputs and --since belong to prism fit; leave them out here.")
-    rows = tables.read(table, **columns.roles())
+    rows = read_rows(table, **columns.roles())
     return Source(rows.demonstrations, None, read_events(rows, columns.events))
 
 
@@ -57,6 +58,32 @@ def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Tab
         return table, None
     found = Inputs.learn(table, names, events)
     return found.apply(table), found
+
+
+def read_rows(table: Path, **roles: Any) -> tables.Table:
+    """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes."""
+    from prism_irl.robots.continuous import is_dataset, read_dataset
+
+    if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
+        return tables.read(table, **roles)
+    wrong = [role for role in ("trajectory", "state", "action", "time", "group", "labels") if roles.get(role)]
+    if wrong:
+        raise InputError(f"--{wrong[0]} names a column of a table, and {table} is a robot dataset; leave it out.")
+    return read_dataset(table, roles.get("observe", ()), roles.get("act", ()))
+
+
+def is_continuous(table: Path, columns: ColumnOptions) -> bool:
+    """Whether states and actions are numbers: columns to act, or a file of demonstrations that holds commands."""
+    if columns.observe or columns.act:
+        return True
+    if table.suffix.lower() == ".npz":
+        try:
+            with zipfile.ZipFile(table) as archive:
+                names = archive.namelist()
+        except (OSError, zipfile.BadZipFile):
+            return False  # whoever reads the file will say what is wrong with it
+        return "motions.npy" in names and "design.npy" not in names
+    return (table / "motions.npy").is_file() and not (table / "design.npy").is_file()
 
 
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:

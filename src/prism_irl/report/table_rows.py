@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
-from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, signed, spread
+from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, reference_name, signed, spread
 from prism_irl.report.fit_verdict import part_name, scored_part
 from prism_irl.report.verdict import is_calibration, is_evidence, is_selection, method_name
 
@@ -192,7 +192,7 @@ def reference_rows(metrics: Mapping[str, Any]) -> list[Reference]:
     for key, entry in mapping(metrics.get("references")).items():
         score = number(mapping(mapping(entry).get("predictive_ll")).get(part))
         if score is not None and own is not None:
-            name = f"{REFERENCES.get(key, key)} ({mapping(entry).get('name') or key})"
+            name = f"{reference_name(str(key))} ({mapping(entry).get('name') or key})"
             kind = "worse" if score > own + WORSE else ""
             rows.append(Reference(name, signed(score, 4), signed(own - score, 4), kind))
     return [*rows, Reference("this fit", signed(own, 4), NOTHING, "own")] if rows and own is not None else []

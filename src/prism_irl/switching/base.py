@@ -197,11 +197,14 @@ class SwitchingOptions(ABC):
         Whether the kernel is the same at every step.
     is_chain : bool
         Whether an intention is carried along, so that a constant chain can begin for it.
+    in_order : bool
+        Whether intentions are stages, passed in the order of their numbers.
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     """
 
     constant: ClassVar[bool] = False
     is_chain: ClassVar[bool] = True
+    in_order: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod

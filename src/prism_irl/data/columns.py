@@ -1,0 +1,70 @@
+"""Single columns of a table as arrays: known labels, groups, times and numbers, each checked cell by cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prism_irl.data.npz import storable
+from prism_irl.data.vocabulary import Array, Vocabulary, Where, distinct, factorize, missing
+from prism_irl.errors import InputError
+
+
+def read_known(values: pd.Series[Any], role: str, where: Where) -> tuple[Array, tuple[str, ...] | None]:
+    """Known intentions, (n,), −1 in empty cells, and their names."""
+    there = np.flatnonzero(values.notna() & (values.astype(str).str.strip() != ""))
+    if not len(there):
+        raise InputError(f"The column {values.name!r} of known labels is empty; fill some cells in or leave it out.")
+    filled = values.iloc[there]
+    if pd.api.types.is_float_dtype(filled.dtype) and (filled == filled.round()).all():
+        filled = filled.astype(np.int64)  # empty cells have made numbers of a column of ids
+    found = distinct(filled, "known label", lambda i: where(int(there[i])))
+    words = Vocabulary.learn(found, "known label")
+    if words.names is not None:  # in the order in which they come, so that stages of a task are in order
+        words = Vocabulary(tuple(str(value) for value in found.values), words.size)
+    known = np.full(len(values), -1, dtype=np.int64)
+    known[there] = words.encode(found, "known label")
+    return known, words.names
+
+
+def read_groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: str, where: Where) -> Array:
+    """Group of each trajectory, (N,); it may not change within one."""
+    group, group_names = factorize(values, role, where)
+    first = group[np.unique(codes, return_index=True)[1]]
+    if (group != first[codes]).any():
+        row = int(np.argmax(group != first[codes]))
+        raise InputError(
+            f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
+            f"{group_names[group[row]]} ({where(row)}); give it one group or cut it in two."
+        )
+    return storable(group_names[first])
+
+
+def read_times(values: pd.Series[Any], role: str, where: Where) -> Array:
+    """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
+    if values.isna().any():
+        raise missing(role, where(int(np.argmax(values.isna()))))
+    plain = pd.Series(np.asarray(values)).infer_objects()
+    if plain.dtype.kind in "biufm":
+        return plain.to_numpy()
+    dates = pd.to_datetime(plain, errors="coerce", format="ISO8601", utc=True)
+    if dates.isna().any():
+        row = int(np.argmax(dates.isna()))
+        raise InputError(
+            f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
+            "it to keep the rows in the order they have."
+        )
+    return dates.dt.tz_localize(None).to_numpy()
+
+
+def read_numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:
+    """One column of observations, (n,)."""
+    with np.errstate(over="ignore"):
+        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise InputError(f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it.")
+    return numbers
