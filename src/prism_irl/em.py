@@ -35,6 +35,7 @@ from torch import Tensor
 
 from prism_irl import storage
 from prism_irl.data.batching import Prepared
+from prism_irl.data.known import clamped
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import PassResult, Posterior, Switching
@@ -214,8 +215,8 @@ def fit_start(
 
 
 def expectation(start: Start, data: Prepared) -> tuple[Tensor, Posterior]:
-    """Emissions log π_k(a_t | s_t), (n, K), and the E-step, Eq. (posterior)."""
-    emission = torch.from_numpy(start.rewards.log_likelihood(data))
+    """Emissions log π_k(a_t | s_t), (n, K), clamped where the intention is known, and the E-step, Eq. (posterior)."""
+    emission = torch.from_numpy(clamped(start.rewards.log_likelihood(data), data.demos))
     return emission, start.switching.expectation(data, emission, online=False)
 
 
@@ -229,7 +230,7 @@ def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posteri
 def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
     """One iteration of incremental EM: a pass of the switching model, then policies from what it saw."""
     train = start.switching.reshard(train, seed)
-    emission = torch.from_numpy(start.rewards.log_likelihood(train))
+    emission = torch.from_numpy(clamped(start.rewards.log_likelihood(train), train.demos))
     seen = start.switching.improve(train, emission, seed)
     if not start.fixed_rewards:
         start.rewards.maximise(train, seen.responsibilities)
@@ -262,7 +263,7 @@ def short_run(
     """
     likelihood = -math.inf
     for iteration in range(iterations):
-        logs = emission if rewards is None else rewards.log_likelihood(train)
+        logs = emission if rewards is None else clamped(rewards.log_likelihood(train), train.demos)
         assert logs is not None
         weighted = torch.from_numpy(logs if powers is None else logs * powers[iteration])
         posterior = switching.expectation(train, weighted, online=False)

@@ -15,6 +15,7 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
+from prism_irl import limits
 from prism_irl.errors import InputError
 
 
@@ -113,6 +114,7 @@ def check_numbers(owner: Any, lowest: Mapping[str, float], *, below: float = mat
         value = getattr(owner, name)
         if isinstance(value, bool) or not isinstance(value, Integral if integer else Real):
             raise InputError(f"{name} must be a {'whole ' if integer else ''}number, not {value!r}.")
+        limits.check_option(name, value)
         if not low <= float(value) < below:
             limit = "" if below == math.inf else f" and below {below}"
             raise InputError(f"{name} must be at least {low}{limit}, not {value}.")

@@ -28,7 +28,7 @@ MOST = {
     "batch_size": 10_000_000,
     "hidden": 16_384,
     "embedding": 16_384,
-    "candidates": 1_000_000,
+    "n_candidates": 1_000_000,
     "seed": 2**63 - 1,
     "folds": 100_000,
     "seeds": 10_000,

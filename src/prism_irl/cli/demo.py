@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import CommonOptions, FitsOptions
 from prism_irl.cli.reproduce import run_world
 from prism_irl.cli.run_folder import RunFolder
 
@@ -34,6 +34,7 @@ def demo(
     overwrite
         Replace the results of an earlier demo.
     """
+    FitsOptions(jobs)  # refuses what is no number of processes
     folder = RunFolder(out, overwrite=overwrite, common=common)
     if world == "gridworld":
         from prism_irl.experiments.gridworld.run import Gridworld, run

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl import halves, storage
-from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model
+from prism_irl import halves, storage, threads
+from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, continuous_defaults
 from prism_irl.cli.run_folder import RunFolder, write_report
+from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def fit(
     tensorboard: bool = False,
     simulations: int = 20,
     evidence: Path | None = None,
+    intervals: int = 0,
+    jobs: int = 2,
 ) -> None:
     """Fit a model to a table of states and actions.
 
@@ -41,10 +45,14 @@ def fit(
 
     Example: prism fit mouse.csv --switching state --rewards goals --intentions 3 --out runs/goals
 
+    Example: prism fit mouse.csv --method hiql --intentions 2 --group animal --intervals 200 --out runs/sure
+
+    Example: prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --intentions 5 --out runs/arm
+
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file.
+        A .csv, .parquet or .npz file; with --observe and --act also a LeRobot, RLDS or BridgeData folder.
     folder.resume
         Go on with an interrupted fit, with the same result as if it had never been interrupted.
     preset
@@ -58,17 +66,24 @@ def fit(
         How often the fitted model is simulated, to be compared with the data in the report; 0 leaves that out.
     evidence
         Folder of a prism evidence or prism select of the same data, which the verdict then speaks of.
+    intervals
+        Resamples of the animals (--group; else of the trajectories) that are fitted again, from the fit: 95% intervals
+        of usage, dwell, switching, rewards and values; 200 is usual, 0 leaves them out.
+    jobs
+        Resamples of --intervals that are fitted at the same time.
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import read_table
+    from prism_irl.cli.sources import is_continuous, read_inputs, read_table
     from prism_irl.cli.tensorboard import writer_class
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
+    from prism_irl.studies.intervals import check_intervals
 
     if simulations < 0 or simulations == 1:
         raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
-    estimator = build_model(model, preset, method)
+    model = continuous_defaults(model, preset, method, is_continuous(table, columns))
+    estimator = with_inputs(build_model(model, preset, method), columns)
     if tensorboard:
         writer_class()
     iterates = _iterates(estimator)
@@ -80,11 +95,13 @@ def fit(
     with ExitStack() as claim:
         with distributed.join() as ranks:  # under torchrun the ranks fit together, and one of them writes and prints
             source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
-            demos, rows = source.demos, source.rows
-            assert rows is not None
+            assert source.rows is not None
+            rows, covariates = read_inputs(source.rows, columns)
+            demos = rows.demonstrations
             known = None if evidence is None else read_evidence(evidence, demos)
             if isinstance(estimator, PairModel):
                 estimator._check_parameters(demos)  # before a folder is made
+            check_intervals(intervals, estimator, demos)
             if not ranks.writes:
                 if iterates:  # another method is not shared among ranks
                     estimator.fit(demos, source.mdp, **watch)
@@ -96,23 +113,47 @@ def fit(
             if iterates:
                 if isinstance(estimator, PairModel):
                     memory.announce(demos, estimator, ranks.size)
+                    if (advice := threads.crowded()) is not None:
+                        print(f"prism: {advice}", file=sys.stderr)
                 with _watched(path if tensorboard else None, resume=resume) as on_iteration:
                     watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
                     estimator.fit(demos, source.mdp, **watch)
             else:
                 estimator.fit(demos, source.mdp)
         written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
+        written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
-        metrics = write_run(path, estimator, rows, evidence=known, simulations=simulations, **written)
+        if intervals:
+            written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
+        metrics = write_run(path, estimator, rows, **written)
         shutil.rmtree(checkpoint)
         write_report(path)
     folder.tell(metrics, show)
 
 
+def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:
+    """Resample and fit again; what an interrupted run has finished is kept with its checkpoint."""
+    from prism_irl.cli.progress import counting
+    from prism_irl.models.pair import PairModel
+    from prism_irl.studies.intervals import intervals
+
+    assert isinstance(model, PairModel)
+    with counting("resamples") as report:
+        return intervals(
+            model,
+            demos,
+            n,
+            seed=model.seed,
+            jobs=jobs,
+            folder=folder,
+            on_part=lambda done, total: report("resamples", done, total, ""),
+        )
+
+
 def show(metrics: dict[str, Any]) -> None:
     """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
     from prism_irl.cli.printing import print_scores
-    from prism_irl.report.findings import REFERENCES
+    from prism_irl.report.findings import reference_name
     from prism_irl.report.fit_verdict import part_name, scored_part
     from prism_irl.report.verdict import overall, verdict
 
@@ -120,16 +161,30 @@ def show(metrics: dict[str, Any]) -> None:
     print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part_name(metrics)} data:")
     scores = {key: metrics[key][part] for key in ("predictive_ll", "paper_score")}
     print_scores({**metrics, **scores}, leaks=metrics["leaks"])
-    beside = (f"{REFERENCES[key]} {found['predictive_ll'][part]:.4f}" for key, found in metrics["references"].items())
-    print("references     " + ", ".join(beside))
+    if metrics.get("density"):
+        print("               (log density of the commands in their own units: compare it with densities alone)")
+    named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
+    print("references     " + ", ".join(f"{name} {score:.4f}" for name, score in named))
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))
+    if plain.get("intervals"):
+        _show_intervals(plain["intervals"])
     findings = verdict(plain)
     for finding in findings:
         if finding.level == "bad":
             print(f"problem        {finding.text}")
     print(f"verdict        {overall(plain, findings)}")
+
+
+def _show_intervals(found: dict[str, Any]) -> None:
+    unit = "animals" if found["unit"] == "group" else "trajectories"
+    print(f"95% intervals over {found['n']} resamples of {found['n_units']} {unit}:")
+    for name in ("usage", "dwell"):
+        if name in found["numbers"]:
+            values, (low, high) = found["numbers"][name]["estimate"], found["numbers"][name]["interval"]
+            cells = (f"{v:.3g} ({a:.3g} to {b:.3g})" for v, a, b in zip(values, low, high, strict=True))
+            print(f"  {name:<12} {', '.join(cells)}")
 
 
 def _iterates(model: IntentionModel) -> bool:

@@ -20,6 +20,8 @@ from prism_irl import storage
 from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.inputs import Inputs
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.table_files import write_table
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import dwell_per_intention
@@ -46,6 +48,8 @@ def write_run(
     layout: Mapping[str, Any] | None = None,
     world: Mapping[str, str] | None = None,
     evidence: Mapping[str, Any] | None = None,
+    intervals: Mapping[str, Any] | None = None,
+    inputs: Inputs | None = None,
     before: Path | None = None,
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics.
@@ -53,18 +57,23 @@ def write_run(
     ``before`` is the folder of the run that this one will replace, whose names its intentions take over.
     """
     from prism_irl.evaluation.facts import state_rewards, state_values
+    from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
     named = _names_before(folder if before is None else before)
-    extra = {
+    extra: dict[str, Any] = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
         "world": dict(world or {}),
         "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
     }
+    if inputs is not None:
+        extra["data"]["inputs"] = inputs.to_json()
+    if isinstance(demos, MotionDemonstrations):
+        extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     found = infer_once(model, demos)
     result = fit_metrics(model, demos, found)
     if come_from_tokens(source, demos):
@@ -72,27 +81,57 @@ def write_run(
     if evidence is not None:
         result["evidence"] = dict(evidence)
     result["data_notes"] = list(table.notes)
-    result["notes"] = [] if "dynamics" in (world or {}) else [seen_in_words(demos)]
+    if "dynamics" not in (world or {}) and not isinstance(demos, MotionDemonstrations):
+        result["notes"] = [seen_in_words(demos)]
     save(model, folder, extra)
+    sure = _write_intervals(folder, model, demos, intervals, result)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
     write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / SEGMENTS)
     if named is not None:  # the intentions of an earlier fit in this folder had names
         _carry_names(folder, named)
-    shown: dict[str, Any] = {
-        "rewards": state_rewards(model),
-        "values": state_values(model),
-        "events": marks,
-        "layout": layout,
-    }
-    _write_tables(folder, model, demos, found, estimated=not {"dynamics"} & set(world or {}))
-    explorer = write_explorer(folder, demos, found.probabilities, **shown)
+    _write_tables(folder, model, demos, found, estimated="dynamics" not in (world or {}))
+    shown, place = demos, layout
+    units = getattr(model, "units_", None)
+    if units is not None:  # continuous data are shown by their cells
+        shown, place = cells_of(demos, units)
+    rewards, values = state_rewards(model), state_values(model)
+    explorer = write_explorer(
+        folder, shown, found.probabilities, layout=place, rewards=rewards, values=values, events=marks
+    )
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"
     captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
-    captions |= _write_checks(folder, model, demos, found.labels, explorer, simulations)
-    storage.write_json(figures / "captions.json", captions)
+    if inputs is not None:
+        captions |= _draw_inputs(figures, model, inputs, intervals)
+    captions |= _write_checks(folder, model, demos, found.labels, explorer, 0 if units is not None else simulations)
+    storage.write_json(figures / "captions.json", captions | sure)
     return result
+
+
+def _draw_inputs(folder: Path, model: Any, inputs: Inputs, intervals: Mapping[str, Any] | None) -> dict[str, str]:
+    """The effect of inputs on switching, where the kernel is a logit of them; of a network nobody can read it off."""
+    from prism_irl.report.names import default_names
+    from prism_irl.studies.interval_files import draw_inputs
+    from prism_irl.switching.inputs import InputChain
+
+    if not isinstance(model.switching_, InputChain) or model.n_intentions == 1:
+        return {}
+    return draw_inputs(folder, inputs, model.switching_, intervals, default_names(model.n_intentions))
+
+
+def _write_intervals(
+    folder: Path, model: IntentionModel, demos: Demonstrations, found: Mapping[str, Any] | None, result: dict[str, Any]
+) -> dict[str, str]:
+    """Put intervals into a fit's metrics, and write their table and figures; returns the captions."""
+    from prism_irl.report.names import default_names
+    from prism_irl.studies.interval_files import without_intervals, write_intervals
+
+    if found is None:
+        without_intervals(folder)  # of an earlier run
+        return {}
+    result["intervals"], captions = write_intervals(folder, found, default_names(model.n_intentions), demos.state_names)
+    return captions
 
 
 def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, Any]:
@@ -119,6 +158,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "validation_chose": getattr(model, "validation_chose_", []),
         "references": reference_scores(demos, validation),
         "leaks": model.leaks,
+        "density": model.is_density,
         "history_length": getattr(model, "history_length_", None),
         "backoff": getattr(model, "backoff_", None),
         "mean_dwell": mean_dwell(found.labels, demos.offsets),
@@ -200,9 +240,10 @@ def _write_tables(
     """rewards.csv and, where dynamics were counted, dynamics.csv; without them none of an earlier run stays."""
     from prism_irl.evaluation.tidy import intention_table, move_table
 
+    discrete = not isinstance(demos, MotionDemonstrations)
     wanted = {
-        "rewards.csv": intention_table(model, demos, found.probabilities),
-        "dynamics.csv": move_table(demos) if estimated else None,
+        "rewards.csv": None if not discrete else intention_table(model, demos, found.probabilities),
+        "dynamics.csv": move_table(demos) if estimated and discrete else None,
     }
     for name, table in wanted.items():
         if table is None:
@@ -267,7 +308,11 @@ def write_figures(
         style.save(figure, folder / "segmentation")
         cut = segments(labels, demos.offsets)
         figure, (ax,) = style.new_figure(height=2.4)
-        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)])
+        says = getattr(getattr(model, "switching_", None), "dwell_proba", None)
+        if says is not None and model.n_intentions > 1:
+            captions["dwell"] += " Dashed: what the model expects of a visit that no end of a trajectory cuts short."
+        expected = None if says is None or model.n_intentions == 1 else says(int(cut.lengths.max()))
+        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)], expected)
         style.save(figure, folder / "dwell")
         if hasattr(model, "starts_"):
             figure, (ax,) = style.new_figure(height=2.4)

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from cyclopts import App, CycloptsError
 
-from prism_irl import __version__
+from prism_irl import __version__, threads
 from prism_irl.cli.compare import compare
+from prism_irl.cli.contrast import contrast
 from prism_irl.cli.data import app as data
 from prism_irl.cli.demo import demo
 from prism_irl.cli.evidence import evidence
@@ -60,6 +61,7 @@ app.command(fit, group=OWN_DATA, sort_key=1)
 app.command(segment, group=OWN_DATA, sort_key=2)
 app.command(score, group=OWN_DATA, sort_key=3)
 app.command(compare, group=OWN_DATA, sort_key=4)
+app.command(contrast, group=OWN_DATA, sort_key=4)
 app.command(report, group=OWN_DATA, sort_key=5)
 app.command(names, group=OWN_DATA, sort_key=6)
 app.command(methods, group=START)
@@ -73,6 +75,10 @@ def main(tokens: list[str] | None = None) -> int:
     # Threads that wait for work sleep instead of spinning: torch's and numba's would keep each other, and whoever else
     # is on the machine, from the cores. Read when torch is imported, which no command has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        threads.bound()
+    except InputError as error:
+        return _refuse(str(error))
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
     Waiting.quiet = "--quiet" in arguments

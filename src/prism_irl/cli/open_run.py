@@ -29,21 +29,33 @@ class FittedOptions:
     "Column to sort the steps of a trajectory by [default: the one that the fit was sorted by]."
     unknown_state: bool = False
     "Accept states that the fit never saw; there all intentions act uniformly."
+    intention: str | None = None
+    "Column with true intentions, for evaluation [default: intention, if there is one]."
 
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
+        from prism_irl.cli.sources import read_rows
         from prism_irl.data import tables
+        from prism_irl.data.inputs import Inputs
         from prism_irl.data.vocabulary import Vocabulary
         from prism_irl.models.persistence import load
 
         model = load(run, self.method)
         config = storage.read_json(run / "config.json")
-        read = _columns(config)
+        read = {role: name for role, name in _columns(config).items() if role != "labels"}
         if self.time is not None:
             read["time"] = self.time
+        if self.intention is not None:
+            read["intention"] = self.intention
         if (words := config.get("vocabulary")) is not None:
             read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions")}
-        table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=("intention", "group"))
+        lacking = ("group",) if self.intention is not None else ("intention", "group")
+        if "observe" in read:  # continuous data have no vocabularies
+            own = {role: name for role, name in read.items() if role not in ("states", "actions")}
+            return model, read_rows(source, **own, may_lack=lacking)
+        table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=lacking)
+        if (inputs := config.get("data", {}).get("inputs")) is not None:
+            table = Inputs.from_json(inputs).apply(table)
         if config.get("world") and not self.unknown_state:
             _check_actions(model, table.demonstrations, run)
         return model, table
@@ -53,7 +65,7 @@ def _columns(config: dict[str, Any]) -> dict[str, Any]:
     """Columns that the fit was told of, its order in time among them; new data may come without labels and groups."""
     data = config.get("data", {})
     columns = data.get("columns", {}) if isinstance(data, dict) else None
-    roles = {field.name for field in fields(ColumnOptions)} - {"events"}
+    roles = {field.name for field in fields(ColumnOptions)} - {"events", "inputs", "since"}
     if not isinstance(columns, dict) or not set(columns) <= roles:
         raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
     return dict(columns)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from prism_irl import halves
+from prism_irl import halves, limits
 from prism_irl.cli.signature import Option, read_options
 from prism_irl.errors import InputError
 from prism_irl.models import registry
@@ -42,12 +42,18 @@ class ColumnOptions:
     "Column with the state [default: state]."
     action: str | None = None
     "Column with the action [default: action]."
+    observe: str | None = None
+    "Columns that are observed, with commas between: continuous states, instead of --state."
+    act: str | None = None
+    "Columns that are done, with commas between: continuous actions, instead of --action."
     time: str | None = None
     "Column to sort the steps of a trajectory by [default: time, if there is one]."
     group: str | None = None
     "Column with the animal, operator or other group [default: group, if there is one]."
     intention: str | None = None
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
+    labels: str | None = None
+    "Column with intentions where somebody knows them, empty elsewhere: the fit is told (its E-step is clamped)."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
     ties: Literal["error", "keep"] | None = None
@@ -57,9 +63,20 @@ class ColumnOptions:
     events: tuple[str, ...] = ()
     "Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat."
 
+    inputs: str | None = None
+    "Columns with covariates of switching, comma-separated (thirst,sex): numbers or words, standardised."
+    since: str | None = None
+    "Columns with 1 at an event (water came), comma-separated: the time since the last one is a covariate of switching."
+
     def roles(self) -> dict[str, Any]:
-        """The columns that were named and that a fit reads."""
-        return {role: name for role, name in given(self).items() if role != "events"}
+        """The columns that were named and that a table is read with."""
+        return {role: name for role, name in given(self).items() if role not in ("events", "inputs", "since")}
+
+    def covariates(self) -> tuple[list[str], list[str]]:
+        """Columns of --inputs and of --since."""
+        found = ([name.strip() for name in (text or "").split(",")] for text in (self.inputs, self.since))
+        inputs, since = ([name for name in names if name] for names in found)
+        return inputs, since
 
 
 @Parameter(name="*")
@@ -103,6 +120,13 @@ class FitsOptions:
     "Fits that run at the same time."
     scheduler: str | None = None
     "Address of a running Dask scheduler, tcp://host:port, whose workers make the fits instead of this machine."
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of processes and of folds that make no sense, before anything is read."""
+        if self.jobs < 1 and self.jobs != -1:
+            raise InputError(f"--jobs is {self.jobs}; give at least 1, or -1 for every core.")
+        for name, value in vars(self).items():
+            limits.check_option(name, value)
 
 
 @Parameter(name="*")
@@ -155,12 +179,23 @@ def given(options: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value != ()}
 
 
+def continuous_defaults(options: Any, preset: str | None, method: str | None, continuous: bool) -> Any:
+    """Options for continuous data: policies on features and a Markov chain, unless another pair was asked for."""
+    said = given(options)
+    if not continuous or preset is not None or method is not None:
+        return options
+    usual = {"switching": "markov", "rewards": "features"}
+    return ModelOptions(**{**usual, **said})
+
+
 def build_model(options: Any, preset: str | None = None, method: str | None = None) -> IntentionModel:
     """Return the unfitted model: PRISM on a preset or its defaults, or another method, with the options given.
 
     ``method`` is an identifier of `prism_irl.models.registry`: a named method, a pair, or MODULE:CLASS from outside.
     """
     said = given(options)
+    for name, value in said.items():
+        limits.check_option(name, value)
     if method is not None and (preset is not None or {"switching", "rewards"} & set(said)):
         raise InputError("A method is a pair already; pass --method, or --switching and --rewards, or a preset.")
     if method is not None:

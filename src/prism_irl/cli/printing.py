@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +13,7 @@ from prism_irl import storage
 
 Columns = Mapping[str, tuple[str, int]]
 """Heading → key of the entry, and how many digits it gets."""
-WORDS = ("method", "names", "in the named intention")  # headings of columns that may wrap
+WORDS = ("method", "measure", "names", "in the named intention")  # headings of columns that may wrap
 
 
 def print_json(value: Any) -> None:
@@ -228,11 +228,40 @@ def print_phases(metrics: dict[str, Any]) -> None:
 
 
 def print_tokens(metrics: dict[str, Any]) -> None:
-    """Likelihood against K and network, and granularity."""
+    """Likelihood against K and network, and granularity, with the paper's numbers of BridgeData V2 beside them."""
     columns = {"K": ("K", 0), "network": ("network", 0), "predictive LL": ("predictive_ll", 3)}
     columns |= {"paper score": ("paper_score", 3), "log K": ("log_k", 3), "mean dwell": ("mean_dwell", 1)}
     title = "Paper's model on tokens, held-out episodes (paper score: not a likelihood)"
-    _print_table(title, metrics["likelihood_by_k"], columns)
-    columns = {"states": ("n_states", 0), "coverage %": ("coverage", 2), "revisits": ("revisits", 2)}
-    title = "Granularity of the state tokens, mean ± std over episodes"
-    _print_table(title, metrics["granularity"], {**columns, "singletons %": ("singletons", 2)})
+    _print_table(title, metrics["likelihood_by_k"], {**columns, "paper, BridgeData V2": ("reported", 3)})
+    keys = ("coverage", "revisits", "singletons")
+    rows = []
+    for row in metrics["granularity"]:
+        paper = row.get("reported") or [None] * len(keys)
+        rows.append(row | {f"paper_{key}": value for key, value in zip(keys, paper, strict=True)})
+    columns = {"encoder": ("encoder", 0), "states": ("n_states", 0), "coverage %": ("coverage", 2)}
+    columns |= {"revisits": ("revisits", 2), "singletons %": ("singletons", 2)}
+    columns |= {f"paper: {key}": (f"paper_{key}", 2) for key in keys}
+    _print_table("Granularity of the state tokens, mean ± std over episodes", rows, columns, 140)
+    if metrics.get("simulated"):
+        print("The paper's tables of BridgeData V2 are not run here: prism reproduce bridge DATASET --weights FOLDER")
+
+
+def print_contrast(found: Mapping[str, Any], names: Sequence[str]) -> None:
+    """The table of a contrast, and what it says."""
+    from prism_irl.report.contrast import findings, section
+
+    shown = section(found, names)
+    rows = [row._asdict() | {"style": "bold" if row.clear else None} for row in shown.rows]
+    one, two = found["levels"]
+    columns = {
+        "measure": ("what", 0),
+        one: ("first", 0),
+        two: ("second", 0),
+        "difference": ("difference", 0),
+        "95% interval": ("interval", 0),
+        "p": ("p", 0),
+        "adjusted p": ("adjusted", 0),
+    }
+    _print_table(shown.title, rows, columns)
+    for finding in findings(found, names):
+        print(finding.text)

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from cyclopts import Parameter
 
 from prism_irl.cli.options import CommonOptions, FitsOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RobotOptions:
+    """How the dataset of bridge is read."""
+
+    encoder: str | None = None
+    "Frames to vectors: pixels, proprio, dinov2-small, dinov2-base, dinov2-large, siglip2-base or a hub id."
+    weights: Path | None = None
+    "Local folder with the weights of the encoder [default encoder: dinov2-small, as in the paper]."
+    encoders: str | None = None
+    "Further encoders of the table of granularity, separated by commas."
+    split: str | None = None
+    "Split of TFRecord shards (RLDS), or all of them [default: train, where there are several]."
 
 
 def reproduce(
@@ -23,6 +40,7 @@ def reproduce(
     overwrite: bool = False,
     resume: bool = False,
     parts: str | None = None,
+    robots: RobotOptions = RobotOptions(),
     common: CommonOptions = CommonOptions(),
 ) -> None:
     """Run an experiment of the paper and put its numbers beside ours.
@@ -47,9 +65,11 @@ def reproduce(
         Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again
         (not for bridge).
     parts
-        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl
-        [default: all].
+        Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl,
+        transformer [default: all].
     """
+    if robots != RobotOptions() and (experiment != "bridge" or dataset is None):
+        raise InputError("--encoder, --encoders, --weights and --split belong to bridge with a dataset.")
     if dataset is not None and experiment != "bridge":
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
     if fits.scheduler is not None and experiment == "bridge":
@@ -61,7 +81,7 @@ def reproduce(
 
     with cluster(fits.scheduler):
         if experiment == "bridge":
-            _bridge(folder, dataset, quick=quick)
+            _bridge(folder, dataset, robots, quick=quick)
         elif experiment == "labyrinth":
             _labyrinth(folder, parts, fits.jobs, quick=quick)
         elif experiment == "evidence":
@@ -127,12 +147,20 @@ def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
     )
 
 
-def _bridge(folder: RunFolder, dataset: Path | None, *, quick: bool) -> None:
+def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, *, quick: bool) -> None:
     from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import counting
     from prism_irl.experiments.bridge import run as bridge
 
-    settings = bridge.Bridge.of(dataset, quick=quick)
+    further = tuple(name.strip() for name in (robots.encoders or "").split(",") if name.strip())
+    settings = bridge.Bridge.of(
+        dataset,
+        quick=quick,
+        split=robots.split,
+        encoder=robots.encoder,
+        weights=robots.weights,
+        granularity_encoders=further or None,
+    )
 
     def work(path: Path, report: Any) -> dict[str, Any]:
         return bridge.run(settings, path, on_method=lambda name, done, total: report("fits", done, total, name))

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 def segment(
     run: Path,
-    table: Path,
+    table: Path | None = None,
     *,
-    out: Path,
+    out: Path | None = None,
     names: Path | None = None,
     intervals: Path | None = None,
     session_start: datetime | None = None,
     subject: Path | None = None,
     write_back: Path | None = None,
+    stream: bool = False,
     fitted: FittedOptions = FittedOptions(),
     overwrite: bool = False,
     common: CommonOptions = CommonOptions(),
@@ -41,19 +42,22 @@ def segment(
 
     Example: prism segment runs/mouse new.csv --out session.nwb --intervals segments.csv
 
-    Example: prism segment runs/arm tokens/demonstrations.npz --write-back LEROBOT_DATASET --out COPY
+    Example: prism segment runs/arm LEROBOT_DATASET --write-back LEROBOT_DATASET --out COPY
+
+    Example: tail -f steps.csv | prism segment runs/arm --stream
 
     Parameters
     ----------
     run
         Folder of a fitted model.
     table
-        A .csv, .parquet or .npz file with the columns that the model was fitted on.
+        A .csv, .parquet or .npz file with the columns that the model was fitted on, or a robot dataset.
     out
         A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}. Or a .nwb file: the rows,
         the probabilities as a time series, and segments as intervals.
     names
-        names.json as the report's page saves it: adds a column intention_name [default: names.json of the run].
+        names.json as the report's page saves it: adds a column intention_name, or names the
+        subtasks of a dataset [default: names.json of the run].
     intervals
         A .csv file for the segments: start, end, trajectory, intention (pynapple reads it as an IntervalSet).
     session_start
@@ -61,8 +65,11 @@ def segment(
     subject
         A .json file about the animal of a .nwb file: subject_id, species, sex, age (P90D).
     write_back
-        The LeRobot dataset that the data was tokenized from: --out becomes a copy of it with a column intention (-1
-        where a step was not segmented), and the dataset itself is only read.
+        The LeRobot dataset that the data come from: --out becomes a copy of it with a column intention (-1 where a
+        step was not segmented) and LeRobot's own subtasks (subtask_index, meta/subtasks.parquet); the dataset itself
+        is only read.
+    stream
+        Read rows from standard input and print the belief after each; needs neither table nor --out.
     overwrite
         Replace a file that is already there.
     """
@@ -70,8 +77,15 @@ def segment(
     from prism_irl.data.intervals import interval_table
     from prism_irl.report.names import FILE, read_names
 
-    if write_back is not None and names is not None:
-        raise InputError("--names adds a column to a table, and --write-back writes a dataset; pass one of them.")
+    if stream:
+        if table is not None or out is not None or write_back is not None:
+            raise InputError("--stream reads standard input and prints; leave out the table, --out and --write-back.")
+        from prism_irl.cli.stream import run_stream
+
+        run_stream(run, fitted.method)
+        return
+    if table is None or out is None:
+        raise InputError("Give the table to segment and --out, or --stream to read rows from standard input.")
     if write_back is not None and out.exists():
         raise InputError(f"{out} exists already; choose a new folder for the copy.")
     if out.exists() and not overwrite:
@@ -94,7 +108,8 @@ def segment(
         table_files.write_table(segmented(model, data, names), out)
         steps = data.demonstrations.n_steps
     else:
-        steps = write_intentions(write_back, out, data.demonstrations, model.predict(data.demonstrations))
+        words = None if names is None else read_names(names, model.n_intentions)
+        steps = write_intentions(write_back, out, data.demonstrations, model.predict(data.demonstrations), words)
     if intervals is not None:
         called = None if names is None else read_names(names, model.n_intentions)
         found = interval_table(data.demonstrations, model.predict(data.demonstrations), called)
@@ -150,11 +165,14 @@ def segmented(model: IntentionModel, table: tables.Table, names: Path | None = N
     return frame.assign(**{column: given[labels[np.argsort(table.order)]]})
 
 
-def write_intentions(dataset: Path, out: Path, demos: Demonstrations, labels: np.ndarray[Any, Any]) -> int:
-    """Copy a LeRobot dataset with an ``intention`` column; returns how many of its steps have one.
+def write_intentions(
+    dataset: Path, out: Path, demos: Demonstrations, labels: np.ndarray[Any, Any], names: list[str] | None = None
+) -> int:
+    """Copy a LeRobot dataset with an ``intention`` column and subtasks; returns how many of its steps have one.
 
     The trajectories' names are episode numbers and their times frame numbers, as `prism tokenize` leaves them.
     """
+    from prism_irl.report.names import default_names
     from prism_irl.robots.lerobot_columns import add_column
 
     if demos.trajectory_names is None or demos.times is None:
@@ -167,4 +185,5 @@ def write_intentions(dataset: Path, out: Path, demos: Demonstrations, labels: np
                 f"Trajectory {name} is not an episode number with frame numbers; give what tokenize wrote."
             )
         values[int(name)] = (demos.times[here], labels[here])
-    return add_column(dataset, out, values)
+    words = default_names(int(labels.max()) + 1) if names is None else names
+    return add_column(dataset, out, values, subtasks=words)

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from prism_irl.cli.options import ColumnOptions, WorldOptions
 from prism_irl.cli.world import read_world
 from prism_irl.data import tables
+from prism_irl.data.inputs import Inputs, event_marks
 from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError
 
@@ -44,6 +45,8 @@ def read_source(
             raise InputError(f"The world of {table} is known; leave --{next(iter(world.described()))} out.")
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
+    if any(columns.covariates()):
+        raise InputError("--inputs and --since belong to prism fit; leave them out here.")
     return read_table(table, columns, world, discount)
 
 
@@ -51,7 +54,7 @@ def read_table(
     table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
 ) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
-    found = read_world(tables.read(table, **columns.roles()), world, columns.roles(), discount)
+    found = read_world(read_rows(table, **columns.roles()), world, columns.roles(), discount)
     for note in found.rows.notes:
         print(f"prism: {note}", file=sys.stderr)
     events = read_events(found.rows, columns.events)
@@ -66,6 +69,41 @@ def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.b
     return {name: known[name] for name in names}
 
 
+def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Table, Inputs | None]:
+    """The table with the covariates of switching as observations, and how they were made."""
+    names, events = columns.covariates()
+    if not names and not events:
+        return table, None
+    found = Inputs.learn(table, names, events)
+    return found.apply(table), found
+
+
+def read_rows(table: Path, **roles: Any) -> tables.Table:
+    """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes."""
+    from prism_irl.robots.continuous import is_dataset, read_dataset
+
+    if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
+        return tables.read(table, **roles)
+    wrong = [role for role in ("trajectory", "state", "action", "time", "group", "labels") if roles.get(role)]
+    if wrong:
+        raise InputError(f"--{wrong[0]} names a column of a table, and {table} is a robot dataset; leave it out.")
+    return read_dataset(table, roles.get("observe", ()), roles.get("act", ()))
+
+
+def is_continuous(table: Path, columns: ColumnOptions) -> bool:
+    """Whether states and actions are numbers: columns to act, or a file of demonstrations that holds commands."""
+    if columns.observe or columns.act:
+        return True
+    if table.suffix.lower() == ".npz":
+        try:
+            with zipfile.ZipFile(table) as archive:
+                names = archive.namelist()
+        except (OSError, zipfile.BadZipFile):
+            return False  # whoever reads the file will say what is wrong with it
+        return "motions.npy" in names and "design.npy" not in names
+    return (table / "motions.npy").is_file() and not (table / "design.npy").is_file()
+
+
 def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
     """Columns that mark steps at which something happened, {name: (n,) bool}: true or false, 1 or 0, or empty."""
     found: dict[str, npt.NDArray[np.bool_]] = {}
@@ -75,13 +113,5 @@ def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDAr
         if name not in table.frame.columns:
             there = ", ".join(map(str, table.frame.columns[:50]))
             raise InputError(f"There is no column {name!r} for the events; the table has the columns {there}.")
-        column = table.frame[name]
-        numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        wrong = ~np.isin(numbers, (0.0, 1.0)) & column.notna().to_numpy()
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise InputError(
-                f"The event in column {name!r}, row {row} is {column.iloc[row]}; write 1 where it happens, else 0."
-            )
-        found[name] = (numbers == 1.0)[table.order]
+        found[name] = event_marks(table.frame[name], name)[table.order]
     return found

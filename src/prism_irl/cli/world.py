@@ -34,7 +34,12 @@ class World(NamedTuple):
 def read_world(rows: tables.Table, options: WorldOptions, columns: dict[str, Any], discount: float = 0.97) -> World:
     """Read what the options name, in the names of the table."""
     from prism_irl.data import geography
+    from prism_irl.data.motions import MotionDemonstrations
 
+    if isinstance(rows.demonstrations, MotionDemonstrations):
+        if options.described():
+            raise InputError(f"--{next(iter(options.described()))} is about states, and these data are continuous.")
+        return World(rows, None, None)
     if options.map is not None and options.grid is not None:
         raise InputError("--map and --grid both say where states lie; pass one of them.")
     files = _files(options, rows)

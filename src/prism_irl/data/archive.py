@@ -1,7 +1,8 @@
 """Demonstrations on disk, larger than memory: a folder of plain npy files that are mapped and never read whole.
 
-    states.npy actions.npy (n,)   offsets.npy (N + 1,)   and, where present, observations.npy (n, m), labels.npy,
-    times.npy (n,), groups.npy, trajectory_names.npy (N,), valid_actions.npy (S, A); meta.json: sizes, names, checksum
+    states.npy actions.npy (n,)   offsets.npy (N + 1,)   and, where present, observations.npy (n, d), motions.npy
+    (n, m), labels.npy, known.npy, times.npy (n,), groups.npy, trajectory_names.npy (N,), valid_actions.npy (S, A);
+    meta.json: sizes, names, checksum
 
 Integers are of the smallest type that fits. A folder is written part by part, so that neither side of the copy has
 to fit into memory, and checked chunk by chunk when it is opened: a damaged one is an error, never a wrong answer.
@@ -20,13 +21,15 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import storable
 from prism_irl.errors import InputError, brief
 
 FORMAT = "prism-demonstrations"
 VERSION = 1
-PER_STEP, PER_TRAJECTORY = Demonstrations.per_step, Demonstrations.per_trajectory
-NAMES = ("state_names", "action_names", "label_names")
+PER_STEP, PER_TRAJECTORY = MotionDemonstrations.per_step, Demonstrations.per_trajectory
+NAMES = ("state_names", "action_names", "label_names", "known_names")
+MOTIONS = ("noise_blocks", "motion_names", "design_names", "observation_names", "log_volume")
 SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
 """What all parts of one archive have in common, besides the valid actions; kept in meta.json."""
 
@@ -64,13 +67,13 @@ def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, An
             if first is None:
                 first = part
                 for name in PER_STEP:
-                    if getattr(part, name) is not None:
+                    if getattr(part, name, None) is not None:
                         growing[name] = _Growing(files.enter_context((folder / f"{name}.npy").open("wb")))
             _check_same(first, part)
             for name, file in growing.items():
                 file.append(getattr(part, name))
             for name in PER_TRAJECTORY:
-                if getattr(part, name) is not None:
+                if getattr(part, name, None) is not None:
                     per_trajectory[name].append(storable(getattr(part, name)))
             lengths.append(part.lengths)
             n_steps += part.n_steps
@@ -87,17 +90,18 @@ def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, An
         np.save(folder / "valid_actions.npy", first.valid_actions, allow_pickle=False)
     arrays = sorted(path.stem for path in folder.glob("*.npy"))
     sizes = {"n_steps": n_steps, "n_trajectories": len(offsets) - 1, "arrays": arrays}
-    return {"format": FORMAT, "version": VERSION, **{key: getattr(first, key) for key in SHARED}, **sizes}
+    shared = (*SHARED, *(MOTIONS if isinstance(first, MotionDemonstrations) else ()))
+    return {"format": FORMAT, "version": VERSION, **{key: getattr(first, key) for key in shared}, **sizes}
 
 
 def _check_same(first: Demonstrations, part: Demonstrations) -> None:
-    for name in SHARED:
-        if getattr(part, name) != getattr(first, name):
+    for name in (*SHARED, *MOTIONS):
+        if getattr(part, name, None) != getattr(first, name, None):
             raise InputError(f"Two parts of the demonstrations differ in {name}; give parts of the same world.")
     if not np.array_equal(part.valid_actions, first.valid_actions):  # type: ignore[arg-type]
         raise InputError("Two parts of the demonstrations differ in their valid actions; give parts of the same world.")
     for name in (*PER_STEP, *PER_TRAJECTORY):
-        if (getattr(part, name) is None) != (getattr(first, name) is None):
+        if (getattr(part, name, None) is None) != (getattr(first, name, None) is None):
             raise InputError(f"Some parts of the demonstrations have {name} and others do not; give all or none.")
 
 
@@ -169,7 +173,7 @@ def _load(folder: Path, meta: Any) -> Demonstrations:
             raise ValueError(f"the arrays {', '.join(sorted(listed ^ allowed))} are missing or unknown")
         arrays = {name: _map(folder, name) for name in sorted(listed)}
         sizes = {key: int(meta[key]) for key in ("n_states", "n_actions", "n_steps", "n_trajectories")}
-        names = {key: None if meta[key] is None else tuple(map(str, meta[key])) for key in NAMES}
+        names = {key: None if meta.get(key) is None else tuple(map(str, meta[key])) for key in NAMES}
         unknown_state = bool(meta["unknown_state"])
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{folder / 'meta.json'} is damaged ({brief(error)}); restore or write it again.") from None
@@ -180,9 +184,17 @@ def _load(folder: Path, meta: Any) -> Demonstrations:
         raise InputError(f"The offsets in {folder} end at {offsets[-1]}, not at the number of steps; it is damaged.")
     fields: dict[str, Any] = {**arrays, **sizes, **names}
     try:
+        if "motions" in fields:
+            return MotionDemonstrations(offsets=offsets, unknown_state=unknown_state, **fields, **_of_motions(meta))
         return Demonstrations(offsets=offsets, unknown_state=unknown_state, **fields)
     except InputError as error:
         raise InputError(f"{folder} is damaged: {error}") from None
+
+
+def _of_motions(meta: dict[str, Any]) -> dict[str, Any]:
+    """What belongs to commands beside their arrays; lists of JSON are tuples again."""
+    found = {key: meta[key] for key in MOTIONS if meta.get(key) is not None}
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
 
 
 def _map(folder: Path, name: str) -> npt.NDArray[Any]:

@@ -33,6 +33,8 @@ def checked_fields(demos: Demonstrations) -> dict[str, npt.NDArray[Any]]:
     for name, limit in limits.items():
         if getattr(demos, name) is not None:
             fields[name] = _ids(demos, np.asarray(getattr(demos, name)), name[:-1], limit, n)
+    if demos.known is not None:
+        fields["known"] = _known(demos, np.asarray(demos.known), n)
     for name in ("observations", "times"):
         values = getattr(demos, name)
         if values is not None and len(values) != n:
@@ -73,6 +75,24 @@ def _ids(demos: Demonstrations, ids: npt.NDArray[Any], what: str, limit: int, n:
     smallest = np.dtype(np.int32) if what == "label" else np.min_scalar_type(max(limit - 1, 0))
     # Nobody can change a mapped file or another read-only array under our feet, so that it needs no copy.
     return ids.astype(smallest, copy=ids.flags.writeable)
+
+
+def _known(demos: Demonstrations, known: npt.NDArray[Any], n: int) -> npt.NDArray[np.int32]:
+    """Intentions (n,) where somebody knows them, −1 elsewhere."""
+    if known.shape != (n,) or known.dtype.kind not in "iu":
+        raise InputError(
+            f"The known intentions have shape {known.shape} and type {known.dtype}; give {n} whole numbers, −1 where "
+            "nobody knows."
+        )
+    for chunk in chunks(n):
+        bad = (known[chunk] < -1) | (known[chunk] > np.iinfo(np.int32).max)
+        if bad.any():
+            step = chunk.start + int(np.argmax(bad))
+            raise InputError(
+                f"The known intention {known[step]} at {demos.where(step)} is neither an intention nor −1 (nobody "
+                "knows); correct it."
+            )
+    return known.astype(np.int32, copy=known.flags.writeable)
 
 
 def _observations(demos: Demonstrations, n: int) -> npt.NDArray[np.float32]:

@@ -1,64 +1,77 @@
-"""Which column of a table holds what."""
+"""Single columns of a table as arrays: known labels, groups, times and numbers, each checked cell by cell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from prism_irl.data.npz import storable
+from prism_irl.data.vocabulary import Array, Vocabulary, Where, distinct, factorize, in_all, missing
 from prism_irl.errors import InputError
 
-DOUBLED = "doubled"
-"""Attribute of a frame: columns that the header of a CSV file names more than once, of which pandas renames some."""
+
+def read_known(values: pd.Series[Any], role: str, where: Where) -> tuple[Array, tuple[str, ...] | None]:
+    """Known intentions, (n,), −1 in empty cells, and their names."""
+    there = np.flatnonzero(values.notna() & (values.astype(str).str.strip() != ""))
+    if not len(there):
+        raise InputError(f"The column {values.name!r} of known labels is empty; fill some cells in or leave it out.")
+    filled = values.iloc[there]
+    if pd.api.types.is_float_dtype(filled.dtype) and (filled == filled.round()).all():
+        filled = filled.astype(np.int64)  # empty cells have made numbers of a column of ids
+    found = distinct(filled, "known label", lambda i: where(int(there[i])))
+    words = Vocabulary.learn(found, "known label")
+    if words.names is not None:  # in the order in which they come, so that stages of a task are in order
+        words = Vocabulary(tuple(str(value) for value in found.values), words.size)
+    known = np.full(len(values), -1, dtype=np.int64)
+    known[there] = words.encode(found, "known label")
+    return known, words.names
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which column holds what; an optional column that is not named is used when its usual name is there.
-
-    ``trajectory`` may be several columns ("animal,bout"), whose values together name one. ``time`` gives the order
-    within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for evaluation only),
-    ``observations`` numbers that the switching network may read. Roles in ``may_lack`` are left out where their column
-    is not there.
-    """
-
-    trajectory: str | tuple[str, ...] = "trajectory"
-    state: str = "state"
-    action: str = "action"
-    time: str | None = None
-    group: str | None = None
-    intention: str | None = None
-    observations: tuple[str, ...] = ()
-    may_lack: tuple[str, ...] = ()
-
-    def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
-        """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
-        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
-        keys = key_columns(frame, self.trajectory)
-        named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
-        found = usual | named | {"trajectory": ",".join(keys)}
-        several = [("trajectory", name) for name in keys] + [("observations", name) for name in self.observations]
-        single = [(role, name) for role, name in found.items() if role != "trajectory"]
-        for role, name in [*several, *single]:
-            times = frame.attrs.get(DOUBLED, {}).get(name, int((frame.columns == name).sum()))
-            if times == 0 and role in self.may_lack:
-                del found[role]
-            elif times == 0:
-                there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
-                raise InputError(
-                    f"There is no column {name!r} for the {role}; the table has the columns {there}; "
-                    f"name the right one with {role}= (--{role})."
-                )
-            if times > 1:
-                raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
-        return found
+def read_groups(
+    codes: Array, names: pd.Series[Any], key: Sequence[str], values: pd.Series[Any], role: str, where: Where
+) -> Array:
+    """Group of each trajectory, (N,); it may not change within one."""
+    group, group_names = factorize(values, role, where)
+    first = group[np.unique(codes, return_index=True)[1]]
+    if (group != first[codes]).any():
+        row = int(np.argmax(group != first[codes]))
+        raise InputError(
+            f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
+            f"{group_names[group[row]]} ({where(row)}); give it one group, or, if its numbers restart with every "
+            f"group, name both columns: --trajectory {values.name},{','.join(key)}."
+        )
+    return storable(group_names[first])
 
 
-def key_columns(frame: pd.DataFrame, name: str | Sequence[str]) -> tuple[str, ...]:
-    """Columns behind a key: "animal,bout" are two, unless there is a column of that very name."""
-    if not isinstance(name, str):
-        return tuple(name)
-    if name in frame.columns or "," not in name:
-        return (name,)
-    return tuple(part.strip() for part in name.split(","))
+def read_times(values: pd.Series[Any], role: str, where: Where) -> Array:
+    """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
+    if values.isna().any():
+        raise missing(role, where(int(np.argmax(values.isna()))), int(values.isna().sum()))
+    plain = pd.Series(np.asarray(values)).infer_objects()
+    if plain.dtype.kind in "biufm":
+        return plain.to_numpy()
+    dates = pd.to_datetime(plain, errors="coerce", format="ISO8601", utc=True)
+    if dates.isna().any():
+        row = int(np.argmax(dates.isna()))
+        raise InputError(
+            f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
+            f"it to keep the rows in the order they have{in_all(int(dates.isna().sum()))}."
+        )
+    return dates.dt.tz_localize(None).to_numpy()
+
+
+def read_numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:
+    """One column of observations, (n,)."""
+    with np.errstate(over="ignore"):
+        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        count = in_all(int((~np.isfinite(numbers)).sum()))
+        raise InputError(
+            f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it{count}."
+        )
+    return numbers

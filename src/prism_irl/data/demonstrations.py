@@ -44,13 +44,15 @@ class Demonstrations:
         Vectors that the switching network may read in addition to the state.
     labels : (n,) integers, optional
         True intentions: for evaluation only, never read by a fit.
+    known : (n,) integers, optional
+        Intention of a step where somebody knows it, −1 elsewhere: what a fit is told (`prism_irl.data.known`).
     times : (n,), optional
         Time stamps, kept for output.
     groups : (N,) array, optional
         A label per trajectory (animal, operator), for splits.
     valid_actions : (S, A) bool, optional
         Which actions exist in which state; all of them when absent.
-    state_names, action_names, label_names : tuple of str, optional
+    state_names, action_names, label_names, known_names : tuple of str, optional
         Names behind the ids when the data had labels instead of integers.
     trajectory_names : (N,) array, optional
         The identifiers of the trajectories in the table they came from.
@@ -65,16 +67,18 @@ class Demonstrations:
     n_actions: int
     observations: npt.NDArray[np.float32] | None = None
     labels: IntArray | None = None
+    known: IntArray | None = None
     times: npt.NDArray[Any] | None = None
     groups: npt.NDArray[Any] | None = None
     valid_actions: npt.NDArray[np.bool_] | None = None
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
     label_names: tuple[str, ...] | None = None
+    known_names: tuple[str, ...] | None = None
     trajectory_names: npt.NDArray[Any] | None = None
     unknown_state: bool = False
 
-    per_step: ClassVar[tuple[str, ...]] = ("states", "actions", "observations", "labels", "times")
+    per_step: ClassVar[tuple[str, ...]] = ("states", "actions", "observations", "labels", "known", "times")
     per_trajectory: ClassVar[tuple[str, ...]] = ("groups", "trajectory_names")
 
     def __post_init__(self) -> None:
@@ -138,6 +142,7 @@ class Demonstrations:
             for present, text in (
                 (self.observations is not None, "observations"),
                 (self.labels is not None, "true labels"),
+                (self.known is not None, "known intentions"),
                 (self.groups is not None, f"{0 if self.groups is None else len(np.unique(self.groups))} groups"),
                 (self.valid_actions is not None, "valid actions"),
             )
@@ -157,6 +162,7 @@ class Demonstrations:
         actions: npt.ArrayLike | Sequence[npt.ArrayLike],
         *,
         labels: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
+        known: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
         observations: Any = None,
         times: Any = None,
         groups: npt.ArrayLike | None = None,
@@ -171,7 +177,7 @@ class Demonstrations:
         flat_states, offsets = _flatten(states, "states")
         fields: dict[str, Any] = {"valid_actions": valid_actions, "groups": groups}
         fields = {name: None if given is None else np.asarray(given) for name, given in fields.items()}
-        per_step = {"actions": actions, "labels": labels, "observations": observations, "times": times}
+        per_step = {"actions": actions, "labels": labels, "known": known, "observations": observations, "times": times}
         for name, ragged in per_step.items():
             if ragged is None:
                 continue
@@ -328,7 +334,8 @@ class Demonstrations:
         digest = hashlib.sha256(f"{self.n_states} {self.n_actions}".encode())
         if self.groups is not None:  # individuals may have policies of their own
             digest.update("\n".join(self.groups.astype(str)).encode())
-        for part in (self.states, self.actions, self.offsets, self.observations, self.valid_actions):
+        told = () if self.known is None else (self.known,)  # older archives have checksums without it
+        for part in (self.states, self.actions, self.offsets, self.observations, self.valid_actions, *told):
             if part is None:
                 digest.update(b"-")
                 continue

@@ -19,9 +19,11 @@ import numpy as np
 from prism_irl import limits, storage
 from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.vocabulary import Array, Vocabulary
 from prism_irl.errors import InputError, brief
 
+VECTORS = ("observations", "motions", "design")
 PLAIN = "biufcmMSU"
 """Kinds of arrays that are read: numbers, times and text."""
 
@@ -85,11 +87,11 @@ def load_npz(path: Path) -> dict[str, Array]:
         )
     if not lengths.size or lengths.min() < 1:
         raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
-    per_step = {key: shape for key in ("states", "actions", "labels", "times", "observations") if key in stored}
+    per_step = {key: shape for key in MotionDemonstrations.per_step if key in stored}
     fits = {"groups": lengths.shape, "trajectory_names": lengths.shape, "n_states": (), "n_actions": ()} | per_step
-    kinds = {"observations": "biuf", "valid_actions": "biuf", "n_states": "iu", "n_actions": "iu"}
+    kinds = {**dict.fromkeys((*VECTORS, "valid_actions"), "biuf"), "n_states": "iu", "n_actions": "iu"}
     for key, values in stored.items():
-        found = values.shape[:-1] if key == "observations" else values.shape
+        found = values.shape[: len(shape)] if key in VECTORS else values.shape
         if found != fits.get(key, found) or values.dtype.kind not in kinds.get(key, values.dtype.kind):
             raise InputError(
                 f"The array {key!r} in {path} has shape {values.shape} and type {values.dtype}, which does not fit "
@@ -97,6 +99,17 @@ def load_npz(path: Path) -> dict[str, Array]:
             )
     flat = {key: stored[key].reshape(-1, *stored[key].shape[len(shape) :]) for key in per_step}
     return stored | flat | {"lengths": lengths}
+
+
+def with_motions(demos: Demonstrations, stored: Mapping[str, Array]) -> MotionDemonstrations:
+    """Add the commands that the file holds beside the tokens, and what belongs to them."""
+    names = ("motion_names", "design_names", "observation_names")
+    options: dict[str, Any] = {key: tuple(stored[key].astype(str)) for key in names if key in stored}
+    if "noise_blocks" in stored:
+        options["noise_blocks"] = tuple(int(block) for block in stored["noise_blocks"])
+    if "log_volume" in stored:
+        options["log_volume"] = float(stored["log_volume"])
+    return MotionDemonstrations.of(demos, stored["motions"], stored.get("design"), **options)
 
 
 def own_vocabulary(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabulary | None]:

@@ -11,8 +11,8 @@ from zipfile import BadZipFile
 import pandas as pd
 
 from prism_irl import storage
-from prism_irl.data.columns import DOUBLED
 from prism_irl.data.frames import read_frame, storable_frame
+from prism_irl.data.roles import DOUBLED
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 

@@ -16,13 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl.data import archive
-from prism_irl.data.columns import DOUBLED, Columns, key_columns
+from prism_irl.data import archive, continuous
+from prism_irl.data.columns import read_groups, read_known, read_numbers, read_times
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import load_npz, own_vocabulary, storable
-from prism_irl.data.table_files import READABLE, line_of, read_table_file
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
+from prism_irl.data.roles import DOUBLED, Columns, key_columns
+from prism_irl.data.table_files import READABLE, WRITABLE, line_of, read_table_file
 from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
-from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize, in_all, missing
+from prism_irl.data.units import needs_units
+from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct
 from prism_irl.errors import InputError
 
 UNKNOWN_NAME = "<unknown>"
@@ -55,6 +58,9 @@ def read(
     group: str | None = None,
     intention: str | None = None,
     observations: str | Sequence[str] = (),
+    labels: str | None = None,
+    observe: str | Sequence[str] = (),
+    act: str | Sequence[str] = (),
     states: Vocabulary | None = None,
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
@@ -69,8 +75,10 @@ def read(
 
     Parameters
     ----------
-    trajectory, state, action, time, group, intention, observations
+    trajectory, state, action, time, group, intention, observations, labels
         Column names; see `Columns`.
+    observe, act : column names (or one string with commas)
+        Continuous states and actions, instead of ``state`` and ``action``; see `prism_irl.data.continuous`.
     states, actions : Vocabulary, optional
         Vocabularies of a fitted model; learned from the data when absent.
     unknown_state : bool
@@ -84,8 +92,10 @@ def read(
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
     key = trajectory if isinstance(trajectory, str) else tuple(trajectory)
-    columns = Columns(key, state, action, time, group, intention, names, tuple(may_lack))
+    columns = Columns(key, state, action, time, group, intention, names, tuple(may_lack), labels)
     rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap}
+    if observe or act:
+        return _continuous(source, columns, observe, act, rules)
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, columns, states, actions, None, unknown_state, **rules)
     path = Path(source)
@@ -103,6 +113,31 @@ def read(
     return _from_frame(
         read_table_file(path, text, (state, action)), columns, states, actions, None, unknown_state, **rules
     )
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """Rows and columns of a .csv, .tsv or .parquet file, as they are."""
+    if path.suffix.lower() not in WRITABLE:
+        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(WRITABLE)}.")
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; check the path.")
+    return read_table_file(path, {})
+
+
+def _continuous(
+    source: Any, columns: Columns, observe: str | Sequence[str], act: str | Sequence[str], rules: dict[str, Any]
+) -> Table:
+    path = None if isinstance(source, pd.DataFrame) else Path(source)
+    if path is not None and path.suffix.lower() not in WRITABLE:
+        raise InputError(f"Columns to --observe and --act belong to a table ({', '.join(WRITABLE)}), not to {path}.")
+    if path is not None and not path.is_file():
+        raise InputError(f"There is no file {path}; check the path.")
+
+    def tokens(frame: pd.DataFrame, state: str, action: str) -> Table:
+        own = rules if path is None else {**rules, "at": lambda row: f"line {line_of(path, row)}"}
+        return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False, **own)
+
+    return continuous.read_frame(source if path is None else read_table_file(path, {}), observe, act, tokens)
 
 
 def _from_frame(
@@ -136,12 +171,13 @@ def _from_frame(
     states = states or Vocabulary.learn(*state)
     actions = actions or Vocabulary.learn(*action)
     labels = labels or (Vocabulary.learn(*intention) if intention else None)
-    times = _times(*column("time")) if "time" in found else None
+    times = read_times(*column("time")) if "time" in found else None
     used = [*key, *found.values(), *columns.observations]
     rows = sort_rows(frame, codes, names, times, key=key, used=used, at=at, ties=ties, max_gap=max_gap)
     order = rows.order
-    observations = [_numbers(*column("observation", name)) for name in columns.observations]
+    observations = [read_numbers(*column("observation", name)) for name in columns.observations]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
+    known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
     demos = Demonstrations(
         states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
         actions=actions.encode(*action)[order],
@@ -150,62 +186,19 @@ def _from_frame(
         n_actions=actions.size,
         observations=np.stack(observations, axis=1)[order] if observations else None,
         labels=labels.encode(*intention)[order] if labels and intention else None,
+        known=None if known is None else known[order],
+        known_names=known_names,
         times=None if times is None else times[order],
-        groups=_groups(codes, names, key, *column("group"))[rows.parents] if "group" in found else None,
+        groups=read_groups(codes, names, key, *column("group"))[rows.parents] if "group" in found else None,
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
         label_names=None if labels is None else labels.names,
         trajectory_names=storable(rows.names),
         unknown_state=unknown_state,
     )
-    same = copies(demos.states, demos.actions, demos.offsets, rows.names)
+    tokens = states.size > 1 or actions.size > 1  # of continuous data there are none to compare
+    same = copies(demos.states, demos.actions, demos.offsets, rows.names) if tokens else []
     return Table(demos, frame, order, states, actions, labels, (*rows.notes, *same))
-
-
-def _groups(
-    codes: Array, names: pd.Series[Any], key: Sequence[str], values: pd.Series[Any], role: str, where: Where
-) -> Array:
-    """Group of each trajectory, (N,); it may not change within one."""
-    group, group_names = factorize(values, role, where)
-    first = group[np.unique(codes, return_index=True)[1]]
-    if (group != first[codes]).any():
-        row = int(np.argmax(group != first[codes]))
-        raise InputError(
-            f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
-            f"{group_names[group[row]]} ({where(row)}); give it one group, or, if its numbers restart with every "
-            f"group, name both columns: --trajectory {values.name},{','.join(key)}."
-        )
-    return storable(group_names[first])
-
-
-def _times(values: pd.Series[Any], role: str, where: Where) -> Array:
-    """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
-    if values.isna().any():
-        raise missing(role, where(int(np.argmax(values.isna()))), int(values.isna().sum()))
-    plain = pd.Series(np.asarray(values)).infer_objects()
-    if plain.dtype.kind in "biufm":
-        return plain.to_numpy()
-    dates = pd.to_datetime(plain, errors="coerce", format="ISO8601", utc=True)
-    if dates.isna().any():
-        row = int(np.argmax(dates.isna()))
-        raise InputError(
-            f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
-            f"it to keep the rows in the order they have{in_all(int(dates.isna().sum()))}."
-        )
-    return dates.dt.tz_localize(None).to_numpy()
-
-
-def _numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:
-    """One column of observations, (n,)."""
-    with np.errstate(over="ignore"):
-        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        count = in_all(int((~np.isfinite(numbers)).sum()))
-        raise InputError(
-            f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it{count}."
-        )
-    return numbers
 
 
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
@@ -230,12 +223,16 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
     demos = replace(
         table.demonstrations,
         observations=stored.get("observations"),
+        known=stored.get("known"),
+        known_names=tuple(stored["known_names"].astype(str)) if "known_names" in stored else None,
         times=stored.get("times"),
         groups=stored.get("groups"),
         valid_actions=stored.get("valid_actions") if same else None,
         trajectory_names=stored.get("trajectory_names"),
         unknown_state=unknown_state or (extra and states is None),
     )
+    if "motions" in stored:
+        demos = with_motions(demos, stored)
     return table._replace(demonstrations=demos, frame=None, states=learned)
 
 
@@ -284,17 +281,21 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
     index, names = demos.trajectory_index, demos.trajectory_names
     if names is None or len(np.unique(names)) < len(names):
         names = np.arange(len(demos))
-    columns: dict[str, Array] = {
-        "trajectory": names[index],
-        "state": _named(demos.states, demos.state_names),
-        "action": _named(demos.actions, demos.action_names),
-    }
+    columns: dict[str, Array] = {"trajectory": names[index]}
+    if not needs_units(demos):
+        columns["state"] = _named(demos.states, demos.state_names)
+        columns["action"] = _named(demos.actions, demos.action_names)
     if demos.times is not None:
         columns["time"] = demos.times
     if demos.groups is not None:
         columns["group"] = demos.groups[index]
     if demos.labels is not None:
         columns["intention"] = _named(demos.labels, demos.label_names)
+    if demos.known is not None:
+        words: Sequence[Any] = demos.known_names or range(int(demos.known.max(initial=-1)) + 1)
+        columns["labels"] = np.array([*words, None], dtype=object)[demos.known]  # −1 is the last one: an empty cell
+    if isinstance(demos, MotionDemonstrations):
+        return pd.DataFrame(columns | continuous.commands_frame(demos))
     if demos.observations is not None:
         columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}
     return pd.DataFrame(columns)

@@ -170,7 +170,7 @@ def likelihood_by_dwell(
     return ax
 
 
-def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
+def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike], model: ArrayLike | None = None) -> Axes:
     """Draw how long each intention lasts: shares of segments by length, with the mean as a dotted line.
 
     Parameters
@@ -178,6 +178,8 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
     ax : Axes
     dwell_lengths : K arrays of (M_k,)
         Lengths in steps of the segments of each intention; an intention without segments is named in the legend only.
+    model : (K, D), optional
+        Probability of a dwell of 1 … D steps under the model, drawn as a dashed line.
     """
     lengths = [np.asarray(values, float).ravel() for values in dwell_lengths]
     longest = max((values.max() for values in lengths if len(values)), default=0.0)
@@ -199,6 +201,10 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike]) -> Axes:
         ax.stairs(share, edges, color=colour, linewidth=1.2, label=f"intention {k}: mean {values.mean():.1f}")
         ax.stairs(share, edges, color=colour, fill=True, alpha=0.18)
         ax.axvline(values.mean(), color=colour, linestyle=":", linewidth=1.0)
+        if model is not None:
+            expected = np.histogram(np.arange(1, np.shape(model)[1] + 1), edges, weights=np.asarray(model, float)[k])[0]
+            middle = 0.5 * (edges[1:] + edges[:-1])
+            ax.plot(middle, expected, color=colour, linestyle="--", linewidth=1.0, label=f"intention {k}: model")
     top = ax.get_ylim()[1] * (1 + 0.1 * len(lengths))  # room for the legend
     ax.set(xlim=(edges[0], edges[-1]), ylim=(0, top), xlabel="dwell (steps)", ylabel="share of segments")
     ax.legend(loc="upper right", frameon=True, framealpha=0.85, edgecolor="none")

@@ -14,6 +14,7 @@ from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.units import Units
 from prism_irl.devices import available_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
@@ -32,6 +33,7 @@ class FittedPair(IntentionModel):
     rewards_model_: RewardModel
     contexts_: Contexts
     mdp_: MDP
+    units_: Units | None = None
 
     def _prepare(self, demos: Demonstrations) -> Prepared:
         return Prepared.of(demos, self.contexts_, self.device_)
@@ -42,6 +44,8 @@ class FittedPair(IntentionModel):
 
     def _check_new(self, demos: Demonstrations) -> Demonstrations:
         self._check_fitted()
+        if self.units_ is not None:
+            demos = self.units_.apply(demos)
         self.rewards_model_.check(demos)
         return super()._check_new(demos)
 
@@ -63,10 +67,9 @@ class FittedPair(IntentionModel):
 
     def decode(self, demos: Demonstrations) -> IntArray:
         """Most probable path as a whole, (n,), of a chain; elsewhere `predict`."""
-        demos = self._check_new(demos)
         if not isinstance(self.switching_, Chain):
             return self.predict(demos)
-        data = self._prepare(demos)
+        data = self._prepare(self._check_new(demos))
         emission, flat = self._emission(data), torch.zeros(demos.n_steps, dtype=torch.int64)
         for batch in data.batches:
             scatter(batch, self.switching_.decode(batch, data.gather(batch, emission)), flat)
@@ -111,7 +114,7 @@ class FittedPair(IntentionModel):
     def filter(self) -> IntentionFilter:
         """Return a streaming filter: one (state, action) in, K probabilities out."""
         self._check_fitted()
-        return IntentionFilter(self.switching_, self.rewards_model_, self.contexts_, self.device_)
+        return IntentionFilter(self.switching_, self.rewards_model_, self.contexts_, self.device_, self.units_)
 
     def sample(self, n_trajectories: int = 1, length: int = 100, seed: int = 0) -> Demonstrations:
         """Simulate from the fitted model; the labels are the intentions drawn."""
@@ -152,6 +155,7 @@ class FittedPair(IntentionModel):
             **storage.prefixed("contexts", self.contexts_.state()),
             **storage.prefixed("mdp", self.mdp_.state()),
             **({} if self.accents_ is None else storage.prefixed("accents", self.accents_.state())),
+            **({} if self.units_ is None else storage.prefixed("units", self.units_.state())),
             **storage.prefixed("data", {"start_states": self.start_states_, **valid}),
         }
 
@@ -185,10 +189,11 @@ class FittedPair(IntentionModel):
             blocks = tuple(int(block) for block in info["noise_blocks"])
             self.motion_shape_ = int(info["n_motions"]), int(info["n_weights"]), blocks
         self.device_ = available_device(self.device)
-        contexts, dynamics, data = (
+        contexts, dynamics, data, units = (
             {name: value.numpy() for name, value in storage.part(prefix, tensors).items()}
-            for prefix in ("contexts", "mdp", "data")
+            for prefix in ("contexts", "mdp", "data", "units")
         )
+        self.units_ = Units.from_state(units)
         self.contexts_ = Contexts.from_state(self.n_states_, contexts)
         self.history_length_, self.backoff_ = self.contexts_.length, float(info["backoff"])
         self.history_choice_ = info["history_choice"]
@@ -226,11 +231,12 @@ class FittedPair(IntentionModel):
         if self.motion_shape_ is None:
             return demos
         m, p, blocks = self.motion_shape_
-        return MotionDemonstrations.of(demos, np.zeros((1, m)), np.zeros((1, m, p)), noise_blocks=blocks)
+        design = np.zeros((1, m, p)) if p else None
+        return MotionDemonstrations.of(demos, np.zeros((1, m)), design, noise_blocks=blocks)
 
 
 def motion_shape(demos: Demonstrations) -> tuple[int, int, tuple[int, ...]] | None:
-    """Dimensions of the commands, number of design vectors and noise blocks; None where there are no commands."""
-    if not isinstance(demos, MotionDemonstrations) or demos.design is None:
+    """Dimensions of the commands, design vectors (0: none) and noise blocks; None where there are no commands."""
+    if not isinstance(demos, MotionDemonstrations) or demos.motions is None:
         return None
-    return demos.design.shape[1], demos.design.shape[2], demos.noise_blocks or ()
+    return demos.motions.shape[1], 0 if demos.design is None else demos.design.shape[2], demos.noise_blocks or ()

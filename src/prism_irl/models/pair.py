@@ -19,14 +19,16 @@ from prism_irl import em, halves
 from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.known import aligned, alignment, clamped
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.units import Units, needs_units
 from prism_irl.devices import resolve_device
-from prism_irl.errors import InputError
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
-from prism_irl.models import starts
+from prism_irl.models import pair_checks, starts
 from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
 from prism_irl.models.fitted import motion_shape
-from prism_irl.models.histories import check_individuals, chosen_accents, chosen_history
+from prism_irl.models.histories import chosen_accents, chosen_history
 from prism_irl.models.pair_rewards import PairRewards
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import PolicyTable, Problem, RewardOptions
@@ -156,6 +158,8 @@ class PairModel(PairRewards):
         options, chain = self.reward_options, start.switching
         if options.searches:
             found = options.search(start.rewards, train, self.n_intentions, generator, starts.fixed_run)
+            if found is not None and train.demos.known is not None:
+                self._align(start, found, train)
             if isinstance(chain, Chain) and found is not None:
                 chain.take_over(found)
             return
@@ -163,7 +167,8 @@ class PairModel(PairRewards):
 
         def first() -> FloatArray:  # found on all data even where this process holds a part of it
             halves = self.switching_options, options
-            return train.share(starts.first_responsibilities(kind, train.whole, self.n_intentions, generator, *halves))
+            found = starts.first_responsibilities(kind, train.whole, self.n_intentions, generator, *halves)
+            return train.share(aligned(found, train.whole, in_order=self.switching_options.in_order))
 
         if not isinstance(chain, Chain) or (iterations == 0 and kind != "annealed"):
             start.rewards.maximise(train, first())
@@ -179,6 +184,14 @@ class PairModel(PairRewards):
         assert best is not None
         start.rewards.load_state(best[2])
         chain.take_over(best[1])
+
+    def _align(self, start: em.Start, chain: Any, train: Prepared) -> None:
+        """Put what a search has found into the order of the known intentions; the chain too."""
+        found = chain.expectation(train, torch.from_numpy(start.rewards.log_likelihood(train))).responsibilities
+        order = alignment(found, train.demos, keep_last=isinstance(start.rewards, GoalPolicies))
+        chain.initial.copy_(chain.initial[order])
+        chain.kernel.copy_(chain.kernel[order][:, order])
+        start.rewards.reorder(order)
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -229,15 +242,26 @@ class PairModel(PairRewards):
         return self
 
     def _checked(self, demos: Demonstrations, mdp: MDP | None) -> Demonstrations:
-        """Demonstrations that fit the parameters and the dynamics, with the valid actions of the latter."""
+        """Demonstrations that fit the parameters and the dynamics, with the valid actions of the latter.
+
+        Continuous ones come into units that are taken from the training trajectories alone.
+        """
         self._check_parameters(demos)
+        self.units_ = None
+        if needs_units(demos):
+            assert isinstance(demos, MotionDemonstrations)
+            held_out = self.validation_fraction > 0 and len(demos) > 1
+            kept = demos.split_indices(self.validation_fraction, seed=self.seed)[1] if held_out else None
+            self.units_ = Units.fit(demos, kept, seed=self.seed)
+            demos = self.units_.apply(demos)
         check_mdp(mdp, demos)
         if getattr(self.reward_options, "invalid_actions", "mask") == "stay":
             return demos  # every action can be chosen; some of them stay in place
         return with_valid_actions_of(mdp, demos)
 
     def _set_up(self, demos: Demonstrations, mdp: MDP | None) -> None:
-        for name in ("mdp_", "solution_", "context_solution_"):  # of an earlier fit, should this one be interrupted
+        # of an earlier fit, should this one be interrupted
+        for name in ("mdp_", "solution_", "context_solution_", "state_reward_"):
             self.__dict__.pop(name, None)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
@@ -344,56 +368,9 @@ class PairModel(PairRewards):
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def _check_parameters(self, demos: Demonstrations) -> None:
-        whole = {"n_intentions": 1, "max_iterations": 0, "n_starts": 1, "seed": 0}
-        whole |= {name: low for name, low in {"warm_up": 0, "n_candidates": 1}.items() if hasattr(self, name)}
-        if self.patience is not None:
-            whole["patience"] = 1
-        halves.check_numbers(self, whole, integer=True)
-        halves.check_numbers(self, {"validation_fraction": 0, "discount": 0}, below=1)
-        halves.check_choice(self, stop_by=("auto", "validation", "training"))
-        switching, rewards = self.switching_options, self.reward_options
-        name = self._halves()[0]
-        if isinstance(name, str) and name in rewards.unsuited:
-            raise InputError(rewards.unsuited[name])
-        switching.check(self.n_intentions)
-        rewards.check(demos, self.n_intentions)
-        self._check_memory(rewards, demos)
-        self._check_starts(switching, rewards)
-        pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
-        if self.n_intentions > pairs:
-            raise InputError(
-                f"{self.n_intentions} intentions cannot be told apart: only {pairs} different (state, action) pairs "
-                "occur; ask for fewer intentions or give more data."
-            )
-
-    def _check_memory(self, rewards: RewardOptions, demos: Demonstrations) -> None:
-        memory = {name: getattr(self, name) for name in ("history", "backoff") if hasattr(self, name)}
-        given = {name: low for name, low in {"history": 1, "backoff": 0}.items() if memory.get(name, "auto") != "auto"}
-        halves.check_numbers(self, {n: low for n, low in given.items() if n == "history"}, integer=True)
-        halves.check_numbers(self, {n: low for n, low in given.items() if n == "backoff"})
-        if "auto" in memory.values() and rewards.memory != "none" and not self.validation_fraction:
-            raise InputError(
-                'history="auto" and backoff="auto" are chosen on validation trajectories; set validation_fraction '
-                "above 0, or give numbers."
-            )
-        if getattr(self, "individuals", False):
-            check_individuals(rewards, demos)
-        if memory.get("history", 1) not in (1, "auto") and rewards.memory == "none":
-            raise InputError(f"{type(rewards).__name__} rewards see the current state alone; leave history at 1.")
-        if getattr(rewards, "smoothing", 1.0) == 0 and self.validation_fraction:
-            raise InputError(
-                "With smoothing=0 an action that was never seen has probability 0, and no validation trajectory can be "
-                "scored; set a small smoothing such as 0.01, or validation_fraction=0."
-            )
-
-    def _check_starts(self, switching: SwitchingOptions, rewards: RewardOptions) -> None:
-        if hasattr(self, "starts"):
-            halves.check_choice(self, starts=("mixed", "windows", "random", "annealed"))
-        if getattr(self, "starts", "") == "annealed" and not switching.is_chain:
-            raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')
-        if rewards.searches and sharing.current().size > 1:
-            raise InputError("Goals are searched for in one process; run this model without torchrun.")
+        pair_checks.check_parameters(self, demos)
 
 
 def _posterior_of(start: em.Start, data: Prepared) -> Posterior:
-    return start.switching.expectation(data, torch.from_numpy(start.rewards.log_likelihood(data)))
+    emission = torch.from_numpy(clamped(start.rewards.log_likelihood(data), data.demos))
+    return start.switching.expectation(data, emission)

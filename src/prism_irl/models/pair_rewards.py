@@ -11,13 +11,16 @@ import torch
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.mdp import MDP
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.models.base import FloatArray
 from prism_irl.models.fitted import FittedPair
 from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
 from prism_irl.rewards.base import RewardOptions
-from prism_irl.rewards.iavi import InverseSolution, solve_iavi
+from prism_irl.rewards.context_iavi import MANY, ContextIAVI
+from prism_irl.rewards.iavi import InverseSolution, solve_iavi, unvisited_states
 from prism_irl.rewards.iql import LearningRates, solve_iql
+from prism_irl.rewards.landmarks import LandmarkGoals
+from prism_irl.rewards.least_squares import StateReward, learn_state_reward
 from prism_irl.rewards.tabular import ModelFree
 
 
@@ -25,6 +28,7 @@ class PairRewards(FittedPair):
     """Rewards of a fitted pair: planned ones as they were found, others solved from the policies."""
 
     n_intentions: int
+    state_reward_: StateReward | None = None
 
     @property
     @abstractmethod
@@ -42,7 +46,7 @@ class PairRewards(FittedPair):
         """Solved on first use, because likelihoods never need it: as planned, or by IAVI (over histories: averaged)."""
         self._check_fitted()
         if not hasattr(self, "solution_"):
-            solution = self.rewards_model_.solution(self.mdp_)
+            solution = self._cell_solution() or self.rewards_model_.solution(self.mdp_)
             if solution is None:
                 solution = self._context_solution()
                 if self.contexts_.parents:
@@ -50,14 +54,55 @@ class PairRewards(FittedPair):
             self.solution_ = solution
         return self.solution_
 
+    def _cell_solution(self) -> InverseSolution | None:
+        """Rewards of a continuous world at the centres of its cells, the same for every command."""
+        if self.state_reward_ is None or self.units_ is None:
+            return None
+        values = self.state_reward_.values_at(self.units_.cells).T
+        rewards = self.state_reward_.at(self.units_.cells).T
+        rewards = rewards - rewards.mean(axis=1, keepdims=True)
+        wide = np.repeat(rewards[..., None], self.n_actions_, axis=2)
+        return InverseSolution(wide, wide + values[..., None], values)
+
+    def reward_at(self, observations: npt.ArrayLike) -> FloatArray:
+        """Reward g_k(x) of every intention at observations (n, d) in the units of the data, (n, K).
+
+        Of fits to continuous data (`rewards.least_squares`): up to a constant and to the scale of the noise, and
+        meaningless far from where the data are.
+        """
+        self._check_fitted()
+        if self.state_reward_ is None or self.units_ is None:
+            raise AttributeError("The rewards of this model are on states and actions; read rewards_.")
+        x = np.asarray(observations, dtype=np.float64)
+        return self.state_reward_.at((x - self.units_.observation_mean) / self.units_.observation_spread)
+
+    @property
+    def places_(self) -> FloatArray:
+        """Goals in the units of the observations, (K, d), of goals on landmarks."""
+        self._check_fitted()
+        if self.units_ is None or not isinstance(self.rewards_model_, LandmarkGoals):
+            raise AttributeError("Only goals on landmarks are places; read reward_at or rewards_.")
+        return np.asarray(self.rewards_model_.goals * self.units_.observation_spread + self.units_.observation_mean)
+
     def _context_solution(self) -> InverseSolution:
         """IAVI on the MDP of the contexts that occur (`rewards.augmented`); with history 1, on the MDP itself."""
         self._check_fitted()
         if not hasattr(self, "context_solution_"):
-            mdp = augmented_mdp(self.mdp_, self.contexts_) if self.contexts_.parents else self.mdp_
             policies, counts = self.policies_, self.rewards_model_.state().get("counts")
-            self.context_solution_ = solve_iavi(mdp, policies, visits=counts, floor=_floor(policies, mdp))
+            if self.contexts_.n_contexts > MANY and self.contexts_.parents:
+                self.context_solution_ = self._many_contexts(policies, counts)
+            else:
+                mdp = augmented_mdp(self.mdp_, self.contexts_) if self.contexts_.parents else self.mdp_
+                floor = _floor(policies, mdp.valid_actions)
+                self.context_solution_ = solve_iavi(mdp, policies, visits=counts, floor=floor)
         return self.context_solution_
+
+    def _many_contexts(self, policies: FloatArray, counts: FloatArray | None) -> InverseSolution:
+        """The same without the matrix of transitions, which would not fit into memory."""
+        solver = ContextIAVI(self.mdp_, self.contexts_)
+        with np.errstate(divide="ignore"):
+            solution = solver.solve(np.log(policies), _floor(policies, solver.valid_actions))
+        return solution if counts is None else solution._replace(unvisited=unvisited_states(counts))
 
     def _visits(self) -> FloatArray:
         """Weighted visits of every context, (K, C); of every state alone where the reward model does not count."""
@@ -137,13 +182,22 @@ class PairRewards(FittedPair):
     # -- model-free rewards: learned from transitions, so that unlike solved ones they do not follow from the pair -----
 
     def _learn_rewards(self, demos: Demonstrations) -> None:
-        """IQL, weighted by the smoothed responsibilities; reads no more of an MDP than discount and mask."""
+        """Rewards that do not follow from the pair: IQL, and least squares in a continuous world.
+
+        Both are weighted by the smoothed responsibilities; IQL reads no more of an MDP than discount and mask.
+        """
+        if isinstance(demos, MotionDemonstrations) and self.units_ is not None and self.rewards_model_.is_density:
+            data = self._prepare(demos)  # in the units of the fit already
+            weights = self.switching_.expectation(data, self._emission(data), online=False).responsibilities
+            self.state_reward_ = learn_state_reward(data, weights, self.mdp_.discount)
         if isinstance(self.reward_options, ModelFree):
             masked, weights = demos.with_valid_actions(self.mdp_.valid_actions), self.predict_proba(demos)
             self.solution_ = solve_iql(masked, weights, discount=self.mdp_.discount, rates=LearningRates())
 
     def _state(self) -> dict[str, Any]:
         """The pair, and learned rewards."""
+        if self.state_reward_ is not None:
+            return {**super()._state(), **storage.prefixed("state_reward", self.state_reward_.state())}
         if not isinstance(self.reward_options, ModelFree):
             return super()._state()
         solution = {name: value for name, value in self._solution()._asdict().items() if value is not None}
@@ -152,11 +206,13 @@ class PairRewards(FittedPair):
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Undo `_state`."""
         super()._load_state(tensors, info)
+        kept = {name: torch.as_tensor(value).numpy() for name, value in storage.part("state_reward", tensors).items()}
+        self.state_reward_ = StateReward.from_state(kept)
         learned = {name: torch.as_tensor(value).numpy() for name, value in storage.part("iql", tensors).items()}
         if learned:
             self.solution_ = InverseSolution(**learned)
 
 
-def _floor(policies: FloatArray, mdp: MDP) -> float:
+def _floor(policies: FloatArray, valid_actions: npt.NDArray[np.bool_]) -> float:
     """The authors' 1e-6 where a valid action has probability zero, else nothing."""
-    return 1e-6 if (policies[:, mdp.valid_actions] <= 0).any() else 0.0
+    return 1e-6 if (policies[:, valid_actions] <= 0).any() else 0.0

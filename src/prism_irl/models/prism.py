@@ -58,8 +58,9 @@ class PRISM(PairModel):
     ----------
     n_intentions : int
         Number of intentions K. Likelihood alone does not choose it; look at dwell and agreement too.
-    switching : {"single", "per-trajectory", "independent", "markov", "state", "ordered", "recurrent"} or options
-        When intentions switch. Recurrent switching predicts like the gate and finds intentions that last.
+    switching : str or options
+        When intentions switch: single, per-trajectory, independent, markov, semi-markov, state, ordered or recurrent.
+        Recurrent switching predicts like the gate and finds intentions that last.
     rewards : {"tabular", "iql", "soft-1", "soft-2", "goals", "features"} or options
         What each intention is after. Free policies (tabular) predict best; planned goals on a habit explain best.
     network : {"rnn", "lstm", "gru", "transformer"}

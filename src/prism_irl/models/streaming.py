@@ -13,6 +13,7 @@ from torch import Tensor
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.units import Units
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Successors, draw, push
 from prism_irl.mdp import MDP
@@ -27,8 +28,16 @@ FloatArray = npt.NDArray[np.float64]
 class IntentionFilter:
     """Online filter over one trajectory: P(z_t | s_≤t, a_≤t) after each step, exactly as the batch computes it."""
 
-    def __init__(self, switching: Switching, rewards: RewardModel, contexts: Contexts, device: torch.device) -> None:
+    def __init__(
+        self,
+        switching: Switching,
+        rewards: RewardModel,
+        contexts: Contexts,
+        device: torch.device,
+        units: Units | None = None,
+    ) -> None:
         self._switching, self._rewards, self._contexts, self._device = switching, rewards, contexts, device
+        self._units = units
         self.reset()
 
     def reset(self) -> None:
@@ -38,8 +47,8 @@ class IntentionFilter:
 
     def step(
         self,
-        state: int,
-        action: int,
+        state: int | None = None,
+        action: int | None = None,
         observation: npt.ArrayLike | None = None,
         motion: npt.ArrayLike | None = None,
         design: npt.ArrayLike | None = None,
@@ -49,12 +58,18 @@ class IntentionFilter:
         Parameters
         ----------
         state, action : int
-            Tokens.
+            Tokens; not for a fit to continuous data, which has none.
         observation : (d,), optional
             For policies on features, and for networks that were fitted with observations.
         motion : (m,), design : (m, p)
-            Command and its vectors, for Gaussian policies.
+            Command and its vectors, for Gaussian policies; without vectors where commands depend on observations.
         """
+        if self._units is not None:
+            if observation is None or motion is None:
+                raise InputError("The model was fitted to observations and commands; give both of every step.")
+            state, action, observation, motion = self._units.step(observation, motion)
+        if state is None or action is None:
+            raise InputError("The model was fitted to states and actions; give both of every step.")
         n_states, n_actions = self._contexts.n_states, self._rewards.n_actions
         if not 0 <= state < n_states:
             raise InputError(f"State {state} was not part of the fit; states run from 0 to {n_states - 1}.")
@@ -81,12 +96,15 @@ class IntentionFilter:
     ) -> tuple[FloatArray, Tensor]:
         """Policies (1, K, A) that say what may come, and log-evidence (1, K) of what came."""
         rewards = self._rewards
+        if rewards.is_density and seen is not None and motion is not None and design is None:
+            uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
+            return uniform, torch.from_numpy(rewards.log_density(seen, np.asarray(motion, np.float64)[None]))
         if isinstance(rewards, GaussianPolicies):
             if motion is None or design is None:
                 raise InputError("Gaussian policies filter commands; give motion and design of the step.")
             command = np.asarray(motion, dtype=np.float64)[None], np.asarray(design, dtype=np.float64)[None]
             uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
-            return uniform, torch.from_numpy(rewards.log_density(*command))
+            return uniform, torch.from_numpy(rewards.design_density(*command))
         observed = None if seen is None else seen.astype(np.float64)
         policies = rewards.policies_given(self._contexts.lookup(recent), np.array([state]), observed)
         with np.errstate(divide="ignore"):

@@ -78,7 +78,9 @@ def write_explorer(
     if not np.isfinite(p).all():
         raise InputError("Some probabilities are not finite; fit the model again.")
     place = find_layout(demos) if layout is None else dict(layout)
-    marks = {_short(name): _marks(name, at, demos) for name, at in (events or {}).items()}
+    marks: dict[str, Any] = {}
+    for name, at in (events or {}).items():
+        marks[_unlike(_short(name), marks)] = _marks(name, at, demos)
     value = {
         "version": 1,
         "n_intentions": p.shape[1],
@@ -218,6 +220,15 @@ def _vocabulary(names: Sequence[str] | None) -> list[str] | None:
     """Names of states or actions, the shorter the more there are; None, which means numbers, where there are none."""
     longest = min(MAX_NAME, MAX_NAMES // max(1, len(names or ())))
     return None if not names or longest < MIN_NAME else [_short(name, longest) for name in names]
+
+
+def _unlike(name: str, others: Mapping[str, Any]) -> str:
+    """A name that none of the others has, even where long names are cut to the same beginning."""
+    number, unlike = 2, name
+    while unlike in others:
+        unlike = f"{name[: MAX_NAME - 5]}… {number}"
+        number += 1
+    return unlike
 
 
 def _short(name: Any, longest: int = MAX_NAME) -> str:

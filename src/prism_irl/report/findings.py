@@ -11,6 +11,8 @@ Topic = Literal["", "converged", "number", "switches", "trust"]
 
 REFERENCES = {"uniform": "uniform", "empirical": "one intention", "ngram": "habit"}
 """Identifiers of the methods that any claim about intentions has to beat, and what they are called beside a fit."""
+OF_COMMANDS = {"gaussian": "one Gaussian", "linear": "one intention"}
+"""The same for continuous commands, whose scores are densities."""
 WORSE = 1e-4
 """Nats per step from which a fit is worse than a reference: less is rounding, and one intention equals its own."""
 
@@ -21,6 +23,11 @@ class Finding(NamedTuple):
     level: Level
     text: str
     topic: Topic = ""
+
+
+def reference_name(key: str) -> str:
+    """What a reference is called beside a fit."""
+    return {**REFERENCES, **OF_COMMANDS}.get(key, key)
 
 
 def number(value: Any) -> float | None:

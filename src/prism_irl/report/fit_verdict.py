@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, listed, mapping, number, signed
+from prism_irl.report.findings import WORSE, Finding, Level, listed, mapping, number, reference_name, signed
 from prism_irl.report.names import default_names
 
 AGREEMENT_MARGIN = 0.002  # nats per step within which another start counts as equally good
@@ -129,6 +129,12 @@ def _evidence(metrics: Mapping[str, Any]) -> Finding:
     """What `prism evidence` found, or that nobody has asked it."""
     evidence = mapping(metrics.get("evidence"))
     p, gain, surrogates = (number(evidence.get(key)) for key in ("p_value", "gain", "surrogates"))
+    if p is None and metrics.get("density"):
+        return Finding(
+            "warning",
+            f"{UNTESTED}: prism evidence reads states and actions, not continuous commands. Fit two halves of the "
+            "recordings apart, see whether they agree, and hold simple baselines beside the phases (guide on robots).",
+        )
     if p is None:
         return Finding("warning", f"{UNTESTED}: run prism evidence DATA.")
     numbers = f"p = {p:.2g}" + ("" if gain is None else f", gain {signed(gain, 4)} nats per step over the habit")
@@ -145,7 +151,7 @@ def _references(metrics: Mapping[str, Any], several: bool) -> list[Finding]:
     part, mine = scored_part(metrics), mapping(metrics.get("predictive_ll"))
     own, known = number(mine.get(part)), mapping(metrics.get("references"))
     scores = {str(key): number(mapping(mapping(entry).get("predictive_ll")).get(part)) for key, entry in known.items()}
-    there = {REFERENCES.get(key, key): score for key, score in scores.items() if score is not None}
+    there = {reference_name(key): score for key, score in scores.items() if score is not None}
     if own is None:
         return []
     if not there:

@@ -27,6 +27,8 @@ from prism_irl.report import table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
+from prism_irl.report.contrast import read_contrasts
+from prism_irl.report.contrast import section as contrast_section
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.findings import mapping, number
@@ -91,6 +93,7 @@ def render(folder: Path) -> str:
     used += 0 if frames is None else (folder / FRAMES).stat().st_size
     figures, left_out = _figures(folder, used)
     checks = read_checks(folder)
+    contrasts = [contrast_section(one, names) for one in read_contrasts(folder)]
     drawn = {figure.stem for figure in figures}
     elsewhere = {*CHECKS, MAPS} if explorer is not None else {*CHECKS}  # maps stand beside the sentences about them
     # A run that drew these itself knows better.
@@ -119,18 +122,28 @@ def render(folder: Path) -> str:
         references=[] if comparison else table_rows.reference_rows(metrics),
         scored_on="" if comparison else part_name(metrics),
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
+        interval_remark=table_rows.interval_remark(metrics),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
         checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
         checks_figures=[figure for figure in figures if figure.stem in CHECKS],
         maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
-        figures=[figure for figure in (em_chart, *figures) if figure is not None and figure.stem not in elsewhere],
+        contrasts=[(one, _of_contrast(figures, one.key)) for one in contrasts],
+        figures=[
+            figure
+            for figure in (em_chart, *figures)
+            if figure is not None and figure.stem not in elsewhere and not figure.stem.startswith("contrast-")
+        ],
         left_out=left_out,
         command=_command(config),
         versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
         config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
         citations=_citations(config),
     )
+
+
+def _of_contrast(figures: list[EmbeddedFigure], key: str) -> list[EmbeddedFigure]:
+    return [figure for figure in figures if figure.stem.startswith(f"contrast-{key}-")]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

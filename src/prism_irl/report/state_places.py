@@ -34,7 +34,7 @@ def grid(width: int, height: int, barriers: Sequence[tuple[int, int]] = ()) -> d
     y, x = np.divmod(np.arange(width * height), width)
     closed = [width * by + bx for bx, by in barriers]
     note = f"A grid of {width} by {height} cells, state = {width}y + x."
-    return _layout("grid", np.stack([x, y], axis=1), [], note, barriers=closed)
+    return layout_of("grid", np.stack([x, y], axis=1), [], note, barriers=closed)
 
 
 def from_map(place: Geography, demos: Demonstrations) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def from_map(place: Geography, demos: Demonstrations) -> dict[str, Any]:
         counts = successor_counts(demos, np.ones(demos.n_steps)).tocoo()
         pairs = np.stack([np.minimum(counts.row, counts.col), np.maximum(counts.row, counts.col)], axis=1)
         edges = np.unique(pairs[counts.row != counts.col], axis=0)
-    found = _layout("map", place.xy, edges, place.note)
+    found = layout_of("map", place.xy, edges, place.note)
     return found | {"walls": [[round(float(c), 3) for c in wall] for wall in place.walls]}
 
 
@@ -63,12 +63,12 @@ def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
     if _is_maze(demos):
         child = np.arange(1, maze.N_NODES)
         edges = np.stack([maze.parents()[1:], child], axis=1)
-        return _layout("maze", maze.layout() * (1, -1), edges, "The labyrinth of Rosenberg et al. (2021).")
+        return layout_of("maze", maze.layout() * (1, -1), edges, "The labyrinth of Rosenberg et al. (2021).")
     moves = (counts + counts.T) > 0
     np.fill_diagonal(moves, False)
     edges = np.argwhere(np.triu(moves))
     if (named := _coordinates(demos.state_names)) is not None:
-        return _layout("coordinates", named, edges, "Positions are the coordinates in the names of the states.")
+        return layout_of("coordinates", named, edges, "Positions are the coordinates in the names of the states.")
     if (width := _grid_width(demos, edges)) is not None:
         return grid(width, demos.n_states // width)
     visited = np.flatnonzero(np.bincount(demos.states, minlength=demos.n_states))
@@ -76,10 +76,11 @@ def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
         return None
     xy = np.full((demos.n_states, 2), np.nan)
     xy[visited] = _stress(moves[np.ix_(visited, visited)])
-    return _layout("graph", xy, edges, "Positions are computed: states that follow one another lie close together.")
+    return layout_of("graph", xy, edges, "Positions are computed: states that follow one another lie close together.")
 
 
-def _layout(kind: str, xy: npt.ArrayLike, edges: Any, note: str, barriers: Sequence[int] = ()) -> dict[str, Any]:
+def layout_of(kind: str, xy: npt.ArrayLike, edges: Any, note: str, barriers: Sequence[int] = ()) -> dict[str, Any]:
+    """A layout as `find_layout` returns it, of positions (S, 2), NaN where a state has no place."""
     points = [None if np.isnan(point).any() else [round(float(c), 3) for c in point] for point in np.asarray(xy, float)]
     pairs = [[int(i), int(j)] for i, j in edges]
     return {"kind": kind, "xy": points, "edges": pairs, "barriers": [int(b) for b in barriers], "note": note}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
-from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, signed, spread
+from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, reference_name, signed, spread
 from prism_irl.report.fit_verdict import part_name, scored_part
 from prism_irl.report.verdict import is_calibration, is_evidence, is_selection, method_name
 
@@ -192,7 +192,7 @@ def reference_rows(metrics: Mapping[str, Any]) -> list[Reference]:
     for key, entry in mapping(metrics.get("references")).items():
         score = number(mapping(mapping(entry).get("predictive_ll")).get(part))
         if score is not None and own is not None:
-            name = f"{REFERENCES.get(key, key)} ({mapping(entry).get('name') or key})"
+            name = f"{reference_name(str(key))} ({mapping(entry).get('name') or key})"
             kind = "worse" if score > own + WORSE else ""
             rows.append(Reference(name, signed(score, 4), signed(own - score, 4), kind))
     return [*rows, Reference("this fit", signed(own, 4), NOTHING, "own")] if rows and own is not None else []
@@ -206,6 +206,8 @@ class Intention(NamedTuple):
     share: str
     percent: float
     dwell: str
+    share_interval: str = ""
+    dwell_interval: str = ""
 
 
 def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Intention]:
@@ -223,9 +225,38 @@ def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = Non
                 NOTHING if share is None else f"{100 * share:.1f}%",
                 min(100.0, max(0.0, 100 * (share or 0.0))),
                 NOTHING if dwell is None else signed(dwell, 1),
+                _interval(metrics, "usage", k, 100, 1, "%"),
+                _interval(metrics, "dwell", k, 1, 1, ""),
             )
         )
     return rows
+
+
+def _interval(metrics: Mapping[str, Any], name: str, k: int, factor: float, digits: int, unit: str) -> str:
+    """The interval that a bootstrap found for intention k, as text; nothing where there was none."""
+    ends = mapping(mapping(mapping(metrics.get("intervals")).get("numbers")).get(name)).get("interval")
+    if not (isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, list) and k < len(end) for end in ends)):
+        return ""
+    low, high = number(ends[0][k]), number(ends[1][k])
+    if low is None or high is None:
+        return ""
+    return f"{signed(factor * low, digits)} to {signed(factor * high, digits)}{unit}"
+
+
+def interval_remark(metrics: Mapping[str, Any]) -> str:
+    """Say what the intervals are made of, and what they are worth."""
+    found = mapping(metrics.get("intervals"))
+    n, of, agreement = number(found.get("n")), number(found.get("n_units")), number(found.get("agreement"))
+    if n is None or of is None or agreement is None:
+        return ""
+    unit = "animals" if found.get("unit") == "group" else "trajectories"
+    text = (
+        f"Intervals (95%) come from {n:.0f} resamples of the {of:.0f} {unit}, each fitted again from this fit; their "
+        f"labels agree with the fit's to {agreement:.2f} (ARI). Every number and its interval is in intervals.csv."
+    )
+    if found.get("few_units"):
+        text += f" With {of:.0f} {unit} such intervals are rough."
+    return text
 
 
 def _cell(method: Mapping[str, Any], column: Column, best: float | None) -> Cell:

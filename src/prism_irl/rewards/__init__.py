@@ -12,5 +12,6 @@ REWARDS: dict[str, Half] = {
     "soft-2": Half("prism_irl.rewards.soft:SoftTransitions", "a planned reward on transitions"),
     "goals": Half("prism_irl.rewards.goals:Goals", "a few places to reach, on top of a shared habit: explains best"),
     "features": Half("prism_irl.rewards.features:Features", "policies on observation vectors: robots, fine states"),
+    "landmarks": Half("prism_irl.rewards.landmarks:Landmarks", "places to reach in a continuous world, around walls"),
 }
 """Name → options class and when to choose it."""

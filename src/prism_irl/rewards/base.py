@@ -18,6 +18,7 @@ from prism_irl import checked
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import InverseSolution
 
@@ -54,6 +55,10 @@ class RewardModel(ABC):
     @abstractmethod
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log π_k(a_t | context_t) of every step, (n, K)."""
+
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
+        """Log density of commands (n, m) given observations (n, d), (n, K), where policies are over commands."""
+        raise InputError(f"{type(self).__name__} choose tokens and have no density of commands.")
 
     @abstractmethod
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
@@ -93,6 +98,10 @@ class RewardModel(ABC):
             if name in self.distributions:
                 checked.distributions(name, state[name])
             setattr(self, name, state[name].copy())
+
+    def reorder(self, order: npt.NDArray[np.int64]) -> None:
+        """Make intention order[k] intention k: asked of rewards that search for their start, to match known labels."""
+        raise InputError(f"The intentions of {type(self).__name__} have no other order; leave out the known labels.")
 
     def solution(self, mdp: MDP) -> InverseSolution | None:
         """r, Q and V per state where the model plans; None where they follow from the policies (`rewards.iavi`)."""

@@ -7,14 +7,16 @@ demonstrations is too little (label accuracy 0.3 where Gaussian chains reach 0.6
     softmax   π_k(a | x_t) ∝ exp(w_ka · x_t + b_ka)       over action tokens, x_t the observation vector
 
 The M-step is a ridge regression with responsibilities as weights: closed form for the Gaussian, L-BFGS for the
-softmax. A Gaussian scores a *density* of a command, whose unit depends on the command's; it is never compared with the
-probability of a token. Rewards follow per token as before, from the policy that each token sees.
+softmax. Without a design, Gaussian policies are linear in the observations (`rewards.linear`). A Gaussian scores a
+*density* of a command, whose unit depends on the command's; it is never compared with the probability of a token.
+Rewards follow per token as before, from the policy that each token sees.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +27,11 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice
+from prism_irl.halves import check_choice, check_numbers
 from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions
+from prism_irl.rewards.linear import Basis, LinearPolicies
 from prism_irl.rewards.tabular import TabularPolicies
 
 
@@ -114,9 +118,9 @@ class GaussianPolicies(RewardModel):
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log density of every command under every intention, (n, K); not nats of a discrete action."""
-        return self.log_density(*with_motions(data.demos))
+        return self.design_density(*with_motions(data.demos))
 
-    def log_density(self, motions: FloatArray, design: FloatArray) -> FloatArray:
+    def design_density(self, motions: FloatArray, design: FloatArray) -> FloatArray:
         """Log N(y; Σ_j θ_kj φ_j, σ²_k), (n, K), of commands (n, m) given their vectors (n, m, p)."""
         variances = self.variances[:, self.blocks]
         result = np.empty((len(motions), self.n_intentions))
@@ -273,12 +277,10 @@ class SoftmaxPolicies(RewardModel):
 
 def with_motions(demos: Demonstrations) -> tuple[FloatArray, FloatArray]:
     """Return commands (n, m) and their vectors (n, m, p), or say what is missing."""
-    if not isinstance(demos, MotionDemonstrations):
+    if not isinstance(demos, MotionDemonstrations) or demos.motions is None or demos.design is None:
         raise InputError(
             "Gaussian policies need continuous commands; give MotionDemonstrations (prism_irl.data.motions)."
         )
-    assert demos.motions is not None
-    assert demos.design is not None
     return demos.motions, demos.design
 
 
@@ -306,21 +308,36 @@ class Features(RewardOptions):
         Strength of the prior on the weights; one is far below what a few hundred steps say.
     noise, noise_strength : float
         Prior variance of a command, and how many commands it is worth.
+    fourier : int
+        Random Fourier features beside the observations themselves: 0 for linear policies, 64 or 128 for bent ones.
+    length_scale : float
+        Of the Fourier features, in standard deviations of the observations.
+    covariance : {"diagonal", "full"}
+        Whether commands may be correlated given the intention.
     """
 
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
+    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
     policies: str = "auto"
     ridge: float = 1.0
     noise: float = 0.01
     noise_strength: float = 10.0
+    fourier: int = 0
+    length_scale: float = 1.0
+    covariance: str = "diagonal"
 
     def _gaussian(self, demos: Demonstrations) -> bool:
         return self.policies == "gaussian" or (self.policies == "auto" and isinstance(demos, MotionDemonstrations))
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """The name, and that there is something to read."""
-        check_choice(self, policies=("auto", "gaussian", "softmax"))
-        if self._gaussian(demos):
+        check_choice(self, policies=("auto", "gaussian", "softmax"), covariance=("diagonal", "full"))
+        check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0, "length_scale": 0})
+        check_numbers(self, {"fourier": 0}, integer=True)
+        if needs_units(demos):
+            if self.policies == "softmax":
+                raise InputError("Commands are continuous here, and softmax policies choose tokens; leave --policies.")
+        elif self._gaussian(demos):
             with_motions(demos)
         elif demos.observations is None:
             raise InputError("Softmax policies on features need observations; give a vector per step.")
@@ -329,18 +346,28 @@ class Features(RewardOptions):
         """Weights of zero."""
         K, demos, contexts, _, _ = problem
         A, valid = demos.n_actions, demos.valid_actions
+        prior = {"ridge": self.ridge, "noise": self.noise, "noise_strength": self.noise_strength}
+        if needs_units(demos):
+            assert isinstance(demos, MotionDemonstrations)
+            assert demos.observations is not None
+            assert demos.motions is not None
+            basis = Basis(demos.observations.shape[1], self.fourier, self.length_scale)
+            return LinearPolicies(K, demos.motions.shape[1], basis, A, full=self.covariance == "full", **prior)
         if not self._gaussian(demos):
             width = 0 if demos.observations is None else demos.observations.shape[1]
             return SoftmaxPolicies(K, A, width, contexts, valid, ridge=self.ridge)
         p, blocks = with_motions(demos)[1].shape[2], demos.noise_blocks  # type: ignore[attr-defined]
         tokens = TabularPolicies(K, A, contexts, valid)
-        prior = {"ridge": self.ridge, "noise": self.noise, "noise_strength": self.noise_strength}
         return GaussianPolicies(K, p, blocks, tokens, **prior)
 
     def describe(self, demos: Demonstrations) -> FloatArray:
         """How far the command follows each vector of the design (or which action was taken), and observations."""
         parts = [] if demos.observations is None else [demos.observations.astype(np.float64)]
-        if self._gaussian(demos):
+        if needs_units(demos):
+            assert isinstance(demos, MotionDemonstrations)
+            assert demos.motions is not None
+            parts.insert(0, demos.motions)
+        elif self._gaussian(demos):
             motions, design = with_motions(demos)
             parts.insert(0, np.einsum("nmp,nm->np", design, motions))
         else:

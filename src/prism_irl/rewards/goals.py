@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize
 
 from prism_irl.data.batching import Prepared
@@ -105,6 +106,10 @@ class GoalPolicies(PolicyTable):
     def log_prior(self) -> float:
         """−λ Σ r."""
         return -self.sparsity * float(self.rewards.sum())
+
+    def reorder(self, order: npt.NDArray[np.int64]) -> None:
+        """The last one wants nothing and stays."""
+        self.set_rewards(self.rewards[order])
 
     def set_rewards(self, rewards: FloatArray) -> None:
         """Set r_k(s), (K, S)."""

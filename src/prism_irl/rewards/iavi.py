@@ -50,18 +50,22 @@ class IAVI:
     def __init__(
         self, mdp: MDP, variant: Variant = "hard", method: Literal["auto", "dense", "sparse"] = "auto"
     ) -> None:
-        if variant not in ("hard", "soft"):
-            raise InputError(f"The IAVI variant is {variant!r}; choose 'hard' or 'soft'.")
+        self._begin(mdp.valid_actions, variant)
         self.mdp = mdp
-        self.variant = variant
         self._solve = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * mdp.mean_transitions(), method)
-        # Inside, actions come first: sums and maxima over a short last axis are slow.
-        self._valid = np.ascontiguousarray(mdp.valid_actions.T)
-        self._n_valid = self._valid.sum(axis=0)
         self._inverse = self._ahead = None
         if mdp.n_states <= SMALL:
             self._inverse = np.ascontiguousarray(self._solve(np.eye(mdp.n_states)).T)
             self._ahead = np.ascontiguousarray(mdp.discount * mdp.transitions.toarray().T)
+
+    def _begin(self, valid_actions: npt.NDArray[np.bool_], variant: Variant) -> None:
+        if variant not in ("hard", "soft"):
+            raise InputError(f"The IAVI variant is {variant!r}; choose 'hard' or 'soft'.")
+        self.variant = variant
+        self.valid_actions = valid_actions
+        # Inside, actions come first: sums and maxima over a short last axis are slow.
+        self._valid = np.ascontiguousarray(valid_actions.T)
+        self._n_valid = self._valid.sum(axis=0)
 
     def solve(self, log_policy: npt.ArrayLike, floor: float = 0.0) -> InverseSolution:
         """Solve for all policies together, in float64.
@@ -81,7 +85,7 @@ class IAVI:
         b = top - np.add.reduce(log_p, axis=0, where=valid) / self._n_valid
         values = self._values(b)
         q = np.moveaxis(log_p + (values - top), 0, -1)
-        rewards = np.where(self.mdp.valid_actions, q - self._future(values), 0.0)
+        rewards = np.where(self.valid_actions, q - self._future(values), 0.0)
         return InverseSolution(rewards, q, values)
 
     def _like(self, log_p: Array) -> npt.NDArray[np.bool_]:
@@ -103,7 +107,7 @@ class IAVI:
 
     def _normalised(self, log_p: Array, floor: float) -> Array:
         """Log-probabilities of the valid actions, which sum to one, (A, …, S); −inf for invalid actions."""
-        valid = self.mdp.valid_actions
+        valid = self.valid_actions
         if log_p.shape[-2:] != valid.shape:
             raise InputError(f"The log-policy has shape {log_p.shape}; it must end in (S, A) = {valid.shape}.")
         if not 0 <= floor < 1:

@@ -255,8 +255,12 @@ def of_dataset(folder: Path) -> Iterator[None]:
         raise InputError(f"The dataset in {folder} is damaged ({brief(error)}); restore it from its source.") from None
 
 
-def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:
-    """Open a LeRobot dataset, a folder of TFRecord shards or raw BridgeData, whichever lies in ``folder``."""
+def open_episodes(folder: str | Path, *, split: str | None = None, strict: bool = False) -> EpisodeSource:
+    """Open a LeRobot dataset, a folder of TFRecord shards or raw BridgeData, whichever lies in ``folder``.
+
+    ``split`` names one of the splits of TFRecord shards ("train", "val", …), or "all" of them; which a folder with more
+    than one leaves to be said, because an episode of one split may be repeated in another.
+    """
     from prism_irl.robots.bridge_data import BridgeSource
     from prism_irl.robots.lerobot import LeRobotSource
     from prism_irl.robots.rlds import RLDSSource
@@ -268,7 +272,7 @@ def open_episodes(folder: str | Path, *, strict: bool = False) -> EpisodeSource:
         if (path / "meta" / "info.json").is_file():
             return LeRobotSource(path, strict=strict)
         if next(path.glob("*.tfrecord*"), None) is not None:
-            return RLDSSource(path, strict=strict)
+            return RLDSSource(path, split=None if split == "all" else split, strict=strict)
         if BridgeSource.found_in(path):
             return BridgeSource(path, strict=strict)
     raise InputError(

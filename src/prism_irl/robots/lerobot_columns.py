@@ -1,14 +1,17 @@
 """Put a result back beside the data: a copy of a LeRobot dataset with one more column.
 
 The original is only read. Videos and metadata are copied byte for byte, tables row group by row group with the new
-column behind the others; the copy is made beside its target and renamed when it is whole.
+column behind the others; the copy is made beside its target and renamed when it is whole. With ``subtasks`` the same
+segmentation is there as LeRobot itself reads it (dataset format v3.0, `lerobot` 0.5 and later): a column
+``subtask_index`` in every frame, and ``meta/subtasks.parquet``, whose index ``subtask`` holds the words and whose
+column ``subtask_index`` their numbers.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,9 @@ from prism_irl.errors import InputError
 from prism_irl.robots.lerobot import LeRobotSource, read_lines
 from prism_irl.robots.lerobot_writing import statistics_of, write_lines
 
+Columns = Mapping[str, int]
+"""Name of a new column → its value where a step was not segmented."""
+SUBTASK, NOT_SEGMENTED = "subtask_index", "not segmented"
 UNKNOWN = -1
 """Value of steps that were not segmented: dropped first steps and episodes that were left out."""
 
@@ -32,6 +38,7 @@ def add_column(
     values: Mapping[int, tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]]],
     *,
     name: str = "intention",
+    subtasks: Sequence[str] | None = None,
 ) -> int:
     """Copy a dataset and add an int64 column; returns how many steps have a value.
 
@@ -45,6 +52,9 @@ def add_column(
         For each episode index the frame indices (n,) and their values (n,); steps that are not named get -1.
     name : str
         Of the column; one that is there already is an error.
+    subtasks : K words, optional
+        Write LeRobot's subtasks as well. Its reader looks every frame up, so that frames without a value get a
+        subtask of their own, "not segmented".
     """
     dataset, copy = LeRobotSource(source), Path(target)
     if copy.exists() or copy.is_symlink():
@@ -52,8 +62,10 @@ def add_column(
     origin, place = dataset.folder.resolve(), copy.absolute().resolve()
     if origin == place or origin in place.parents:
         raise InputError(f"{copy} lies inside the dataset it copies; choose a folder outside {dataset.folder}.")
-    if name in dataset.features:
-        raise InputError(f"{dataset.folder} has a column {name!r} already; give the original dataset.")
+    columns = {name: UNKNOWN} if subtasks is None else {name: UNKNOWN, SUBTASK: len(subtasks)}
+    for column in columns:
+        if column in dataset.features:
+            raise InputError(f"{dataset.folder} has a column {column!r} already; give the original dataset.")
     written: dict[int, int] = {}
     try:
         with storage.replacing(copy) as unfinished:
@@ -63,21 +75,25 @@ def add_column(
                     continue
                 (unfinished / relative).parent.mkdir(parents=True, exist_ok=True)
                 if relative.parts[0] == "data" and path.suffix == ".parquet":
-                    _extend(path, unfinished / relative, values, name, written)
+                    _extend(path, unfinished / relative, values, columns, written)
                 else:
                     shutil.copyfile(path, unfinished / relative)
             _check_all_found(dataset, values, written)
-            _describe(unfinished, values, name)
+            _describe(unfinished, values, columns)
+            if subtasks is not None:
+                _write_subtasks(unfinished, subtasks)
     except (OSError, KeyError, pa.ArrowException) as error:
         raise InputError(f"Cannot copy {dataset.folder} to {copy} ({error}).") from None
     return sum(written.values())
 
 
-def _extend(path: Path, target: Path, values: Mapping[int, Any], name: str, written: dict[int, int]) -> None:
-    """Copy one table with the new column."""
+def _extend(path: Path, target: Path, values: Mapping[int, Any], columns: Columns, written: dict[int, int]) -> None:
+    """Copy one table with the new columns."""
     with pq.ParquetFile(path) as file:
-        schema = file.schema_arrow.append(pa.field(name, pa.int64()))
-        schema = schema.with_metadata(_with_feature(file.schema_arrow.metadata, name))
+        schema, metadata = file.schema_arrow, file.schema_arrow.metadata
+        for name in columns:
+            schema, metadata = schema.append(pa.field(name, pa.int64())), _with_feature(metadata, name)
+        schema = schema.with_metadata(metadata)
         with pq.ParquetWriter(target, schema) as writer:
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group)
@@ -89,7 +105,23 @@ def _extend(path: Path, target: Path, values: Mapping[int, Any], name: str, writ
                         found = _values_at(frames[here], *values[episode])
                         column[here] = found
                         written[episode] = written.get(episode, 0) + int((found != UNKNOWN).sum())
-                writer.write_table(table.append_column(name, pa.array(column)).cast(schema))
+                for name, unknown in columns.items():
+                    own = np.where(column == UNKNOWN, unknown, column)
+                    table = table.append_column(name, pa.array(own))
+                writer.write_table(table.cast(schema))
+
+
+def _write_subtasks(copy: Path, words: Sequence[str]) -> None:
+    """meta/subtasks.parquet: the words as index, their numbers as column; the last one is for frames without."""
+    from collections import Counter
+
+    import pandas as pd
+
+    named = [*words, NOT_SEGMENTED]
+    counts = Counter(named)
+    unique = [word if counts[word] == 1 else f"{word} ({i})" for i, word in enumerate(named)]
+    table = pd.DataFrame({SUBTASK: np.arange(len(unique), dtype=np.int64)}, index=pd.Index(unique, name="subtask"))
+    table.to_parquet(copy / "meta" / "subtasks.parquet")
 
 
 def _values_at(frames: npt.NDArray[Any], known: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -121,11 +153,12 @@ def _check_all_found(dataset: LeRobotSource, values: Mapping[int, Any], written:
             )
 
 
-def _describe(copy: Path, values: Mapping[int, Any], name: str) -> None:
-    """Tell the metadata of the copy about the column."""
+def _describe(copy: Path, values: Mapping[int, Any], columns: Columns) -> None:
+    """Tell the metadata of the copy about the columns."""
     path = copy / "meta" / "info.json"
     info = storage.read_json(path)
-    info["features"][name] = {"dtype": "int64", "shape": [1], "names": None}
+    for name in columns:
+        info["features"][name] = {"dtype": "int64", "shape": [1], "names": None}
     storage.write_json(path, info)
     statistics = copy / "meta" / "episodes_stats.jsonl"
     if not statistics.is_file():
@@ -133,5 +166,6 @@ def _describe(copy: Path, values: Mapping[int, Any], name: str) -> None:
     rows = list(read_lines(statistics))
     for row in rows:
         if row.get("episode_index") in values:
-            row["stats"][name] = statistics_of(np.asarray(values[row["episode_index"]][1]))
+            for name in columns:
+                row["stats"][name] = statistics_of(np.asarray(values[row["episode_index"]][1]))
     write_lines(statistics, rows)

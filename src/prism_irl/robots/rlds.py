@@ -52,6 +52,11 @@ class RLDSSource(EpisodeSource):
             counts = [int(n) for one in splits if one["name"] in wanted for n in one["shardLengths"]]
             self.n_episodes = sum(counts) or None
 
+    @property
+    def splits(self) -> list[str]:
+        """Names of the splits that are read."""
+        return sorted({_parts(shard)["split"] for shard in self.shards})
+
     def _open(self) -> Iterator[Callable[[], Episode]]:
         index = 0
         for shard in self.shards:

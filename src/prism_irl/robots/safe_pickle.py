@@ -20,6 +20,7 @@ import numpy.typing as npt
 from prism_irl.errors import InputError
 
 MAX_BYTES = 1 << 30
+MAX_ITEMS = 1 << 28
 _PLAIN = re.compile(r"[<>=|]?([biufcSU]\d+|\?)")
 
 
@@ -43,7 +44,9 @@ def load_arrays(path: Path) -> Any:
         raise InputError(f"{path} has {path.stat().st_size} bytes, far more than a recording's arrays; it is not read.")
     try:
         with path.open("rb") as file:
-            return _real(_Unpickler(file, path).load(), {})
+            made = _real(_Unpickler(file, path).load(), {})
+        _size(made, {})
+        return made
     except InputError:
         raise
     except Exception as error:  # foreign bytes can fail in any way
@@ -105,6 +108,8 @@ class _Array:
             values = np.empty(len(self.content), dtype=object)
             values[:] = [_real(item, seen) for item in self.content]
         else:
+            if not isinstance(self.content, bytes | bytearray | str):  # of a number bytes() makes as many zeros
+                raise ValueError(f"an array made of {type(self.content).__name__}")
             content = self.content.encode("latin1") if isinstance(self.content, str) else bytes(self.content)
             dtype = self.dtype.real()
             if dtype.hasobject:
@@ -171,6 +176,23 @@ class _Unpickler(pickle.Unpickler):
                 "in it was run."
             )
         return _Name(_ALLOWED[module, name])
+
+
+def _size(value: Any, seen: dict[int, int]) -> int:
+    """Numbers in nested containers, each as often as it is referred to: a list of lists of lists may be endless."""
+    if id(value) in seen:
+        return seen[id(value)]
+    size = 1
+    if isinstance(value, np.ndarray):
+        size = value.size if value.dtype != object else sum(_size(item, seen) for item in value.ravel().tolist())
+    elif isinstance(value, dict):
+        size += sum(_size(item, seen) for item in value.values())
+    elif isinstance(value, list | tuple):
+        size += sum(_size(item, seen) for item in value)
+    if size > MAX_ITEMS:
+        raise ValueError(f"more than {MAX_ITEMS} numbers in lists of lists")
+    seen[id(value)] = size
+    return size
 
 
 def _real(value: Any, seen: dict[int, Any]) -> Any:

@@ -7,16 +7,20 @@ the result of a task of its own, which the scheduler knows how to make again.
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from functools import cache
+from threading import Thread
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 
 Task = TypeVar("Task")
@@ -59,6 +63,8 @@ def spread(
     jobs: int = 1,
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the task, ``function(task, *shared)``) as results come in, in any order."""
+    if jobs < 1 and jobs != -1:
+        raise InputError(f"The number of jobs is {jobs}; give at least 1, or -1 for every core.")
     if not tasks:
         return
     scheduler = _scheduler.get()
@@ -66,14 +72,31 @@ def spread(
         # A process that imports torch in a later fit looks to joblib like one that leaks: it is replaced, and nothing
         # is lost. Where warnings are errors, this one would end joblib's own thread, and all would wait for it.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
-        calls = (delayed(_numbered)(function, i, task, *shared) for i, task in enumerate(tasks))
-        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+        calls = (delayed(_numbered)(function, i, os.getpid(), task, *shared) for i, task in enumerate(tasks))
+        # No more processes than fits: each of them takes memory, and a second to start.
+        processes = min(cpu_count() if jobs == -1 else jobs, len(tasks))
+        yield from Parallel(n_jobs=processes, return_as="generator_unordered")(calls)
     else:
         yield from _on_cluster(function, tasks, shared, scheduler)
 
 
-def _numbered(function: Callable[..., Result], index: int, *arguments: Any) -> tuple[int, Result]:
+def _numbered(function: Callable[..., Result], index: int, parent: int, *arguments: Any) -> tuple[int, Result]:
+    _follow(parent)
     return index, function(*arguments)
+
+
+@cache
+def _follow(parent: int) -> None:
+    """End this process soon after the one that it works for, which may be killed without a word to its children."""
+    if os.getpid() == parent or os.getppid() != parent:
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _on_cluster(
@@ -86,8 +109,9 @@ def _on_cluster(
         while left:
             _wait_for_workers(client, scheduler)
             # All fits are known to the scheduler at once: workers that join later find something to do.
-            data = client.submit(_together, *shared, pure=False)
-            running = {client.submit(_call, function, task, data, pure=False): i for i, task in left.items()}
+            with _lost_scheduler(scheduler):
+                data = client.submit(_together, *shared, pure=False)
+                running = {client.submit(_call, function, task, data, pure=False): i for i, task in left.items()}
             while running:
                 for future in _finished(client, running, scheduler):
                     index = running.pop(future)
@@ -139,9 +163,23 @@ def _connect(scheduler: str) -> Any:
         ) from None
 
 
+@contextmanager
+def _lost_scheduler(scheduler: str) -> Iterator[None]:
+    """One sentence for whatever a client says whose scheduler is gone."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, CancelledError) as error:
+        if isinstance(error, InputError | TimeoutError):
+            raise
+        raise InputError(
+            f"The Dask scheduler at {scheduler} is gone ({brief(error)}); start it again, then go on with --resume."
+        ) from None
+
+
 def _wait_for_workers(client: Any, scheduler: str) -> None:
     try:
-        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        with _lost_scheduler(scheduler):
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError:
         raise InputError(f"The Dask scheduler at {scheduler} has no workers; start some, then go on.") from None
 

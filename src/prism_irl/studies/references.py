@@ -7,13 +7,16 @@ predictability of an animal is short memory, so a number without these says litt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.units import needs_units
 from prism_irl.models import registry
+from prism_irl.models.prism import PRISM
 from prism_irl.models.registry import Method
 from prism_irl.report.findings import REFERENCES
 
@@ -37,6 +40,8 @@ def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -
     -------
     {identifier: {"name", "predictive_ll": {"train", "validation"}}}, validation None where there is none
     """
+    if needs_units(demos):
+        return continuous_scores(demos, validation)
     train = demos.subset(np.flatnonzero(~validation))
     rest = demos.subset(np.flatnonzero(validation)) if validation.any() else None
     scores = {}
@@ -44,4 +49,20 @@ def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -
         model = method.model.fit(train)
         found = {"train": model.score(train), "validation": None if rest is None else model.score(rest)}
         scores[method.id] = {"name": method.name, "predictive_ll": found}
+    return scores
+
+
+def continuous_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
+    """The same for continuous commands: log densities of one Gaussian, and of one policy without intentions."""
+    blind = replace(demos, observations=np.zeros((demos.n_steps, 1), np.float32))
+    scores = {}
+    for key, name, data in (
+        ("gaussian", "the same at all times", blind),
+        ("linear", "linear in what is observed", demos),
+    ):
+        train = data.subset(np.flatnonzero(~validation))
+        single: Any = {"switching": "single", "rewards": "features", "n_starts": 1, "validation_fraction": 0.0}
+        model = PRISM(1, **single, device="cpu").fit(train)
+        rest = model.score(data.subset(np.flatnonzero(validation))) if validation.any() else None
+        scores[key] = {"name": name, "predictive_ll": {"train": model.score(train), "validation": rest}}
     return scores

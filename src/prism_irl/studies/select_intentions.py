@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.figures import selection as drawing
@@ -74,8 +75,11 @@ def parse_intentions(text: str) -> tuple[int, ...]:
     try:
         for part in text.split(","):
             first, _, last = part.partition("..")
+            limits.check_option("n_intentions", int(last or first))
             found.update(range(int(first), int(last or first) + 1))
-    except ValueError:
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
         found = set()
     if not found or min(found) < 1:
         raise InputError(f"The numbers of intentions {text!r} cannot be read; write 1..6 or 2,3,4, from 1 upwards.")

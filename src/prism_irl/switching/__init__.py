@@ -12,6 +12,9 @@ SWITCHING: dict[str, Half] = {
     ),
     "independent": Half("prism_irl.switching.gate:Independent", "the paper's gate: every step decides anew"),
     "markov": Half("prism_irl.switching.markov:Markov", "constant kernel, milliseconds per iteration: try it first"),
+    "semi-markov": Half(
+        "prism_irl.switching.semi_markov:SemiMarkov", "intentions have a typical length instead of any"
+    ),
     "state": Half("prism_irl.switching.state:State", "intentions end at places, such as a goal that is reached"),
     "ordered": Half("prism_irl.switching.ordered:Ordered", "stages of one task, passed once and in order"),
     "recurrent": Half("prism_irl.switching.recurrent:Recurrent", "what triggers a switch lies in the past"),

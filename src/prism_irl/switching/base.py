@@ -25,6 +25,16 @@ PolicyOf = Callable[[Batch], Tensor]
 """Policies of all intentions at the steps of a batch, (B, T, K, A), float64."""
 
 
+class PhaseCounts(NamedTuple):
+    """Expected counts over the phases inside intentions (`switching.semi_markov`).
+
+    ``initial`` (K R,): of the first steps; ``transitions`` (K R, K R): from phase to phase.
+    """
+
+    initial: npt.NDArray[np.float64]
+    transitions: npt.NDArray[np.float64]
+
+
 class Posterior(NamedTuple):
     """Beliefs about the intention of every step, flat and aligned with the demonstrations, float64.
 
@@ -34,6 +44,7 @@ class Posterior(NamedTuple):
     ``log_likelihood`` (n,): log Σ_k predicted_k π_k(a_t|s_t). A likelihood when the prior has not seen a_t;
     the paper's score when it has (`observe="current"`).
     ``transitions`` (K, K): expected number of steps from j to k; chains only.
+    ``phases``: the same inside intentions, where they have phases.
     """
 
     responsibilities: npt.NDArray[np.float64]
@@ -41,6 +52,7 @@ class Posterior(NamedTuple):
     filtered: npt.NDArray[np.float64]
     log_likelihood: npt.NDArray[np.float64]
     transitions: npt.NDArray[np.float64] | None = None
+    phases: PhaseCounts | None = None
 
 
 class PassResult(NamedTuple):
@@ -185,11 +197,14 @@ class SwitchingOptions(ABC):
         Whether the kernel is the same at every step.
     is_chain : bool
         Whether an intention is carried along, so that a constant chain can begin for it.
+    in_order : bool
+        Whether intentions are stages, passed in the order of their numbers.
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     """
 
     constant: ClassVar[bool] = False
     is_chain: ClassVar[bool] = True
+    in_order: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod

@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.halves import check_numbers
 from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer_flat
@@ -85,16 +88,41 @@ class MarkovChain(Chain):
         self.initial.copy_(first / first.sum())
         self.kernel.copy_(pairs / pairs.sum(-1, keepdim=True))
 
+    def dwell_proba(self, longest: int) -> npt.NDArray[np.float64]:
+        """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest): geometric."""
+        stay = self.kernel.diagonal().cpu().numpy()[:, None]
+        return np.asarray((1 - stay) * stay ** np.arange(longest))
+
 
 @dataclass(frozen=True)
 class Markov(SwitchingOptions):
-    """Constant kernel; it has no options."""
+    """Options of the Markov chain.
+
+    Parameters
+    ----------
+    inputs : bool
+        The kernel reads the observations of a step, as a multinomial logit (`switching.inputs`); --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
+    """
 
     constant: ClassVar[bool] = True
+    inputs: bool = False
+    input_ridge: float = 1.0
 
-    def build(self, n_intentions: int, demos: Demonstrations) -> MarkovChain:
+    def check(self, n_intentions: int) -> None:
+        """Strength of the prior."""
+        check_numbers(self, {"input_ridge": 0})
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
         """The chain, sticky and uniform."""
-        return MarkovChain(n_intentions)
+        if not self.inputs:
+            return MarkovChain(n_intentions)
+        from prism_irl.switching.inputs import InputChain
+
+        if demos.observations is None:
+            raise InputError("This Markov chain reads inputs, and the data have none; name their columns (--inputs).")
+        return InputChain(n_intentions, demos.observations.shape[1], ridge=self.input_ridge)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ opening a gripper. Use it for demonstrations of one task each; not for animals, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,7 @@ class Ordered(Recurrent):
         A network reads from the history when to advance; otherwise a constant probability does.
     """
 
+    in_order: ClassVar[bool] = True
     recurrent: bool = False
 
     def build(self, n_intentions: int, demos: Demonstrations) -> MarkovChain | RecurrentChain:  # type: ignore[override]

@@ -25,6 +25,7 @@ from prism_irl.devices import one_thread
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser, walk
 from prism_irl.mdp import MDP
+from prism_irl.worlds.drawing import generator
 
 if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
@@ -115,9 +116,7 @@ class ClonedWorld:
         seed : int or Generator
             The same seed gives the same trajectories.
         """
-        if n_trajectories < 1:
-            raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
-        rng = np.random.default_rng(seed)
+        rng = generator(n_trajectories, seed)
         with one_thread():
             return walk(self._starts(n_trajectories, rng), self.dynamics, rng, lambda them: self.chooser(len(them)))
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import boltzmann, frozen
-from prism_irl.worlds.drawing import check_settings, cumulative, draw
+from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
 from prism_irl.worlds.grid import ACTIONS, Cell, check_cells, moves, optimal_q, slip, target_rewards
 from prism_irl.worlds.oracle import OraclePosterior, exact_posterior, known_ids
 
@@ -134,9 +134,7 @@ class ErrandsWorld:
         seed : int or Generator
             The same seed gives the same trajectories.
         """
-        if n_trajectories < 1:
-            raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
-        rng = np.random.default_rng(seed)
+        rng = generator(n_trajectories, seed)
         policy_cdf, transition_cdf = cumulative(self.policies), cumulative(self.transitions)
         kernel_cdf = cumulative(self.kernels)
         states, actions, intentions = np.zeros((3, n_trajectories, self.horizon), np.int64)

@@ -27,7 +27,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, frozen
 from prism_irl.worlds import grid
-from prism_irl.worlds.drawing import check_settings, cumulative, draw
+from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
 from prism_irl.worlds.oracle import known_ids
 
 Floats = NDArray[np.float64]
@@ -113,9 +113,7 @@ class HabitWorld:
         seed : int or Generator
             The same seed gives the same trajectories of the same habit.
         """
-        if n_trajectories < 1:
-            raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
-        rng = np.random.default_rng(seed)
+        rng = generator(n_trajectories, seed)
         length = HORIZONS[self.place] if self.horizon is None else self.horizon
         states, actions = np.zeros((2, n_trajectories, length), np.int64)
         everyone = np.arange(n_trajectories)

@@ -27,7 +27,7 @@ from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann, frozen
-from prism_irl.worlds.drawing import check_settings, cumulative, draw
+from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
 from prism_irl.worlds.oracle import OraclePosterior, exact_posterior
 
 Floats = NDArray[np.float64]
@@ -199,11 +199,9 @@ class LabyrinthWorld:
             The same seed gives the same trajectories.
         """
         length = self.horizon if horizon is None else horizon
-        if n_trajectories < 1:
-            raise InputError(f"n_trajectories is {n_trajectories}; simulate at least 1.")
         if length < 1:
             raise InputError(f"horizon is {length}; give at least 1.")
-        rng = np.random.default_rng(seed)
+        rng = generator(n_trajectories, seed)
         states, actions, drives, counters, elapsed, drops = np.zeros((6, n_trajectories, length), np.int64)
         state = np.full(n_trajectories, maze.HOME)
         previous, drive = np.full(n_trajectories, -1), np.full(n_trajectories, EXPLORE)

@@ -1,14 +1,20 @@
 """The robot experiment end to end: on a tiny written dataset with and without truth, and what it refuses."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from prism_irl.cli.main import main
+from prism_irl.errors import InputError
+from prism_irl.experiments.bridge import data as bridge_data
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge import run as bridge
 from prism_irl.experiments.bridge.settings import Bridge
+from prism_irl.models.persistence import load
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES
@@ -23,6 +29,7 @@ TINY = {
     "paper_iterations": 3,
     "sweep": (1, 2),
     "networks": ("rnn", "lstm"),
+    "tested_folds": 2,
 }
 
 
@@ -97,7 +104,9 @@ def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
     assert ordered["label_accuracy"]["mean"] > 0.8
     assert ordered["label_accuracy"]["mean"] > result["methods"]["hiql"]["label_accuracy"]["mean"]
     assert np.sum(result["confusion"]["steps"]) == 15 * 24
-    assert [(row["K"], row["network"]) for row in result["likelihood_by_k"]] == [(1, "rnn"), (2, "rnn"), (3, "lstm")]
+    asked = [(row["K"], row["network"], row["folds"]) for row in result["likelihood_by_k"]]
+    assert asked == [(1, "rnn", 2), (2, "rnn", 2), (1, "lstm", 2), (2, "lstm", 2)]
+    assert [row["reported"] for row in result["likelihood_by_k"]] == [-2.52187, -1.81282, None, None]
     assert result["likelihood_by_k"][0]["paper_score"] == pytest.approx(
         result["likelihood_by_k"][0]["predictive_ll"], abs=1e-6
     )  # one intention cannot leak
@@ -122,7 +131,7 @@ def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
 def test_a_dataset_without_truth_from_the_command_line(tmp_path, capsys, monkeypatch):
     folder = write(tmp_path / "data", phases=False, names=False)
     tiny = Bridge(dataset=folder, **TINY)
-    monkeypatch.setattr(Bridge, "of", classmethod(lambda cls, dataset, quick: tiny))
+    monkeypatch.setattr(Bridge, "of", classmethod(lambda cls, dataset, **_: tiny))
     out = tmp_path / "run"
     assert main(["reproduce", "bridge", str(folder), "--quick", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
@@ -131,6 +140,11 @@ def test_a_dataset_without_truth_from_the_command_line(tmp_path, capsys, monkeyp
     assert "confusion" not in result
     assert result["methods"]["features-markov"]["label_accuracy"] is None
     assert not any(name.startswith("kmeans") for name in result["methods"])
+    rows = pd.read_csv(out / "segments.csv")
+    assert list(rows.columns[:3]) == ["episode", "step", "prism-paper"]
+    assert len(rows) == result["n_steps"]
+    loaded = load(out / "models" / "hiql")
+    assert loaded.n_intentions == 3
     page = (out / "report.html").read_text()
     assert "Frames are kept of every step of 12 trajectories" in page
     assert len(page) < 8_000_000
@@ -142,3 +156,46 @@ def test_wrong_arguments(tmp_path, capsys):
     assert "belongs to bridge" in capsys.readouterr().err
     assert main(["reproduce", "bridge", str(tmp_path / "nothing"), "--out", str(tmp_path / "other")]) == 2
     assert "no folder" in capsys.readouterr().err
+    assert main(["reproduce", "bridge", "--split", "val", "--out", str(tmp_path / "other")]) == 2
+    assert "belong to bridge with a dataset" in capsys.readouterr().err
+    folder = write(tmp_path / "data")
+    assert main(["reproduce", "bridge", str(folder), "--split", "val", "--out", str(tmp_path / "other")]) == 2
+    assert "has no splits" in capsys.readouterr().err
+
+
+def test_on_a_dataset_the_protocol_is_the_papers():
+    settings = Bridge.of(Path("bridge"), weights=Path("weights"))
+    assert (settings.encoder, settings.action_scaling, settings.tested_folds) == ("dinov2-small", "none", 5)
+    assert (settings.n_states, settings.n_actions, settings.n_intentions) == (2048, 32, 4)
+    assert settings.granularity_states == (1024, 2048, 3072, 4096)
+    assert bridge_data.encoder_of(settings).endswith("/weights")
+    assert bridge_data.encoder_of(Bridge.of(Path("bridge"))) == "pixels"
+    assert bridge_data.encoder_of(Bridge.of(None)) == "proprio"
+    assert Bridge.of(None).action_scaling == "standardised"
+
+
+def test_episodes_that_are_repeated_are_not_held_out(tmp_path):
+    rng = np.random.default_rng(0)
+    episodes = [pick_and_place(i, rng) for i in range(6)]
+    again = replace(episodes[2], index=6, name="6")
+    folder = write_lerobot(tmp_path / "data", [*episodes, again], state_names=STATE_NAMES, action_names=ACTION_NAMES)
+    data = bridge_data.load(Bridge(dataset=folder, encoder="proprio", folds=3, **TINY), tmp_path / "run")
+    assert data.repeated.tolist() == [6]
+    tested = np.concatenate([test for _, test in data.splits])
+    assert sorted(tested.tolist()) == list(range(6))
+    for train, test in data.splits:
+        assert sorted([*train.tolist(), *test.tolist()]) == list(range(6))
+    with pytest.raises(InputError, match="2 different episodes; 5 are needed"):
+        bridge_data.split_episodes(np.arange(2), 5)
+
+
+def test_codebooks_know_the_training_episodes_only(tmp_path):
+    settings = Bridge(dataset=write(tmp_path / "data"), encoder="proprio", **TINY)
+    data = bridge_data.load(settings, tmp_path / "run")
+    train, test = data.splits[0]
+    before = bridge_data.fitted_tokenizer(settings, data.cache, train)
+    steps = np.repeat(np.isin(np.arange(15), test), np.diff(data.cache.offsets))
+    data.cache.actions[steps] += 100.0
+    after = bridge_data.fitted_tokenizer(settings, data.cache, train)
+    np.testing.assert_array_equal(after.action_centroids_, before.action_centroids_)
+    np.testing.assert_array_equal(after.state_centroids_, before.state_centroids_)

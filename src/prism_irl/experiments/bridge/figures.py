@@ -37,7 +37,7 @@ def write_all(
     """Write every figure as SVG and PNG, with captions for the report."""
     demos = data.tokens if len(outcomes[main].labels) == data.tokens.n_steps else data.motions
     in_raster = set(selected_trajectories(demos).tolist())
-    held_out = [i for i in demos.split_indices(0.8, seed=0)[1].tolist() if i in in_raster]
+    held_out = [i for i in data.splits[0][1].tolist() if i in in_raster]
     pictures = {i: _pictures(settings, data, demos, i) for i in held_out[:SHOWN]}
     name = result["methods"][main]["name"]
     drawings = filmstrips(demos, outcomes[main].labels, name, pictures)
@@ -206,5 +206,5 @@ def likelihood_by_k(path: Path, rows: list[dict[str, Any]]) -> str:
     style.save(figure, path)
     return (
         "Held-out scores of the paper's model against the number of intentions: the predictive likelihood, and "
-        "the paper's score, which is not a likelihood and grows like log K (dotted) by itself."
+        "the paper's score, which is not a likelihood and grows by up to log min(K, A) by itself (dotted: log K)."
     )

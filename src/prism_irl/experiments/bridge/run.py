@@ -15,19 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import label_metrics, summary
-from prism_irl.experiments.bridge.data import Data, IntArray, load
+from prism_irl.experiments.bridge.data import Data, IntArray, encoder_of, fitted_tokenizer, load
 from prism_irl.experiments.bridge.methods import Contestant, Outcome, contestants
-from prism_irl.experiments.bridge.settings import Bridge
+from prism_irl.experiments.bridge.settings import PAPER_BY_K, PAPER_GRANULARITY, PAPER_MODEL_TYPE, Bridge
 from prism_irl.experiments.harness import build_method
 from prism_irl.labels import match, mean_dwell
+from prism_irl.models.persistence import save
+from prism_irl.robots.rlds import RLDSSource
 from prism_irl.robots.vision import pipeline
+from prism_irl.robots.vision.embeddings import embed
+from prism_irl.robots.vision.encoders import make_encoder
 from prism_irl.robots.vision.granularity import granularity
-from prism_irl.robots.vision.tokenizer import Tokenizer
 from prism_irl.studies import results
 
 OnMethod = Callable[[str, int, int], None]
@@ -49,11 +53,13 @@ def run(
     from prism_irl.experiments.bridge import figures as bridge_figures
 
     data = load(settings, folder)
-    train, test = data.tokens.split_indices(0.8, seed=0)
+    train, test = data.splits[0]
     methods = [one for one in contestants(settings, data) if chosen is None or one.id in chosen]
     if not methods:
         raise InputError("None of the chosen methods exists for this dataset; see the table of a full run.")
-    total = len(methods) + len(settings.sweep) + len(settings.networks) + len(settings.granularity_states)
+    fits = settings.tested_folds * len(settings.sweep) * len(settings.networks)
+    encoders = 1 + len(settings.granularity_encoders)
+    total = len(methods) + fits + len(settings.granularity_states) * encoders
     done = itertools.count()
 
     def begin(name: str) -> None:
@@ -67,13 +73,15 @@ def run(
         clock = time.perf_counter()
         outcomes[method.id] = method.run(train, test)
         table[method.id] = _entry(method, outcomes[method.id], data, time.perf_counter() - clock)
-    likelihoods = likelihood_table(settings, data, train, test, begin)
-    sizes = granularity_table(settings, data, begin)
+    likelihoods = likelihood_table(settings, data, begin)
+    sizes = granularity_table(settings, data, folder, begin)
     result = {
-        **results.heading(title, data.tokens, experiment="bridge", quick=settings.quick, folds=1),
+        **results.heading(title, data.tokens, experiment="bridge", quick=settings.quick, folds=settings.tested_folds),
         "simulated": settings.dataset is None,
         "dataset": data.source.describe(),
         "n_intentions": settings.n_intentions,
+        "encoder": settings.encoder or encoder_of(settings),
+        "repeated": [str(data.cache.episodes[i]["index"]) for i in data.repeated],
         "skipped": [{"episode": entry.name, "reason": entry.reason} for entry in data.cache.skipped],
         "notes": _notes(settings, data),
         "methods": table,
@@ -87,6 +95,7 @@ def run(
     results.write_methods(folder / "table.csv", table)
     results.write_rows(folder / "likelihood_by_k.csv", likelihoods)
     results.write_rows(folder / "granularity.csv", sizes)
+    write_labels(folder, data, outcomes)
     bridge_figures.write_all(folder / "figures", settings, data, result, outcomes, main)
     return result
 
@@ -121,47 +130,79 @@ def confusion(demos: Demonstrations, labels: IntArray, method: str) -> dict[str,
     return {"method": method, "phases": names, "steps": counts.tolist()}
 
 
-def likelihood_table(
-    settings: Bridge, data: Data, train: IntArray, test: IntArray, begin: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """Both scores of the paper's model on tokens, against the number of intentions and against the network."""
+def likelihood_table(settings: Bridge, data: Data, begin: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Both scores of the paper's model on tokens, against the number of intentions and the network, over folds.
+
+    Every fold has codebooks of its own training episodes.
+    """
+    cases = list(itertools.product(settings.networks, settings.sweep))
+    found: dict[tuple[str, int], list[tuple[float, float, float]]] = {case: [] for case in cases}
+    for fold, (train, test) in enumerate(data.splits[: settings.tested_folds]):
+        tokens = data.tokens
+        if fold:
+            tokens = pipeline.demonstrations(data.cache, fitted_tokenizer(settings, data.cache, train))
+        part, held_out = tokens.subset(train), tokens.subset(test)
+        for network, K in cases:
+            begin(f"likelihood, fold {fold + 1}, K = {K}, {network}")
+            model = build_method(f"prism-paper-{network}", K, settings.options()).model.fit(part)
+            lasts = mean_dwell(model.predict(held_out), held_out.offsets)
+            found[network, K].append((model.score(held_out), model.paper_score(held_out), lasts))
     rows = []
-    cases = [(K, "rnn") for K in settings.sweep]
-    cases += [(settings.n_intentions, network) for network in settings.networks if network != "rnn"]
-    part, held_out = data.tokens.subset(train), data.tokens.subset(test)
-    for K, network in cases:
-        begin(f"likelihood, K = {K}, {network}")
-        model = build_method(f"prism-paper-{network}", K, settings.options()).model.fit(part)
+    for (network, K), scores in found.items():
+        predictive, paper, dwell = (summary(list(column)) for column in zip(*scores, strict=True))
+        reported = PAPER_BY_K.get(K) if network == "rnn" else PAPER_MODEL_TYPE.get(network) if K == 4 else None
         rows.append(
             {
                 "K": K,
                 "network": network,
-                "predictive_ll": model.score(held_out),
-                "paper_score": model.paper_score(held_out),
+                "predictive_ll": predictive["mean"],
+                "predictive_ll_std": predictive["std"],
+                "paper_score": paper["mean"],
+                "paper_score_std": paper["std"],
                 "log_k": float(np.log(K)),
-                "mean_dwell": mean_dwell(model.predict(held_out), held_out.offsets),
+                "mean_dwell": dwell["mean"],
+                "folds": len(scores),
+                "reported": reported,
             }
         )
     return rows
 
 
-def granularity_table(settings: Bridge, data: Data, begin: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Coverage, revisits and singletons for each size of the state codebook (Table state_granularity)."""
+def granularity_table(settings: Bridge, data: Data, folder: Path, begin: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Coverage, revisits and singletons for each encoder and size of the state codebook (Table state_granularity)."""
     rows = []
-    for size in settings.granularity_states:
-        if size > data.tokens.n_steps:
+    caches = {settings.encoder or encoder_of(settings): data.cache}
+    for name in settings.granularity_encoders:
+        caches[name] = embed(data.source, make_encoder(name), folder / "embeddings" / name.replace("/", "-"))
+    train = data.splits[0][0]
+    for (encoder, cache), size in itertools.product(caches.items(), settings.granularity_states):
+        if size > np.diff(cache.offsets)[train].sum():  # fewer steps than clusters
             continue
-        begin(f"granularity, {size} states")
-        tokenizer = Tokenizer(size, settings.n_actions, drop_still_start=settings.dataset is not None)
-        pipeline.fit_tokenizer(data.cache, tokenizer)
-        rows.append({"n_states": size, **granularity(pipeline.demonstrations(data.cache, tokenizer))})
+        begin(f"granularity, {encoder}, {size} states")
+        tokenizer = fitted_tokenizer(settings, cache, train, size)
+        reported = PAPER_GRANULARITY.get((encoder, size))
+        row = {"encoder": encoder, "n_states": size, **granularity(pipeline.demonstrations(cache, tokenizer))}
+        rows.append(row | {"reported": None if reported is None else list(reported)})
     return rows
+
+
+def write_labels(folder: Path, data: Data, outcomes: dict[str, Outcome]) -> None:
+    """Write segments.csv, the intention of every step by every method that labels all of them; and save the models."""
+    demos = data.tokens
+    assert demos.trajectory_names is not None
+    columns: dict[str, Any] = {"episode": demos.trajectory_names[demos.trajectory_index], "step": demos.times}
+    for name, outcome in outcomes.items():
+        if len(outcome.labels) == demos.n_steps:
+            columns[name] = outcome.labels
+        if outcome.model is not None:
+            save(outcome.model, folder / "models" / name)
+    storage.write_text(folder / "segments.csv", pd.DataFrame(columns).to_csv(index=False))
 
 
 def _notes(settings: Bridge, data: Data) -> list[str]:
     notes = [
-        "Models are fitted on four fifths of the episodes and scored on the last fifth. Every step of every episode "
-        "gets an intention; true phases are read by the metrics only.",
+        "Models are fitted on four fifths of the episodes and scored on the last fifth; codebooks are those of the "
+        "training episodes. Every step of every episode gets an intention; true phases are read by the metrics only.",
         "The log density of policies over continuous commands is no likelihood of tokens: compare it within its column "
         "alone. The paper's score of its gate is not a likelihood either, because the gate has seen the action.",
     ]
@@ -179,6 +220,13 @@ def _notes(settings: Bridge, data: Data) -> list[str]:
             '"Ordered" methods know that an episode passes through its stages once, in order. That prior is worth more '
             "than most features, so the chains on commands have it too.",
         ]
+    if len(data.repeated):
+        notes.append(
+            f"{len(data.repeated)} of {len(data.cache.episodes)} episodes repeat the commands of an earlier one, and "
+            "are neither trained on nor tested: held out, they would have been seen."
+        )
+    if isinstance(data.source, RLDSSource):
+        notes.append(f"Read were the episodes of the split {', '.join(data.source.splits)}; --split chooses another.")
     if settings.quick:
         notes.insert(0, "A quick run: fewer episodes, starts, iterations and settings than the full one.")
     return notes

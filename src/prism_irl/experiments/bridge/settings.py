@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from prism_irl.experiments.harness import NETWORK, paper_options
+
+PAPER_BY_K = {1: -2.52187, 2: -1.81282, 3: -1.43000, 4: -1.16584, 5: -0.96912, 6: -0.82373}
+"""Table num_latents of the paper, Bridge V2: test score of the RNN for each K; not likelihoods above K = 1."""
+PAPER_MODEL_TYPE = {"rnn": -1.16584, "lstm": -1.16839, "transformer": -1.18638}
+"""Table model_type of the paper, Bridge V2, K = 4: test score."""
+_SIZES = (1024, 2048, 3072, 4096)
+_GRANULARITY = {
+    "dinov2-small": ((0.64, 8.0, 21.7), (0.37, 7.1, 25.5), (0.26, 6.8, 27.6), (0.21, 6.5, 28.9)),
+    "dinov2-base": ((0.69, 7.6, 23.4), (0.40, 6.6, 27.4), (0.28, 6.3, 29.6), (0.22, 6.0, 30.9)),
+    "dinov2-large": ((0.69, 7.4, 23.4), (0.40, 6.5, 27.1), (0.29, 6.2, 29.2), (0.23, 5.9, 30.8)),
+    "siglip2-base": ((0.38, 13.3, 14.7), (0.22, 11.8, 17.5), (0.16, 11.0, 19.0), (0.13, 10.5, 20.0)),
+}
+PAPER_GRANULARITY = {
+    (encoder, size): row for encoder, rows in _GRANULARITY.items() for size, row in zip(_SIZES, rows, strict=True)
+}
+"""Table state_granularity of the paper: coverage (%), revisits and singletons (%) by encoder and number of states."""
 
 
 @dataclass(frozen=True)
@@ -16,17 +32,23 @@ class Bridge:
     Parameters
     ----------
     dataset : folder of a LeRobot, RLDS or raw BridgeData dataset; simulated pick-and-place when None
+    split : split of an RLDS dataset, or "all"; its training split when None
     n_episodes, simulation_seed, frames : of the simulation
     n_intentions : K of the method table
     n_states, n_actions : sizes of the codebooks
     encoder : "proprio", "pixels", or a vision model; by default states where simulated, pixels elsewhere
+    weights : local folder of the vision model
+    action_scaling : "standardised", or "none": raw commands, as in the paper
     granularity_states : |S| of the granularity table
+    granularity_encoders : further encoders of that table
     starts, network_starts : starts of cheap models and of those with a network
     paper_iterations : EM iterations of the paper's model
     sweep, networks : numbers of intentions, and networks, of the likelihood table
+    folds, tested_folds : parts of the episodes, and how many of them the likelihood table is tested on
     """
 
     dataset: Path | None = None
+    split: str | None = None
     n_episodes: int = 200
     simulation_seed: int = 0
     frames: bool = False
@@ -34,25 +56,35 @@ class Bridge:
     n_states: int = 128
     n_actions: int = 32
     encoder: str | None = None
+    weights: Path | None = None
+    action_scaling: Literal["standardised", "none"] = "standardised"
     granularity_states: tuple[int, ...] = (32, 128, 512, 1024)
+    granularity_encoders: tuple[str, ...] = ()
     starts: int = 8
     network_starts: int = 4
     paper_iterations: int = 150
     sweep: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     networks: tuple[str, ...] = ("rnn", "lstm", "transformer")
+    folds: int = 5
+    tested_folds: int = 5
     quick: bool = False
 
     @classmethod
-    def of(cls, dataset: Path | None, *, quick: bool = False) -> Bridge:
-        """Paper's sizes on a real dataset, small ones on the simulation; ``quick`` is a smaller honest run."""
+    def of(cls, dataset: Path | None, *, quick: bool = False, **asked: Any) -> Bridge:
+        """Paper's protocol on a real dataset, small sizes on the simulation; ``quick`` is a smaller honest run.
+
+        ``asked`` are further settings; with weights and no name of an encoder it is the paper's DINOv2-S.
+        """
         settings: dict[str, Any] = {"dataset": dataset, "quick": quick}
         if dataset is not None:
-            settings |= {"n_intentions": 4, "n_states": 2048, "granularity_states": (1024, 2048, 3072, 4096)}
+            settings |= {"n_intentions": 4, "n_states": 2048, "granularity_states": _SIZES, "action_scaling": "none"}
         if quick:
             settings |= {"n_episodes": 40, "starts": 3, "network_starts": 2, "paper_iterations": 20}
-            settings |= {"sweep": (2, settings.get("n_intentions", 5)), "networks": ("rnn",)}
+            settings |= {"sweep": (2, settings.get("n_intentions", 5)), "networks": ("rnn",), "tested_folds": 1}
             settings |= {"n_states": 64, "granularity_states": (32, 64, 128)}
-        return cls(**settings)
+        if asked.get("weights") is not None and asked.get("encoder") is None:
+            asked["encoder"] = "dinov2-small"
+        return cls(**settings, **{key: value for key, value in asked.items() if value is not None})
 
     def options(self) -> dict[str, dict[str, Any]]:
         """Options of the registered methods, all of which read tokens."""

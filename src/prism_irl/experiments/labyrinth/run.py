@@ -1,10 +1,11 @@
 """The mouse labyrinth (paper §5.2, appendix D): the paper's tables as the paper computes them, and an honest answer.
 
-Seven parts, each of which can run alone and remembers its fits: *paper* (tables num_latents, model_type and timing),
+Eight parts, each of which can run alone and remembers its fits: *paper* (tables num_latents, model_type and timing),
 *honest* (every method by predictive likelihood, dwell, agreement and alignment), *frontier* (likelihood against dwell,
 by sweeping the penalties), *animals* (leave one animal out), *alignment* (what the intentions mean, against shuffled
-labels, with fits to all data), *published* (the paper's own model with several seeds: what it claims) and *swirl* (what
-our SWIRL does differently). Parts that have run are put together into metrics.json, tables and figures.
+labels, with fits to all data), *published* (the paper's own model with several seeds: what it claims), *swirl* (what
+our SWIRL does differently) and *transformer* (why the paper's has collapsed). Parts that have run are put together into
+metrics.json, tables and figures.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def run(
     Finished fits are remembered in ``folder/cache`` and finished parts in ``folder/parts``, so that an interrupted run
     goes on where it stopped and parts can be run one by one.
     """
-    from prism_irl.experiments.labyrinth import claims
+    from prism_irl.experiments.labyrinth import claims, transformer
     from prism_irl.experiments.labyrinth import figures as labyrinth_figures
     from prism_irl.experiments.labyrinth import parts as labyrinth_parts
 
@@ -51,7 +52,8 @@ def run(
     work = labyrinth_parts.Work(cache, jobs, on_fit)
     for part in parts:
         clock = time.perf_counter()
-        runner: Runner = getattr(claims if part in ("published", "swirl") else labyrinth_parts, part)
+        room = {"published": claims, "swirl": claims, "transformer": transformer}.get(part, labyrinth_parts)
+        runner: Runner = getattr(room, part)
         result = runner(settings, data, work)
         before = _saved(done, part, settings)
         spent = time.perf_counter() - clock + (0.0 if before is None else float(before.get("seconds", 0.0)))

@@ -10,7 +10,7 @@ from prism_irl.errors import InputError
 from prism_irl.experiments.harness import NETWORK
 from prism_irl.models.prism import PAPER
 
-PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl")
+PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl", "transformer")
 
 PAPER_NUM_LATENTS = {
     1: (-0.86801, -0.87071),
@@ -70,6 +70,7 @@ class Labyrinth:
     animals, only_animals : methods that are tested on animals they have not seen; only these animals
     explained, independent_fits : methods whose meaning is judged, each fitted so many times independently, as is the
         paper's model in the part published
+    collapse_iterations, collapse_cases : EM iterations of the part transformer, and the first so many of its cases
     swirl_changes : what is fitted on SWIRL's own split (`claims.SWIRL_CHANGES`)
     """
 
@@ -145,6 +146,8 @@ class Labyrinth:
         "recurrent+goals",
     )
     independent_fits: int = 3
+    collapse_iterations: int = 60
+    collapse_cases: int | None = None
     swirl_changes: tuple[str, ...] = ("swirl-2-plain", "swirl-2-masked", "swirl-2-warm", "swirl-2")
     quick: bool = False
 
@@ -173,6 +176,8 @@ class Labyrinth:
             only_animals=(0, 1),
             explained=("prism-markov-k2", "hiql", "prism-recurrent", "prism-goals"),
             independent_fits=2,
+            collapse_iterations=8,
+            collapse_cases=1,
             swirl_changes=("swirl-2-plain", "swirl-2-masked"),
             quick=True,
         )

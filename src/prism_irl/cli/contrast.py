@@ -1,0 +1,142 @@
+"""`prism contrast`: whether animals under two conditions differ in what they want, how often, or when they switch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prism_irl.cli.options import CommonOptions
+from prism_irl.errors import InputError
+
+if TYPE_CHECKING:
+    from prism_irl.cli.run_data import RunData
+
+
+def contrast(
+    run: Path,
+    *,
+    by: str,
+    unit: str | None = None,
+    levels: str | None = None,
+    table: Path | None = None,
+    intervals: int = 0,
+    jobs: int = 2,
+    seed: int = 0,
+    method: str | None = None,
+    overwrite: bool = False,
+    common: CommonOptions = CommonOptions(),
+) -> None:
+    """Compare two conditions: usage, dwell, switching, places and rewards, with whole animals as the unit.
+
+    The fit is not told of the conditions, and whole animals are permuted. The answer becomes a section of the run's
+    report.
+
+    Example: prism contrast runs/mouse --by drug --unit animal
+
+    Example: prism contrast runs/mouse --by genotype --unit animal --table animals.csv
+
+    Parameters
+    ----------
+    run
+        Folder of a prism fit.
+    by
+        Column with the condition, the same in all rows of a trajectory: of the table that was fitted, or of --table.
+    unit
+        Column with the animal; the same animal under both conditions makes the design a paired one [default: the
+        --group of the fit].
+    levels
+        The two values to compare, such as saline,drug, where the column has others, too; differences are second minus
+        first [default: in alphabetical order].
+    table
+        A second table with the column --by and either the unit or the trajectory, one row for each.
+    intervals
+        Resamples of the animals that the model is fitted to again, so that the intervals count how sure the fit is,
+        too; 0 keeps the fit as it is, which takes a second.
+    jobs
+        Resamples of --intervals that are fitted at the same time.
+    seed
+        Of random permutations, where there are too many to try them all, and of the bootstrap.
+    method
+        MODULE:CLASS of the model, where it is not one of this package.
+    overwrite
+        Replace an earlier contrast by the same column.
+    """
+    from prism_irl.cli.printing import print_contrast, print_json
+    from prism_irl.cli.run_data import open_run_data
+    from prism_irl.report.contrast import in_words
+    from prism_irl.report.render import write_report
+    from prism_irl.studies import contrast as study
+    from prism_irl.studies.contrast_files import check_new, write_contrast
+    from prism_irl.studies.intervals import check_intervals
+
+    data = open_run_data(run, method)
+    check_intervals(intervals, data.model, data.demos)
+    check_new(run, by, overwrite=overwrite)
+    who, unit_name = _units(data, unit)
+    condition = data.column(by, "by") if table is None else data.joined(table, by, unit_name, who)
+    chosen = two_levels(condition, levels, by)
+    found = study.contrast(data.model, data.demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
+    if intervals:
+        found = _refitted(found, data, who, condition, intervals, jobs, seed)
+    found["in_words"] = in_words(found, data.names)
+    write_contrast(run, found, data.names)
+    write_report(run)
+    if common.json:
+        print_json(
+            {name: value for name, value in found.items() if name not in ("per_unit", "occupancy", "state_names")}
+        )
+        return
+    print_contrast(found, data.names)
+    print(f"Report: {run / 'report.html'}")
+
+
+def _refitted(
+    found: dict[str, Any], data: RunData, who: Any, condition: Any, n: int, jobs: int, seed: int
+) -> dict[str, Any]:
+    from prism_irl.cli.progress import counting
+    from prism_irl.models.pair import PairModel
+    from prism_irl.studies.contrast_intervals import refitted
+
+    assert isinstance(data.model, PairModel)
+    with counting("resamples") as report:
+        return refitted(
+            found,
+            data.model,
+            data.demos,
+            who,
+            condition,
+            n,
+            seed=seed,
+            jobs=jobs,
+            on_part=lambda done, total: report("resamples", done, total, ""),
+        )
+
+
+def _units(data: RunData, unit: str | None) -> tuple[Any, str]:
+    """Unit of every trajectory, (N,), and what the column is called."""
+    name = unit or data.group_column
+    if name is None:
+        raise InputError(
+            "What is an animal? Name its column with --unit: trajectories of one animal are alike, and counting them "
+            "as independent finds differences that are not there."
+        )
+    return data.column(name, "unit"), name
+
+
+def two_levels(condition: Any, levels: str | None, by: str) -> tuple[str, str]:
+    """The two conditions to compare."""
+    there = sorted(set(condition.astype(str).tolist()))
+    if levels is not None:
+        given = [level.strip() for level in levels.split(",")]
+        if len(given) != 2 or given[0] == given[1]:
+            raise InputError(f"--levels is {levels!r}; give two different values, such as saline,drug.")
+        for level in given:
+            if level not in there:
+                raise InputError(f"The column {by!r} never is {level!r}; it is one of {', '.join(there[:20])}.")
+        return given[0], given[1]
+    if len(there) < 2:
+        raise InputError(f"The column {by!r} is {there[0]!r} everywhere; a contrast needs two conditions.")
+    if len(there) > 2:
+        some = ", ".join(there[:10]) + (", …" if len(there) > 10 else "")
+        raise InputError(f"The column {by!r} has {len(there)} values ({some}); name two of them with --levels.")
+    return there[0], there[1]

@@ -1,0 +1,120 @@
+"""`prism segment RUN --stream`: beliefs about the intention while things happen, a line in, a line out.
+
+Standard input is CSV: a header with the columns of the fit, then a row per step; a new value in the trajectory column
+(if there is one) begins a new trajectory. Every row is answered at once by its intention and p_0 … p_{K−1}, given what
+came so far. A running loop uses the same filter from Python: ``model.filter().step(observation=…, motion=…)``.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prism_irl import storage
+from prism_irl.errors import InputError
+
+
+def stream(run: Path, method: str | None, lines: Iterable[str], write: Callable[[str], object]) -> dict[str, float]:
+    """Answer every line; returns the number of steps, and median and 99th percentile of the milliseconds per step."""
+    from prism_irl.models.persistence import load
+
+    model: Any = load(run, method)
+    if not hasattr(model, "filter"):
+        raise InputError(f"{type(model).__name__} has no filter of a stream; fit a pair of switching and rewards.")
+    config = storage.read_json(run / "config.json")
+    rows = csv.reader(lines)
+    header = [name.strip() for name in next(rows, [])]
+    read = _reader(config, header, continuous=model.units_ is not None)
+    trajectory = config["data"]["columns"].get("trajectory", "trajectory")
+    place = header.index(trajectory) if trajectory in header else None
+    write(
+        ",".join(
+            [*([trajectory] if place is not None else []), "intention", *(f"p_{k}" for k in range(model.n_intentions))]
+        )
+    )
+    beliefs, current, seconds = model.filter(), None, list[float]()
+    for number, cells in enumerate(rows):
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            raise InputError(
+                f"Row {number} of the stream has {len(cells)} cells, its header {len(header)}; send whole rows."
+            )
+        if place is not None and cells[place] != current:
+            current = cells[place]
+            beliefs.reset()
+        began = time.perf_counter()
+        p = beliefs.step(**read(cells, number))
+        seconds.append(time.perf_counter() - began)
+        write(
+            ",".join([*([cells[place]] if place is not None else []), str(int(p.argmax())), *(f"{x:.6f}" for x in p)])
+        )
+    if not seconds:
+        raise InputError("The stream has a header and no row; send a row per step.")
+    times = 1e3 * np.array(seconds)
+    return {"steps": float(len(times)), "median": float(np.median(times)), "p99": float(np.quantile(times, 0.99))}
+
+
+def _reader(
+    config: dict[str, Any], header: list[str], *, continuous: bool
+) -> Callable[[list[str], int], dict[str, Any]]:
+    """What turns the cells of a row into a step of the filter."""
+    columns = config["data"]["columns"]
+
+    def places(names: list[str]) -> list[int]:
+        for name in names:
+            if name not in header:
+                raise InputError(f"The stream has no column {name!r}; its header is {', '.join(header) or 'empty'}.")
+        return [header.index(name) for name in names]
+
+    def numbers(cells: list[str], at: list[int], number: int) -> list[float]:
+        try:
+            found = [float(cells[i]) for i in at]
+        except ValueError:
+            bad = next(i for i in at if not _is_number(cells[i]))
+            raise InputError(
+                f"Row {number} of the stream has {cells[bad]!r} in column {header[bad]!r}; send a number."
+            ) from None
+        return found
+
+    if continuous:
+        names = config["data"]["names"]
+        seen, done = places(names["observations"]), places(names["commands"])
+        return lambda cells, n: {"observation": numbers(cells, seen, n), "motion": numbers(cells, done, n)}
+    from prism_irl.data.vocabulary import Vocabulary
+
+    words = {what: Vocabulary.from_json(config["vocabulary"][f"{what}s"]) for what in ("state", "action")}
+    at = {what: places([columns.get(what, what)])[0] for what in words}
+
+    def tokens(cells: list[str], number: int) -> dict[str, Any]:
+        where = f"row {number} of the stream"
+        return {what: int(known.encode([cells[at[what]]], what, lambda _: where)[0]) for what, known in words.items()}
+
+    return tokens
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def run_stream(run: Path, method: str | None) -> None:
+    """From standard input to standard output; says on standard error how long a step took."""
+
+    def write(line: str) -> None:
+        print(line, flush=True)
+
+    found = stream(run, method, sys.stdin, write)
+    print(
+        f"{found['steps']:.0f} steps; {found['median']:.2f} ms per step (median), {found['p99']:.2f} ms (99 of 100).",
+        file=sys.stderr,
+    )

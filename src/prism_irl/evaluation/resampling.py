@@ -1,0 +1,143 @@
+"""Tests and intervals over whole units (animals): permutations, bootstrap weights, and correction for many questions.
+
+Steps of one animal are not independent, so nothing here ever permutes or resamples steps. A *cell* is what one unit did
+under one condition. In an unpaired design every unit has one cell, and conditions are permuted over units; in a paired
+design every unit has a cell per condition, and the two are swapped or not (Fisher's sign flips).
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+MOST = 20_000
+"""Assignments up to which all of them are tried; above, `DRAWN` random ones."""
+DRAWN = 9_999
+LEVEL = 0.95
+
+
+class Cells(NamedTuple):
+    """Which unit and which of two conditions each cell belongs to: ``units`` (C,), ``second`` (C,) bool."""
+
+    units: IntArray
+    second: BoolArray
+    paired: bool
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return len(np.unique(self.units))
+
+    @property
+    def n_smaller(self) -> int:
+        """Units in the smaller condition."""
+        return int(min(self.second.sum(), (~self.second).sum()))
+
+
+class Assignments(NamedTuple):
+    """``second`` (P, C) bool: the condition of every cell, the truth first; ``exact``: these are all there are."""
+
+    second: BoolArray
+    exact: bool
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p that a statistic which does not care for the order of the conditions can have."""
+        mirrored = (self.second == ~self.second[0]).all(axis=1).any()
+        return (1 + bool(mirrored)) / len(self.second)
+
+
+def assignments(cells: Cells, seed: int = 0) -> Assignments:
+    """All ways to give the conditions to the units, or `DRAWN` random ones where there are too many."""
+    n, rng = len(cells.second), np.random.default_rng(seed)
+    if cells.paired:
+        names, unit = np.unique(cells.units, return_inverse=True)
+        exact = 2 ** len(names) <= MOST
+        if exact:
+            swaps = (np.arange(2 ** len(names))[:, None] >> np.arange(len(names))) & 1
+        else:
+            swaps = np.concatenate([np.zeros((1, len(names)), int), rng.integers(2, size=(DRAWN, len(names)))])
+        return Assignments(cells.second ^ swaps.astype(bool)[:, unit], exact)
+    k = int(cells.second.sum())
+    if comb(n, k) <= MOST:
+        chosen = np.array(list(combinations(range(n), k)))
+        found = np.zeros((len(chosen), n), bool)
+        np.put_along_axis(found, chosen, True, axis=1)
+        truth = (found == cells.second).all(axis=1)
+        return Assignments(np.concatenate([found[truth], found[~truth]]), True)
+    shuffled = rng.permuted(np.tile(cells.second, (DRAWN, 1)), axis=1)
+    return Assignments(np.concatenate([cells.second[None], shuffled]), False)
+
+
+def bootstrap_weights(cells: Cells, n: int, seed: int = 0) -> FloatArray:
+    """How often each cell is drawn in each of ``n`` resamples of units, (n, C); within conditions where unpaired."""
+    rng = np.random.default_rng([seed, 1])
+    weights = np.zeros((n, len(cells.second)))
+    if cells.paired:
+        names, unit = np.unique(cells.units, return_inverse=True)
+        return np.asarray(rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)[:, unit], float)
+    for part in (cells.second, ~cells.second):
+        size = int(part.sum())
+        weights[:, part] = rng.multinomial(size, np.full(size, 1 / size), size=n)
+    return weights
+
+
+def p_values(statistics: FloatArray) -> FloatArray:
+    """Share of the assignments (P, M) whose statistic is at least as large as that of the truth, row 0, (M,).
+
+    The truth is one of the assignments, so that no p is ever 0.
+    """
+    scaled = _comparable(statistics)
+    return np.asarray((scaled >= scaled[0]).mean(axis=0), dtype=np.float64)
+
+
+def adjusted(statistics: FloatArray) -> FloatArray:
+    """Westfall and Young's step-down maxT from the statistics of all assignments, (P, M): adjusted p, (M,).
+
+    The chance, were there no difference at all, that any of these questions (of those with smaller statistics, to be
+    exact) has a statistic as large, each in units of its own spread over the assignments. Questions that are related,
+    such as usage and dwell, cost less than Bonferroni would have them; and unlike their p, statistics have no steps,
+    so that few animals are enough for many questions.
+    """
+    scaled = _comparable(statistics)
+    order = np.argsort(-scaled[0], kind="stable")
+    largest = np.maximum.accumulate(scaled[:, order[::-1]], axis=1)[:, ::-1]
+    found = (largest >= scaled[0, order]).mean(axis=0)
+    result = np.empty(len(order))
+    result[order] = np.maximum.accumulate(found)
+    return result
+
+
+def _comparable(statistics: FloatArray) -> FloatArray:
+    """Each column in units of its spread; rounded, because sums in another order differ in their last digits."""
+    spread = statistics.std(axis=0)
+    scaled = (statistics - statistics.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return np.asarray(np.round(scaled, 9), dtype=np.float64)
+
+
+def quantiles(n_units: int, groups: int = 1, level: float = LEVEL) -> tuple[float, float]:
+    """Which quantiles of a bootstrap bound an interval.
+
+    With few units the plain percentiles are too narrow by √((n − 1)/n), and a normal quantile stands for one of
+    Student's t. Hesterberg (2015) widens them to Φ(±√(n/(n − 1)) t). ``n_units`` is that of the smallest group.
+    """
+    n = max(n_units, 2)
+    low = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, groups * (n - 1)))
+    return float(low), float(1 - low)
+
+
+def interval(draws: FloatArray, n_units: int, groups: int = 1, level: float = LEVEL) -> FloatArray:
+    """Ends of the interval of every statistic, (2, …), from draws (n, …) of a bootstrap; NaN draws do not count."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # what no draw has seen has no interval
+        return np.asarray(np.nanquantile(draws, quantiles(n_units, groups, level), axis=0))

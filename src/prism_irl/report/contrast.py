@@ -1,0 +1,187 @@
+"""Contrasts of a run in its report: `contrasts/COLUMN.json` as sentences and a table, one section per column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prism_irl.report.findings import Finding, listed, number, signed
+from prism_irl.report.names import default_names
+from prism_irl.report.run_files import read_part
+
+FOLDER = "contrasts"
+MAX_BYTES = 4_000_000
+LEVEL = 0.05
+QUESTIONS = {
+    "usage": "usage",
+    "dwell": "dwell",
+    "switch_rate": "switch rate",
+    "kernel": "kernel",
+    "occupancy": "places",
+    "reward": "reward",
+}
+DIGITS = {"dwell": 1}
+
+
+class Row(NamedTuple):
+    """One line of the table, as text."""
+
+    what: str
+    unit: str
+    first: str
+    second: str
+    difference: str
+    interval: str
+    p: str
+    adjusted: str
+    clear: bool
+
+
+class Section(NamedTuple):
+    """One contrast on the page."""
+
+    key: str
+    title: str
+    findings: list[Finding]
+    levels: list[str]
+    rows: list[Row]
+    how: str
+
+
+def file_stem(column: str) -> str:
+    """Name of the files of a contrast by ``column``."""
+    return re.sub(r"[^\w-]+", "_", column) or "_"
+
+
+def read_contrasts(folder: Path) -> list[dict[str, Any]]:
+    """All contrasts of a run, in the order of their names."""
+    found = []
+    for path in sorted((folder / FOLDER).glob("*.json")):
+        part = read_part(folder / FOLDER, path.name, MAX_BYTES, _is_whole, "this contrast")
+        if part is not None:
+            found.append(part)
+    return found
+
+
+def _is_whole(value: dict[str, Any]) -> bool:
+    return (
+        isinstance(value["by"], str)
+        and len(value["levels"]) == 2
+        and all(test["measure"] in QUESTIONS for test in value["tests"])
+        and isinstance(value["n_units"], int)
+    )
+
+
+def section(contrast: Mapping[str, Any], names: Sequence[str] | None) -> Section:
+    """What the page says of one contrast."""
+    names = names or default_names(int(contrast["n_intentions"]))
+    rows = [_row(test, names) for test in contrast["tests"]]
+    title = f"{contrast['by']}: {contrast['levels'][1]} against {contrast['levels'][0]}"
+    return Section(
+        file_stem(contrast["by"]), title, findings(contrast, names), list(contrast["levels"]), rows, _how(contrast)
+    )
+
+
+def in_words(contrast: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
+    """The whole contrast in a few sentences."""
+    return " ".join(f.text for f in findings(contrast, names or default_names(int(contrast["n_intentions"]))))
+
+
+def findings(contrast: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:
+    """What differs, what was not found to differ, and what cannot be said."""
+    one, two = contrast["levels"]
+    n, m = contrast["n_per_level"]
+    unit = contrast["unit"]
+    who = f"the same {n} of column {unit} twice" if contrast["paired"] else f"{n} and {m} of column {unit}"
+    found = []
+    if contrast["left_out"]:
+        some = listed(contrast["left_out"][:5]) + (", …" if len(contrast["left_out"]) > 5 else "")
+        found.append(Finding("warning", f"Left out, because they were seen under one condition only: {some}."))
+    if not contrast["enough_units"]:
+        text = (
+            f"Too few to compare {two} with {one} ({who}): however large the difference, no p could be smaller than "
+            f"{contrast['smallest_p']:.2f}. Values and intervals are shown, p are not; record more of them."
+        )
+        return [Finding("bad", text), *found]
+    clear = [test for test in contrast["tests"] if test["p_adjusted"] <= LEVEL]
+    for name in QUESTIONS:
+        own = sorted((t for t in clear if t["measure"] == name), key=lambda t: (t["p_adjusted"], t["p"]))
+        if own:
+            found.append(Finding("info", _sentence(own[0], contrast, names)))
+    missing = [QUESTIONS[name] for name in QUESTIONS if any(t["measure"] == name for t in contrast["tests"])]
+    missing = [words for words in missing if words not in {QUESTIONS[t["measure"]] for t in clear}]
+    if missing:
+        text = (
+            f"No difference between {two} and {one} ({who}) was found in {listed(missing)} at the 5% level, all "
+            "questions together; not finding one does not show that there is none: look at the intervals."
+        )
+        found.append(Finding("info", text))
+    return found
+
+
+def _sentence(test: Mapping[str, Any], contrast: Mapping[str, Any], names: Sequence[str]) -> str:
+    one, two = contrast["levels"]
+    what, p = _what(test, names), f"p = {_p(test['p_adjusted'])} after correction for all questions"
+    if test["interval"] is None:
+        where = ""
+        if test.get("state"):
+            first, second = test["state"]["values"]
+            states, most = contrast.get("state_names"), test["state"]["state"]
+            place = f"state {most}" if not states else str(states[most])
+            where = f", most in {place} ({100 * second:.1f}% of it against {100 * first:.1f}%)"
+        kind = "time is spent in other places" if test["measure"] == "occupancy" else f"the {what} is another one"
+        return f"Under {two} {kind} than under {one}{where}: {p}."
+    digits = DIGITS.get(test["measure"], 3)
+    first, second = (signed(value, digits) for value in test["values"])
+    low, high = (signed(value, digits) for value in test["interval"])
+    more = "higher" if test["difference"] > 0 else "lower"
+    return (
+        f"The {what} is {more} under {two} than under {one}: {second} against {first} {test['unit']}, a difference of "
+        f"{signed(test['difference'], digits)} (95% interval {low} to {high}), {p}."
+    )
+
+
+def _what(test: Mapping[str, Any], names: Sequence[str]) -> str:
+    names_of: Mapping[str, str] = {"switch_rate": "switch rate", "kernel": "rate of going"}
+    name = names_of.get(test["measure"], str(test["measure"]))
+    if test["intention"] is None:
+        return name
+    if test.get("to") is not None:
+        return f"{name} from {names[test['intention']]} to {names[test['to']]}"
+    return f"{name} of {names[test['intention']]}"
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
+
+
+def _row(test: Mapping[str, Any], names: Sequence[str]) -> Row:
+    digits = DIGITS.get(test["measure"], 3)
+    values = test["values"] or (None, None)
+    first, second, shown = (_number(value, digits) for value in (*values, test["difference"]))
+    ends = [_number(end, digits) for end in test["interval"] or ()]
+    between = " to ".join(ends) if ends and "–" not in ends else "–"
+    clear = test["p_adjusted"] is not None and test["p_adjusted"] <= LEVEL
+    return Row(
+        _what(test, names), test["unit"], first, second, shown, between, _p(test["p"]), _p(test["p_adjusted"]), clear
+    )
+
+
+def _number(value: Any, digits: int) -> str:
+    known = number(value)
+    return "–" if known is None else signed(known, digits)
+
+
+def _how(contrast: Mapping[str, Any]) -> str:
+    many = f"{contrast['assignments']:,}"
+    which = f"all {many} ways" if contrast["exact"] else f"{many} random ways"
+    how = "to swap the two conditions within each" if contrast["paired"] else "to give the conditions to them"
+    fit = f"each of {contrast['refitted']} draws fitted again" if contrast.get("refitted") else "with the fit as it is"
+    return (
+        f"p is the share of {which} {how} that differ at least as much, whole members of column {contrast['unit']} "
+        "being exchanged and never their steps; the last column corrects for all rows of the table (step-down maxT). "
+        f"Intervals are a bootstrap of the same, {fit}. Each weighs the same, however long it was "
+        "recorded. A distance (places: total variation; reward: root mean square) has no sign and no interval."
+    )

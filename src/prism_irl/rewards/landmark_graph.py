@@ -1,0 +1,136 @@
+"""A graph of landmarks: how far it is to a goal, and which way leads there, learned from where the agent went.
+
+Landmarks are k-means centres of the observations. Two are neighbours where a transition between their cells was
+observed, and one sees another where the straight line between them passes from cell to neighbouring cell all the way:
+a wall is where nobody ever crossed (and is seen where it is thicker than a cell). Distances are shortest paths along
+lines of sight, so that in the open they are those of a ruler, and around a wall those of a rope.
+
+    D(x, g) = |x − g| where x sees g, else min_j |x − l_j| + D(l_j, g) over the landmarks that x sees
+    u(x, g) = the direction of the first stretch of that path, of length one (less than one within a step of the goal)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.csgraph import shortest_path
+
+FloatArray = npt.NDArray[np.float64]
+SAMPLES = 24
+"""Points along a line at which its cell is looked up."""
+WAYPOINTS = 12
+"""Landmarks of a cell that may be the first stretch of a path: the best ones, seen from its centre."""
+RARE = 1
+"""Observed crossings that make two cells neighbours."""
+FAR = 1e3
+"""Distance to where no path leads, in standard deviations."""
+
+
+class LandmarkGraph:
+    """Landmarks (L, d), and which of them see each other, (L, L)."""
+
+    def __init__(self, landmarks: FloatArray, sees: npt.NDArray[np.bool_]) -> None:
+        self.landmarks, self.sees = landmarks, sees
+        apart = np.linalg.norm(landmarks[:, None] - landmarks[None], axis=2)
+        lengths = np.where(sees, np.maximum(apart, 1e-9), 0.0)
+        np.fill_diagonal(lengths, 0.0)
+        found = shortest_path(lengths, directed=False)
+        self.distances: FloatArray = np.where(np.isfinite(found), found, FAR)
+        np.fill_diagonal(apart, np.inf)
+        self.spacing = float(np.median(apart.min(axis=1))) if len(landmarks) > 1 else 0.0
+
+    @classmethod
+    def fit(
+        cls,
+        observations: npt.NDArray[Any],
+        first_steps: npt.NDArray[np.bool_],
+        n_landmarks: int,
+        seed: int,
+        reach: float = np.inf,
+    ) -> LandmarkGraph:
+        """Landmarks of observations (n, d) and lines of sight from the transitions between their cells.
+
+        ``reach`` is how far a line of sight goes, in distances between landmarks: all the way for an agent that takes
+        the shortest path, a few for one that follows the middle of its corridors.
+        """
+        from sklearn.cluster import MiniBatchKMeans
+
+        n = min(n_landmarks, len(np.unique(observations, axis=0)))
+        clusters = MiniBatchKMeans(n, n_init=1, random_state=seed, batch_size=4096).fit(observations)
+        landmarks = np.asarray(clusters.cluster_centers_, dtype=np.float64)
+        cells = nearest(observations, landmarks)
+        later = np.flatnonzero(~first_steps)
+        crossings = np.zeros((n, n))
+        np.add.at(crossings, (cells[later - 1], cells[later]), 1.0)
+        neighbours = crossings + crossings.T >= RARE
+        np.fill_diagonal(neighbours, True)
+        sees = lines_of_sight(landmarks, neighbours)
+        if np.isfinite(reach):
+            apart = np.linalg.norm(landmarks[:, None] - landmarks[None], axis=2)
+            typical = np.median(np.where(np.eye(n, dtype=bool), np.inf, apart).min(axis=1))
+            sees &= (apart <= reach * typical) | neighbours
+        return cls(landmarks, sees)
+
+    def field(self, observations: npt.NDArray[Any], cells: npt.NDArray[np.int64], goal: FloatArray) -> FloatArray:
+        """u(x, g), (n, d): directions towards a goal (d,) from observations (n, d) in cells (n,)."""
+        towards = goal - observations
+        at = int(nearest(goal[None], self.landmarks)[0])
+        direct = self.sees[:, at]
+        hidden = ~direct[cells]
+        if hidden.any():
+            to_goal = self.to_goal(goal)
+            length = np.linalg.norm(self.landmarks[:, None] - self.landmarks[None], axis=2) + to_goal
+            length[~self.sees] = np.inf
+            np.fill_diagonal(length, np.inf)  # a landmark on the way, not the one that is left
+            order = np.argsort(length, axis=1)[:, : min(WAYPOINTS, len(length))]
+            x, options = observations[hidden], order[cells[hidden]]
+            ways = self.landmarks[options] - x[:, None]
+            total = np.linalg.norm(ways, axis=2) + np.where(
+                np.isfinite(np.take_along_axis(length[cells[hidden]], options, axis=1)), to_goal[options], np.inf
+            )
+            towards[hidden] = np.take_along_axis(ways, total.argmin(axis=1)[:, None, None], axis=1)[:, 0]
+        size = np.linalg.norm(towards, axis=1, keepdims=True)
+        return np.asarray(towards / np.maximum(size, 1e-9) * np.minimum(1.0, size / self.slow))
+
+    def within(self, places: FloatArray) -> npt.NDArray[np.bool_]:
+        """Whether places (n, d) lie among the landmarks; the first always does, so that a search can stay."""
+        own = self.landmarks[nearest(places, self.landmarks)]
+        inside = np.linalg.norm(places - own, axis=1) <= self.spacing
+        inside[0] = True
+        return np.asarray(inside)
+
+    slow = 0.1
+    """Distance from a goal, in standard deviations, within which the way to it fades out."""
+
+    def to_goal(self, goal: FloatArray) -> FloatArray:
+        """D(l_j, g), (L,)."""
+        at = int(nearest(goal[None], self.landmarks)[0])
+        seen = self.sees[at]
+        apart = np.linalg.norm(self.landmarks - goal, axis=1)
+        around = (self.distances[:, seen] + apart[seen]).min(axis=1) if seen.any() else np.full(len(apart), FAR)
+        return np.asarray(np.where(seen, apart, around))
+
+
+def nearest(points: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int64]:
+    """Number of the nearest centre, (n,)."""
+    found = np.empty(len(points), dtype=np.int64)
+    for start in range(0, len(points), 2**15):
+        rows = slice(start, start + 2**15)
+        found[rows] = (-2.0 * points[rows] @ centres.T + (centres**2).sum(axis=1)).argmin(axis=1)
+    return found
+
+
+def lines_of_sight(landmarks: FloatArray, neighbours: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which straight lines pass from cell to neighbouring cell all the way, (L, L)."""
+    L = len(landmarks)
+    i, j = np.triu_indices(L, 1)
+    shares = np.linspace(0.0, 1.0, SAMPLES)
+    sees = np.eye(L, dtype=bool)
+    for rows in np.array_split(np.arange(len(i)), max(1, len(i) * SAMPLES // 2**18)):
+        points = landmarks[i[rows], None] + shares[:, None] * (landmarks[j[rows]] - landmarks[i[rows]])[:, None]
+        cells = nearest(points.reshape(-1, landmarks.shape[1]), landmarks).reshape(len(rows), SAMPLES)
+        clear = neighbours[cells[:, :-1], cells[:, 1:]].all(axis=1)
+        sees[i[rows[clear]], j[rows[clear]]] = sees[j[rows[clear]], i[rows[clear]]] = True
+    return sees

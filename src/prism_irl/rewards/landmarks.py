@@ -1,0 +1,307 @@
+"""Goals on landmarks: intentions of a continuous world are places to reach, on top of a habit that they share.
+
+    y_t ~ N(M u(x_t, g_k) + H (1, x_t), Σ)         u the way to goal g_k on the graph of landmarks (`landmark_graph`)
+
+All intentions share the skill M that turns a direction into a command, the habit H and the noise Σ; an intention is its
+goal and nothing else. Free policies are not identified where the world has walls (a wrong solution can be likelier than
+the truth); under planned goals the likeliest solution is the best one. The M-step moves every goal to the best of the
+landmarks and of the places around it, then refits skill, habit and noise by least squares: neither lowers the
+likelihood. Starts add goals one by one, each with landmarks of its own, because single graphs vary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.batching import Prepared
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.units import needs_units
+from prism_irl.errors import InputError
+from prism_irl.halves import check_numbers
+from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions, ShortRun
+from prism_irl.rewards.landmark_graph import LandmarkGraph, nearest
+from prism_irl.rewards.linear import observed
+
+SCREENING, DECIDING, FINALISTS = 2, 8, 6
+"""EM iterations of a chain for every candidate goal, for the best of these, and how many are the best."""
+REACHES = (np.inf, np.inf, 3.0)
+"""How far landmarks see; every start draws one, and the likelihood decides."""
+SCREENED_STEPS = 20_000
+"""Steps that a search looks at: goals are places, and a few hundred visits show them."""
+FIRST_STEP, SHRINK, ROUNDS = 0.2, 0.5, 3
+"""Search around a goal, in standard deviations: how far at first, and how much closer in every round."""
+EVERYWHERE = 3
+"""Every so many M-steps a goal may move to any landmark; in between it moves about where it is."""
+
+
+class LandmarkGoals(RewardModel):
+    """Policies of K intentions that go to K places.
+
+    Parameters
+    ----------
+    n_intentions, n_observations, n_commands, n_actions : int
+    n_landmarks : int
+    ridge : float
+        Strength of the prior on skill and habit.
+    noise, noise_strength : float
+        Prior guess of a variance, and how many commands it is worth.
+    """
+
+    is_density: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        n_intentions: int,
+        n_observations: int,
+        n_commands: int,
+        n_actions: int,
+        n_landmarks: int,
+        *,
+        ridge: float = 1.0,
+        noise: float = 0.01,
+        noise_strength: float = 10.0,
+    ) -> None:
+        self.n_intentions, self.n_actions = n_intentions, n_actions
+        self.ridge, self.noise, self.noise_strength = ridge, noise, noise_strength
+        self.goals: FloatArray = np.zeros((n_intentions, n_observations))
+        self.landmarks: FloatArray = np.zeros((n_landmarks, n_observations))
+        self.sees: FloatArray = np.zeros((n_landmarks, n_landmarks))
+        self.weights: FloatArray = np.zeros((n_commands, 2 * n_observations + 1))
+        self.variances: FloatArray = np.ones(n_commands)
+        self._graph: LandmarkGraph | None = None
+        self._steps = 0
+
+    # -- the graph -------------------------------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> LandmarkGraph:
+        """The graph behind the arrays."""
+        if self._graph is None:
+            self._graph = LandmarkGraph(self.landmarks, self.sees > 0.5)
+        return self._graph
+
+    def set_graph(self, graph: LandmarkGraph) -> None:
+        """Plan on another graph; fewer landmarks than were asked for are filled up with the last one."""
+        n = len(graph.landmarks)
+        self.landmarks = graph.landmarks[np.minimum(np.arange(len(self.landmarks)), n - 1)]
+        index = np.minimum(np.arange(len(self.landmarks)), n - 1)
+        self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
+        self._graph = graph
+
+    def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None) -> FloatArray:
+        """Ways to goals (G, d), (G, n, d), from observations (n, d)."""
+        cells = nearest(x, self.graph.landmarks)
+        own = self.goals if goals is None else goals
+        return np.stack([self.graph.field(x, cells, goal) for goal in own])
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
+        """Goals given skill and noise, then skill and noise given the goals."""
+        x, y = observed(data.demos, self.goals.shape[1], len(self.variances))
+        places = x.astype(np.float64)
+        everywhere = self._steps % EVERYWHERE == 0
+        for k in range(self.n_intentions):
+            self.goals[k] = self._best_goal(data, places, y, responsibilities[:, k], self.goals[k], everywhere)
+        self._steps += 1
+        self.fit_skill(data, places, y, responsibilities)
+
+    def _best_goal(
+        self, data: Prepared, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray, everywhere: bool
+    ) -> FloatArray:
+        """The likeliest of the landmarks and of the places around the present goal."""
+        steps = np.flatnonzero(w > 1e-3)
+        x, y, w = x[steps], y[steps], w[steps]
+        rest = y - self._habit(x)
+
+        def losses(candidates: FloatArray) -> FloatArray:
+            if not len(steps):
+                return data.total(np.zeros(len(candidates)))
+            ways = self.fields(x, candidates)
+            skill = self.weights[:, : x.shape[1]]
+            return data.total(
+                np.array([float(w @ (((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1)) for way in ways])
+            )
+
+        if everywhere:
+            candidates = np.concatenate([goal[None], self.graph.landmarks])
+            goal = candidates[int(losses(candidates).argmin())]
+        size = FIRST_STEP
+        for _ in range(ROUNDS):
+            around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
+            places = (goal + around)[self.graph.within(goal + around)]
+            goal = places[int(losses(places).argmin())]
+            size *= SHRINK
+        return goal
+
+    def fit_skill(self, data: Prepared, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
+        """Skill, habit and noise by ridge regression over all steps and intentions."""
+        p, m = self.weights.shape[1], len(self.variances)
+        sums = np.zeros((p + m, p + m))
+        ways = self.fields(x)
+        for k, way in enumerate(ways):
+            joined = np.concatenate([way, np.ones((len(x), 1)), x, y], axis=1)
+            sums += (joined * responsibilities[:, k, None]).T @ joined
+        sums = data.total(sums)
+        gram, cross, square = sums[:p, :p], sums[:p, p:], np.diag(sums[p:, p:])
+        theta = np.asarray(np.linalg.solve(gram + self.ridge * np.eye(p), cross), dtype=np.float64)
+        residual = np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)
+        self.weights = theta.T
+        self.variances = (residual + self.noise_strength * self.noise) / (data.n_steps + p + self.noise_strength + 2.0)
+
+    def log_prior(self) -> float:
+        """As in `rewards.linear`: weights given the noise, and the noise, up to a constant."""
+        p = self.weights.shape[1]
+        spread = self.ridge * (self.weights**2).sum(axis=1) + self.noise_strength * self.noise
+        free = p + self.noise_strength + 2.0
+        return float(-0.5 * (spread / self.variances + free * np.log(self.variances)).sum())
+
+    # -- likelihood ------------------------------------------------------------------------------------------------
+
+    def _habit(self, x: FloatArray) -> FloatArray:
+        d = x.shape[1]
+        return np.asarray(self.weights[:, d] + x @ self.weights[:, d + 1 :].T)
+
+    def log_likelihood(self, data: Prepared) -> FloatArray:
+        """Log density of every command under every intention, (n, K), in the units of the data."""
+        x, y = observed(data.demos, self.goals.shape[1], len(self.variances))
+        volume = data.demos.log_volume if isinstance(data.demos, MotionDemonstrations) else 0.0
+        return self.log_density(x, y) - volume
+
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
+        """Log N(y; M u(x, g_k) + H (1, x), Σ), (n, K)."""
+        return self.goal_density(observations, commands, self.goals)
+
+    def goal_density(self, observations: npt.NDArray[Any], commands: FloatArray, goals: FloatArray) -> FloatArray:
+        """The same for any goals (G, d), (n, G)."""
+        x = observations.astype(np.float64)
+        rest, skill = commands - self._habit(x), self.weights[:, : x.shape[1]]
+        squared = [(((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1) for way in self.fields(x, goals)]
+        return np.asarray(-0.5 * (np.stack(squared, axis=1) + np.log(2.0 * np.pi * self.variances).sum()))
+
+    def policies_at(self, rows: IntArray) -> FloatArray:
+        """A density gives no probability to a cell of commands: uniform, (n, K, A)."""
+        return np.full((len(rows), self.n_intentions, self.n_actions), 1.0 / self.n_actions)
+
+    def reorder(self, order: npt.NDArray[np.int64]) -> None:
+        """Goals change places."""
+        self.goals = self.goals[order]
+
+    def state(self) -> dict[str, FloatArray]:
+        """Goals, graph, skill and noise."""
+        return {name: getattr(self, name) for name in ("goals", "landmarks", "sees", "weights", "variances")}
+
+    def load_state(self, state: dict[str, FloatArray]) -> None:
+        """Undo `state`."""
+        super().load_state(state)
+        self._graph = None
+
+    def check(self, demos: Demonstrations) -> None:
+        """Observations and commands of the sizes that were fitted."""
+        observed(demos, self.goals.shape[1], len(self.variances))
+
+
+@dataclass(frozen=True)
+class Landmarks(RewardOptions):
+    """Options of goals on landmarks.
+
+    Parameters
+    ----------
+    landmarks : int
+        How many: more are finer, and need more data for the transitions between them.
+    ridge, noise, noise_strength : float
+        Priors of skill and noise, as for features.
+    """
+
+    searches: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 4, "max_iterations": 40}
+    landmarks: int = 100
+    ridge: float = 1.0
+    noise: float = 0.01
+    noise_strength: float = 10.0
+
+    def check(self, demos: Demonstrations, n_intentions: int) -> None:
+        """Continuous data, and more landmarks than goals."""
+        check_numbers(self, {"landmarks": max(4, n_intentions)}, integer=True)
+        check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0})
+        if not needs_units(demos):
+            raise InputError("Goals on landmarks need continuous data; name columns with --observe and --act.")
+
+    def build(self, problem: Problem) -> LandmarkGoals:
+        """Without goals and without a graph."""
+        demos = problem.demos
+        assert isinstance(demos, MotionDemonstrations)
+        assert demos.observations is not None
+        assert demos.motions is not None
+        sizes = demos.observations.shape[1], demos.motions.shape[1], demos.n_actions
+        prior: Any = {"ridge": self.ridge, "noise": self.noise, "noise_strength": self.noise_strength}
+        return LandmarkGoals(problem.n_intentions, *sizes, self.landmarks, **prior)
+
+    def search(
+        self, rewards: LandmarkGoals, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
+    ) -> Any:
+        """Landmarks of its own, then goals one by one by the likelihood of a Markov chain; returns the chain."""
+        demos = train.demos
+        x, y = observed(demos, rewards.goals.shape[1], len(rewards.variances))
+        seed = int(generator.integers(2**31))
+        reach = float(generator.choice(REACHES))
+        rewards.set_graph(LandmarkGraph.fit(x, demos.first_steps, self.landmarks, seed, reach))
+        part = demos
+        if demos.n_steps > SCREENED_STEPS:
+            share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))
+            part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
+        first_skill(rewards, demos, x, y)
+        data = Prepared(part, part.states.astype(np.int64))
+        assert isinstance(part, MotionDemonstrations)
+        assert part.observations is not None
+        assert part.motions is not None
+        candidates = rewards.graph.landmarks
+        chosen: list[int] = []
+        chain = None
+        for _ in range(n_intentions):
+            columns = rewards.goal_density(part.observations, part.motions, candidates)
+
+            def trial(goal: int, iterations: int, columns: FloatArray = columns) -> tuple[float, Any]:
+                return run(data, np.ascontiguousarray(columns[:, [*chosen, goal]]), iterations)
+
+            scores = {g: trial(g, SCREENING)[0] for g in range(len(candidates)) if g not in chosen}
+            best = sorted(scores, key=lambda g: -scores[g])[:FINALISTS]
+            results = {g: trial(g, DECIDING) for g in best}
+            chosen.append(max(results, key=lambda g: results[g][0]))
+            chain = results[chosen[-1]][1]
+            self._refit_noise(rewards, data, part, candidates[chosen], chain)
+        rewards.goals = candidates[chosen].copy()
+        return chain
+
+    def _refit_noise(self, rewards: LandmarkGoals, data: Prepared, part: Any, goals: FloatArray, chain: Any) -> None:
+        """Noise given the goals found so far. The skill waits: with too few goals, fleeing one explains more."""
+        import torch
+
+        emission = rewards.goal_density(part.observations, part.motions, goals)
+        found = chain.expectation(data, torch.from_numpy(emission), online=False).responsibilities
+        x = part.observations.astype(np.float64)
+        skill, rest = rewards.weights[:, : x.shape[1]], part.motions - rewards._habit(x)
+        ways = rewards.fields(x, goals)
+        squared = sum(found[:, k, None] * (rest - way @ skill.T) ** 2 for k, way in enumerate(ways))
+        rewards.variances = np.maximum(squared.mean(axis=0), rewards.noise)
+
+
+def first_skill(rewards: LandmarkGoals, demos: Demonstrations, x: npt.NDArray[Any], y: FloatArray) -> None:
+    """What a command does, before any goal is known: regress it on the direction in which the next step went."""
+    later = np.flatnonzero(~demos.first_steps)
+    moved = np.float64(x[later] - x[later - 1])
+    size = np.linalg.norm(moved, axis=1, keepdims=True)
+    ways = moved / np.maximum(size, 1e-9)
+    design = np.concatenate([ways, np.ones((len(ways), 1))], axis=1)
+    p = design.shape[1]
+    theta = np.linalg.solve(design.T @ design + rewards.ridge * np.eye(p), design.T @ y[later - 1])
+    rewards.weights = np.zeros_like(rewards.weights)
+    rewards.weights[:, :p] = theta.T
+    # The direction that a noisy step went in explains more of the command than a goal will.
+    rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)

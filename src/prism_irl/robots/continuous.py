@@ -1,0 +1,100 @@
+"""Robot datasets without tokens: states that were measured and commands that were given, as they are.
+
+    prism fit DATASET --observe observation.state --act action --intentions 5 --out runs/arm
+
+LeRobot, RLDS and raw BridgeData are read episode by episode (`episodes.open_episodes`). ``observation.state`` and
+``action`` are the whole vectors; ``observation.state[0:19]`` takes some of their numbers, for example a robot's own
+joints without what only a simulator knows. Trajectories are named by their episode and timed by their frame, so that
+phases find their way back into the dataset (`prism segment … --write-back`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.continuous import column_names
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.tables import Table
+from prism_irl.data.vocabulary import Vocabulary
+from prism_irl.errors import InputError
+from prism_irl.robots.episodes import Episode, open_episodes
+
+STATE, ACTION = "observation.state", "action"
+_PART = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<first>\d*)(?P<range>:)?(?P<last>\d*)\])?")
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether a folder is a robot dataset, and no folder of demonstrations."""
+    return path.is_dir() and not (path / "meta.json").is_file()
+
+
+def read_dataset(
+    folder: Path, observe: str | Sequence[str], act: str | Sequence[str], *, strict: bool = False
+) -> Table:
+    """Read a dataset of episodes; damaged ones are left out with a warning, or stop everything (``strict``)."""
+    wanted = (
+        [_part(name, "observe") for name in column_names(observe)],
+        [_part(name, "act") for name in column_names(act)],
+    )
+    if not all(wanted):
+        raise InputError("Say what is observed and what is done, for example --observe observation.state --act action.")
+    rows: list[list[npt.NDArray[np.float32]]] = [[], []]
+    names: tuple[tuple[str, ...], ...] = ((), ())
+    index, times, phases = [], [], []
+    phase_names: tuple[str, ...] = ()
+    for episode in open_episodes(folder, strict=strict):
+        found = [[_values(episode, *part) for part in parts] for parts in wanted]
+        for kept, parts in zip(rows, found, strict=True):
+            kept.append(np.concatenate([values for values, _ in parts], axis=1))
+        names = tuple(tuple(name for _, own in parts for name in own) for parts in found)
+        index.append(episode.index)
+        times.append(np.arange(len(episode), dtype=np.int64))
+        phases.append(episode.phases)
+        phase_names = episode.phase_names or phase_names
+    if not index:
+        raise InputError(f"There is no episode in {folder} that can be read.")
+    labelled = all(part is not None for part in phases)
+    labels = [part for part in phases if part is not None] if labelled else None
+    demos = MotionDemonstrations.continuous(
+        rows[0],
+        rows[1],
+        labels=labels,
+        times=times,
+        observation_names=names[0],
+        motion_names=names[1],
+        trajectory_names=np.array(index, dtype=np.int64),
+        label_names=phase_names if labelled and phase_names else None,
+    )
+    one = Vocabulary(None, 1)
+    known = Vocabulary(phase_names, len(phase_names)) if labelled and phase_names else None
+    return Table(demos, None, np.arange(demos.n_steps), one, one, known)
+
+
+def _part(text: str, role: str) -> tuple[str, slice]:
+    """Name of a vector, and which of its numbers are meant."""
+    match = _PART.fullmatch(text)
+    if match is None:
+        raise InputError(f"--{role} {text!r} is no vector of the dataset; write {STATE}, or {STATE}[0:7] for a part.")
+    first, last = match["first"], match["last"]
+    if match["range"] is None and first:
+        return match["name"], slice(int(first), int(first) + 1)
+    return match["name"], slice(int(first) if first else None, int(last) if last else None)
+
+
+def _values(episode: Episode, name: str, part: slice) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+    known = {STATE: episode.states, ACTION: episode.actions}
+    if name not in known:
+        cameras = f"; pictures ({', '.join(episode.cameras)}) go through prism tokenize" if episode.cameras else ""
+        raise InputError(f"The dataset has no vector {name!r}; name {STATE} or {ACTION}{cameras}.")
+    values = known[name]
+    if values is None:
+        raise InputError(f"Episode {episode.name} has no {name}; name what the recording has, such as {ACTION}.")
+    kept = range(values.shape[1])[part]
+    if not kept:
+        raise InputError(f"The vector {name} has {values.shape[1]} numbers, and none of them is in the part asked for.")
+    return values[:, part], tuple(f"{name}[{i}]" for i in kept)

@@ -1,0 +1,200 @@
+"""How sure are the numbers of a fit: a bootstrap of whole animals, each resample fitted again from the fit.
+
+Animals (trajectories, where there are no groups) are drawn with replacement; EM goes on from the fit on each draw
+(`models.refit`); intentions are matched with those of the fit by their labels of all steps; and the ends of an interval
+are quantiles of what the draws found, widened for few animals (`evaluation.resampling.quantiles`). Animals that were
+not drawn are predicted by a fit that has not seen them: ``new_units`` is what a new animal would score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
+from prism_irl.errors import InputError
+from prism_irl.evaluation import resampling
+from prism_irl.evaluation.facts import state_rewards
+from prism_irl.evaluation.units import count_units, ratio
+from prism_irl.labels import ari, match
+from prism_irl.models.pair import PairModel
+from prism_irl.models.refit import refit
+from prism_irl.scale import fanout
+from prism_irl.switching.inputs import InputChain
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+CHUNK = 10
+"""Resamples that are made, and remembered, at a time."""
+FEWEST = 20
+FEW_UNITS = 5
+
+GRID = np.linspace(-2.0, 2.0, 17)
+"""Standard deviations of an input at which its effect is shown."""
+
+OnPart = Callable[[int, int], None]
+Draw = dict[str, FloatArray]
+
+
+def check_intervals(n: int, model: Any, demos: Demonstrations) -> None:
+    """Raise an `InputError` where there can be no intervals, before anything is fitted."""
+    if n == 0:
+        return
+    if n < FEWEST:
+        raise InputError(f"--intervals is {n}; give {FEWEST} or more resamples (200 is usual), or 0 for none.")
+    if not isinstance(model, PairModel):
+        raise InputError(f"{type(model).__name__} is not fitted by EM and has no warm starts; leave out --intervals.")
+    if units_of(demos)[1] < 2:
+        raise InputError("Intervals need at least two animals, or trajectories, to resample; leave out --intervals.")
+
+
+def units_of(demos: Demonstrations) -> tuple[IntArray, int, str]:
+    """Number of each trajectory's unit, (N,), how many there are, and what they are: groups, else trajectories."""
+    by = "trajectory" if demos.groups is None or len(np.unique(demos.groups.astype(str))) < 2 else "group"
+    unit = demos.units(by)
+    return unit, int(unit.max()) + 1, by
+
+
+def draw_units(n_units: int, seed: int, index: int) -> IntArray:
+    """How often each unit is in resample ``index``, (n_units,)."""
+    generator = np.random.default_rng([seed, 7, index])
+    return np.asarray(generator.multinomial(n_units, np.full(n_units, 1 / n_units)), dtype=np.int64)
+
+
+def numbers_of(model: PairModel, demos: Demonstrations) -> Draw:
+    """Usage (K,), dwell (K,), switch rate, kernel (K, K) of a model on data, and its rewards and values (K, S)."""
+    K = model.n_intentions
+    counts = count_units(model, demos, np.zeros(len(demos), np.int64))
+    values = ratio(np.ones((1, 1)), counts)[0]
+    found: Draw = {"usage": values[:K]}
+    if K > 1:
+        kernel = np.zeros((K, K))
+        kernel[~np.eye(K, dtype=bool)] = values[2 * K + 1 :]
+        kernel[np.eye(K, dtype=bool)] = 1 - kernel.sum(axis=1)
+        found |= {"dwell": values[K : 2 * K], "switch_rate": values[2 * K], "kernel": kernel}
+    if isinstance(model.switching_, InputChain) and K > 1:
+        chain = model.switching_
+        found |= {"coefficients": chain.weights.cpu().numpy(), "leaving": leaving_curves(chain)}
+    rewards = state_rewards(model)
+    if rewards is not None:
+        found |= {"rewards": rewards, "values": model.values_}
+    return found
+
+
+def leaving_curves(chain: InputChain) -> FloatArray:
+    """Probability of leaving each intention where one input goes over `GRID`, the others at their mean, (K, d, G)."""
+    d = chain.n_inputs
+    inputs = np.zeros((d, len(GRID), d))
+    inputs[np.arange(d), :, np.arange(d)] = GRID
+    return np.moveaxis(chain.leaving(inputs.reshape(-1, d)).reshape(d, len(GRID), -1), -1, 0)
+
+
+def one_draw(model: PairModel, demos: Demonstrations, labels: IntArray, seed: int, index: int) -> Draw:
+    """Numbers of one resample, its intentions in the order of the fit's."""
+    unit, n_units, _ = units_of(demos)
+    times = draw_units(n_units, seed, index)[unit]
+    again = refit(model, demos, times)
+    posterior = again.posterior(demos)
+    own = posterior.responsibilities.argmax(axis=1)
+    K = model.n_intentions
+    # `match` names ours by theirs; the draw's arrays come in the order of the fit's names.
+    order = np.argsort(match(labels, own, K, K).mapping)
+    found = numbers_of(again, demos.subset(np.repeat(np.arange(len(demos)), times)))
+    found = {name: _reordered(name, value, order) for name, value in found.items()}
+    out = np.repeat(times == 0, demos.lengths)
+    found["new_units"] = np.array(posterior.log_likelihood[out].mean() if out.any() else np.nan)
+    found["agreement"] = np.array(ari(labels, own))
+    return found
+
+
+def _reordered(name: str, value: FloatArray, order: IntArray) -> FloatArray:
+    if name == "switch_rate":
+        return np.asarray(value)
+    return np.asarray(value[np.ix_(order, order)] if name in ("kernel", "coefficients") else value[order])
+
+
+def bootstrap(
+    model: PairModel,
+    demos: Demonstrations,
+    n: int,
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    folder: Path | None = None,
+    on_part: OnPart | None = None,
+) -> dict[str, FloatArray]:
+    """Numbers of ``n`` resamples, each name (n, …); what ``folder`` remembers of the same fit is not made again."""
+    labels = model.predict(demos)
+    chunks = [tuple(range(i, min(i + CHUNK, n))) for i in range(0, n, CHUNK)]
+    done: dict[int, dict[str, FloatArray]] = {}
+    for i, chunk in enumerate(chunks):
+        path = None if folder is None else folder / f"draws_{i:03d}_{len(chunk)}_{seed}.safetensors"
+        if path is not None and path.exists():
+            done[i] = {name: value.numpy() for name, value in storage.load_tensors(path)[0].items()}
+    left = [i for i in range(len(chunks)) if i not in done]
+    shared = (model, demos, labels, seed, fanout.side_by_side(jobs))
+    for index, found in fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs):
+        i = left[index]
+        done[i] = found
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            storage.save_tensors(folder / f"draws_{i:03d}_{len(chunks[i])}_{seed}.safetensors", found, {})
+        if on_part is not None:
+            on_part(sum(len(chunks[j]) for j in done), n)
+    return {name: np.concatenate([done[i][name] for i in range(len(chunks))]) for name in done[0]}
+
+
+def _chunk(
+    indices: Sequence[int], model: PairModel, demos: Demonstrations, labels: IntArray, seed: int, parallel: bool
+) -> dict[str, FloatArray]:
+    if parallel:
+        limit_threads(1)
+    draws = [one_draw(model, demos, labels, seed, index) for index in indices]
+    return {name: np.stack([draw[name] for draw in draws]) for name in draws[0]}
+
+
+def intervals(
+    model: PairModel,
+    demos: Demonstrations,
+    n: int,
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    folder: Path | None = None,
+    on_part: OnPart | None = None,
+) -> dict[str, Any]:
+    """Every number of a fit with its 95% interval.
+
+    Returns
+    -------
+    dict
+        ``unit``, ``n_units``, ``n`` and ``few_units``; ``agreement``, the mean ARI of the draws' labels with the
+        fit's; and per number ``estimate`` (…) and ``interval`` (2, …); ``new_units``, the log-likelihood per step of
+        units that a draw left out.
+    """
+    draws = bootstrap(model, demos, n, seed=seed, jobs=jobs, folder=folder, on_part=on_part)
+    _, n_units, by = units_of(demos)
+    estimates = numbers_of(model, demos)
+    numbers: dict[str, dict[str, Any]] = {
+        name: {"estimate": estimates[name], "interval": resampling.interval(draws[name], n_units)} for name in estimates
+    }
+    likelihood = np.asarray(draws["new_units"], dtype=np.float64)
+    numbers["new_units"] = {
+        "estimate": np.nanmean(likelihood) if np.isfinite(likelihood).any() else None,
+        "interval": resampling.interval(likelihood, n_units) if np.isfinite(likelihood).any() else None,
+    }
+    return {
+        "n": n,
+        "unit": by,
+        "n_units": n_units,
+        "few_units": n_units < FEW_UNITS,
+        "agreement": float(np.mean(draws["agreement"])),
+        "numbers": numbers,
+    }

@@ -1,0 +1,60 @@
+"""`prism segment --stream`: the answers are those of the filter, line by line."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from continuous_worlds import walks
+from prism_irl.cli.stream import stream
+from prism_irl.data.tables import read
+from prism_irl.errors import InputError
+from prism_irl.models.persistence import load
+from support import one_sentence, prism
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stream")
+    walks(n_trajectories=4, length=25).to_csv(folder / "arm.csv", index=False)
+    small = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 3)
+    done = prism("fit", "arm.csv", "--observe", "x,y", "--act", "vx,vy", *small, "--out", "run", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+def test_every_line_is_answered_as_the_batch_would(run):
+    table = walks(n_trajectories=2, length=10, seed=4).drop(columns="intention")
+    answers: list[str] = []
+    found = stream(run, None, io.StringIO(table.to_csv(index=False)), answers.append)
+    assert found["steps"] == 20
+    rows = pd.read_csv(io.StringIO("\n".join(answers)))
+    assert list(rows.columns) == ["trajectory", "intention", "p_0", "p_1"]
+    expected = load(run).filter_proba(read(table, observe="x,y", act="vx,vy").demonstrations)
+    np.testing.assert_allclose(rows[["p_0", "p_1"]], expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x,y,vx\n1,2,3\n", "no column 'vy'"),
+        ("x,y,vx,vy\n1,2,3\n", "Row 0 of the stream has 3 cells"),
+        ("x,y,vx,vy\n1,2,3,up\n", "'up' in column 'vy'"),
+        ("x,y,vx,vy\n", "no row"),
+        ("", "no column 'x'"),
+    ],
+)
+def test_what_is_wrong_is_said(run, text, words):
+    with pytest.raises(InputError) as error:
+        stream(run, None, io.StringIO(text), lambda line: None)
+    assert words in one_sentence(error)
+
+
+def test_a_stream_needs_no_table(run):
+    done = prism("segment", run, "arm.csv", "--stream", cwd=run.parent)
+    assert done.returncode == 2
+    assert "--stream reads standard input" in done.stderr
+    assert prism("segment", run, cwd=run.parent).returncode == 2

@@ -1,0 +1,104 @@
+"""Units: fitted on training data, kept with the model, and the same for new data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuous_worlds import walking
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.units import Units, needs_units
+from prism_irl.errors import InputError
+from prism_irl.models.persistence import load
+from prism_irl.models.prism import PRISM
+from support import one_sentence
+
+
+def test_training_data_has_mean_zero_and_spread_one():
+    demos = walking()
+    found = Units.fit(demos).apply(demos)
+    for values in (found.observations, found.motions):
+        np.testing.assert_allclose(values.mean(axis=0), 0.0, atol=1e-5)
+        np.testing.assert_allclose(values.std(axis=0), 1.0, atol=1e-5)
+    assert (found.n_states, found.n_actions) == (64, 16)
+
+
+def test_cells_are_the_nearest_centres():
+    demos = walking(n_trajectories=3)
+    units = Units.fit(demos, n_cells=7)
+    found = units.apply(demos)
+    distance = np.linalg.norm(found.observations[:, None] - units.cells[None], axis=2)
+    np.testing.assert_array_equal(found.states, distance.argmin(axis=1))
+    state, action, x, y = units.step(demos.observations[5], demos.motions[5])
+    assert (state, action) == (found.states[5], found.actions[5])
+    np.testing.assert_allclose(x, found.observations[5], atol=1e-6)
+    np.testing.assert_allclose(y, found.motions[5])
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.floats(0.01, 100.0), st.floats(-50.0, 50.0))
+def test_a_density_changes_by_the_volume_of_the_unit_alone(scale, shift):
+    """Commands in other units: the same intentions, and a density that is lower by the log of the unit."""
+    demos = walking(n_trajectories=4, length=30)
+    other = replace(demos, motions=demos.motions * scale + shift, observations=demos.observations * 3.0 - 1.0)
+    options = {"switching": "markov", "rewards": "features", "n_starts": 1, "max_iterations": 3, "device": "cpu"}
+    one, two = PRISM(2, **options).fit(demos), PRISM(2, **options).fit(other)
+    np.testing.assert_allclose(one.predict_proba(demos), two.predict_proba(other), atol=1e-3)
+    np.testing.assert_allclose(two.score(other), one.score(demos) - 2 * np.log(scale), atol=1e-3)
+
+
+def test_a_fit_takes_its_units_from_training_trajectories_alone():
+    demos = walking(n_trajectories=6, length=20)
+    held_out = demos.split_indices(0.4, seed=0)[0]
+    steps = np.isin(demos.trajectory_index, held_out)
+    moved = replace(demos, motions=np.where(steps[:, None], demos.motions + 1000.0, demos.motions))
+    options = {"switching": "markov", "rewards": "features", "n_starts": 1, "max_iterations": 1, "device": "cpu"}
+    found = [PRISM(2, validation_fraction=0.4, **options).fit(data).units_ for data in (demos, moved)]
+    np.testing.assert_array_equal(found[0].command_mean, found[1].command_mean)
+
+
+@pytest.mark.parametrize("switching", ["markov", "state", "ordered", "recurrent", "independent", "per-trajectory"])
+def test_every_switching_model_fits_saves_and_filters(switching, tmp_path):
+    demos = walking(n_trajectories=5, length=25)
+    small = {"n_starts": 1, "max_iterations": 2, "warm_up": 2, "n_candidates": 1, "hidden": 4, "embedding": 4}
+    model = PRISM(2, switching=switching, rewards="features", device="cpu", **small).fit(demos)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    np.testing.assert_array_equal(model.predict_proba(demos), again.predict_proba(demos))
+    np.testing.assert_array_equal(model.reward_at(demos.observations), again.reward_at(demos.observations))
+    online, steps = again.filter(), range(int(demos.offsets[1]))
+    beliefs = [online.step(observation=demos.observations[i], motion=demos.motions[i]) for i in steps]
+    np.testing.assert_allclose(beliefs, model.filter_proba(demos)[: len(steps)], atol=1e-5)
+    with pytest.raises(InputError, match="give both of every step") as error:
+        online.step(0, 0)
+    one_sentence(error)
+
+
+def test_new_data_of_another_kind_is_refused():
+    demos = walking(n_trajectories=4, length=20)
+    model = PRISM(2, switching="markov", rewards="features", n_starts=1, max_iterations=1, device="cpu").fit(demos)
+    tokens = Demonstrations.from_arrays([np.zeros(4, int)], [np.zeros(4, int)])
+    for wrong, words in (
+        (tokens, "--observe and --act"),
+        (replace(demos, observations=demos.observations[:, :1]), "1 observations per step, those of the fit had 2"),
+    ):
+        with pytest.raises(InputError, match=words) as error:
+            model.predict(wrong)
+        one_sentence(error)
+
+
+def test_what_carries_its_own_design_needs_no_units():
+    demos = walking(n_trajectories=2, length=5)
+    assert needs_units(demos)
+    assert not needs_units(MotionDemonstrations.of(demos, demos.motions, np.ones((10, 2, 1))))
+
+
+def test_a_quantity_that_never_changes_does_no_harm():
+    demos = walking(n_trajectories=3, length=10)
+    still = replace(demos, observations=np.c_[demos.observations, np.full(demos.n_steps, 7.0, np.float32)])
+    assert np.isfinite(Units.fit(still).apply(still).observations).all()

@@ -1,0 +1,73 @@
+"""The operator over contexts gives what factoring their matrix gives."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.mdp import MDP
+from prism_irl.rewards import context_iavi
+from prism_irl.rewards.augmented import augmented_mdp
+from prism_irl.rewards.context_iavi import ContextIAVI
+from prism_irl.rewards.iavi import IAVI
+
+
+def world(seed, n_states, n_actions, length, discount=0.95, masked=False):
+    rng = np.random.default_rng(seed)
+    transitions = rng.dirichlet(np.full(n_states, 0.3), size=(n_states, n_actions))
+    valid = np.ones((n_states, n_actions), dtype=bool)
+    if masked:
+        valid = rng.random(valid.shape) < 0.6
+        valid[:, 0] = True
+    states = rng.integers(0, n_states, size=(4, 12))
+    demos = Demonstrations.from_arrays(states, np.zeros_like(states), n_states=n_states, n_actions=n_actions)
+    return MDP.from_dense(transitions, discount, valid), Contexts.fit(demos, length), rng
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n_states=st.integers(2, 6),
+    n_actions=st.integers(1, 3),
+    length=st.integers(2, 4),
+    discount=st.sampled_from([0.0, 0.5, 0.97, 0.999]),
+    masked=st.booleans(),
+    variant=st.sampled_from(["hard", "soft"]),
+)
+def test_rewards_are_those_of_the_matrix(seed, n_states, n_actions, length, discount, masked, variant):
+    mdp, contexts, rng = world(seed, n_states, n_actions, length, discount, masked)
+    log_policies = np.log(rng.dirichlet(np.ones(n_actions), size=(2, contexts.n_contexts)))
+    found = ContextIAVI(mdp, contexts, variant).solve(log_policies)
+    matrix = augmented_mdp(mdp, contexts)
+    expected = IAVI(matrix, variant).solve(log_policies)
+    for name in ("rewards", "q", "values"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, atol=1e-8, err_msg=name)
+    values = rng.normal(size=contexts.n_contexts)
+    np.testing.assert_allclose(
+        ContextIAVI(mdp, contexts).mean_values(values), matrix.mean_transitions() @ values, atol=1e-12
+    )
+
+
+def test_without_the_fast_solver_the_fixed_point_gets_there(monkeypatch):
+    mdp, contexts, rng = world(0, 5, 2, 3)
+    policies = np.log(rng.dirichlet(np.ones(2), size=(1, contexts.n_contexts)))
+    expected = ContextIAVI(mdp, contexts).solve(policies).values
+    monkeypatch.setattr(context_iavi, "bicgstab", lambda system, b, **_: (np.full_like(b, np.nan), 1))
+    np.testing.assert_allclose(ContextIAVI(mdp, contexts).solve(policies).values, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("many", [0, 10**9])
+def test_a_fitted_pair_takes_either_way(monkeypatch, many):
+    import prism_irl as prism
+    from prism_irl.models import pair_rewards
+
+    rng = np.random.default_rng(1)
+    demos = Demonstrations.from_arrays(rng.integers(0, 4, (6, 30)), rng.integers(0, 2, (6, 30)))
+    model = prism.PRISM(n_intentions=2, switching="markov", history=3, n_starts=1, max_iterations=2).fit(demos)
+    monkeypatch.setattr(pair_rewards, "MANY", many)
+    found = model.rewards_
+    del model.solution_, model.context_solution_
+    monkeypatch.undo()
+    np.testing.assert_allclose(found, model.rewards_, atol=1e-9)

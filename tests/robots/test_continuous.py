@@ -1,0 +1,83 @@
+"""Robot datasets without tokens: what is read, what is refused, and the way back with LeRobot's own subtasks."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_irl.errors import InputError
+from prism_irl.robots.continuous import read_dataset
+from prism_irl.robots.episodes import Episode
+from prism_irl.robots.lerobot import LeRobotSource
+from prism_irl.robots.lerobot_writing import write_lerobot
+from support import one_sentence, prism
+
+
+def episodes(n: int = 8, length: int = 30):
+    """A hand that goes right and then left, with the phase of every step."""
+    rng = np.random.default_rng(0)
+    for index in range(n):
+        phase = (np.arange(length) >= length // 2).astype(np.int32)
+        command = np.stack([np.where(phase, -1.0, 1.0), rng.normal(0, 1, length)], axis=1)
+        command += rng.normal(0, 0.1, command.shape)
+        state = np.c_[np.cumsum(command, axis=0), np.full(length, 7.0)]
+        yield Episode(index, command, state, phases=phase, phase_names=("right", "left"))
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    write_lerobot(tmp_path / "arm", episodes(), fps=10, robot_type="test")
+    return tmp_path / "arm"
+
+
+def test_vectors_and_parts_of_them(dataset):
+    table = read_dataset(dataset, "observation.state[0:2]", "action")
+    demos = table.demonstrations
+    assert demos.observation_names == ("observation.state[0]", "observation.state[1]")
+    assert demos.motion_names == ("action[0]", "action[1]")
+    first = next(iter(LeRobotSource(dataset)))
+    np.testing.assert_allclose(demos.observations[:30], first.states[:, :2])
+    np.testing.assert_allclose(demos.motions[:30], first.actions)
+    np.testing.assert_array_equal(demos.labels[:30], first.phases)
+    assert demos.label_names == ("right", "left")
+    assert read_dataset(dataset, "observation.state[2]", "action[1]").demonstrations.observations.shape == (240, 1)
+
+
+@pytest.mark.parametrize(
+    ("observe", "act", "words"),
+    [
+        ("gripper", "action", "no vector 'gripper'"),
+        ("observation.state[9:]", "action", "has 3 numbers"),
+        ("observation.state[", "action", "no vector of the dataset"),
+        ("observation.state", "", "what is done"),
+    ],
+)
+def test_wrong_names_are_refused(dataset, observe, act, words):
+    with pytest.raises(InputError) as error:
+        read_dataset(dataset, observe, act)
+    assert words in one_sentence(error)
+
+
+def test_from_a_lerobot_folder_to_its_own_subtasks(dataset, tmp_path):
+    vectors = ("--observe", "observation.state", "--act", "action")
+    small = ("--intentions", 2, "--n-starts", 2, "--max-iterations", 10)
+    done = prism("fit", "arm", *vectors, *small, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["label_accuracy"] > 0.9
+    done = prism("segment", "run", "arm", "--write-back", "arm", "--out", "copy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    words = pd.read_parquet(tmp_path / "copy" / "meta" / "subtasks.parquet")
+    assert words.index.name == "subtask"
+    assert words["subtask_index"].tolist() == [0, 1, 2]
+    info = json.loads((tmp_path / "copy" / "meta" / "info.json").read_text())
+    assert info["features"]["subtask_index"] == {"dtype": "int64", "shape": [1], "names": None}
+    rows = pd.read_parquet(next((tmp_path / "copy" / "data").rglob("*.parquet")))
+    assert rows["subtask_index"].dtype == np.int64
+    np.testing.assert_array_equal(rows["subtask_index"], rows["intention"])
+    assert len(list(LeRobotSource(tmp_path / "copy"))) == 8
+    refused = prism("fit", "arm", *vectors, "--labels", "phase", "--intentions", 2, "--out", "no", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "column of a table" in refused.stderr

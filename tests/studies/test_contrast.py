@@ -1,0 +1,108 @@
+"""Contrasts find what is there, are exact where nothing is, and say when there are too few animals."""
+
+import numpy as np
+import pytest
+
+from prism_irl.errors import InputError
+from prism_irl.models.hiql import HIQL
+from prism_irl.report.contrast import in_words
+from prism_irl.studies.contrast import contrast, design
+from prism_irl.worlds.cohort import CohortWorld
+
+LEVELS = ("saline", "drug")
+
+
+def study(seed=0, **effect):
+    cohort = CohortWorld(trajectories=4, horizon=50, **effect).simulate(seed)
+    demos = cohort.demonstrations
+    return HIQL(2, n_starts=2, max_iterations=60).fit(demos), demos, cohort.condition
+
+
+def compare(model, demos, condition, **options):
+    return contrast(model, demos, demos.groups, condition, levels=LEVELS, **options)
+
+
+def best(found, measure):
+    return min((t for t in found["tests"] if t["measure"] == measure), key=lambda t: t["p_adjusted"])
+
+
+@pytest.fixture(scope="module")
+def usage():
+    return study(usage=2.5)
+
+
+def test_another_usage_is_found_and_said(usage):
+    found = compare(*usage)
+    test = best(found, "usage")
+    assert test["p_adjusted"] <= 0.05
+    assert test["interval"][0] <= test["difference"] <= test["interval"][1]
+    assert "usage of intention" in in_words(found)
+    assert found["n_per_level"] == [8, 8]
+    assert found["exact"]
+
+
+def test_swapping_the_levels_turns_the_differences_round(usage):
+    model, demos, condition = usage
+    there = compare(model, demos, condition)
+    back = contrast(model, demos, demos.groups, condition, levels=LEVELS[::-1])
+    for one, two in zip(there["tests"], back["tests"], strict=True):
+        assert one["p"] == pytest.approx(two["p"])
+        sign = 1 if one["interval"] is None else -1
+        assert one["difference"] == pytest.approx(sign * two["difference"])
+
+
+def test_rewards_that_differ_are_found_in_another_measure_than_usage():
+    found = compare(*study(moved=0.8))
+    assert best(found, "reward")["p_adjusted"] <= 0.05
+    assert best(found, "usage")["p_adjusted"] > 0.05
+
+
+def test_a_paired_design_is_recognised_and_names_who_is_left_out():
+    model, demos, condition = study(paired=True, switching=3.0, animals=7)
+    found = compare(model, demos, condition)
+    assert found["paired"]
+    assert found["n_units"] == 7
+    assert found["assignments"] == 2**7
+    assert best(found, "switch_rate")["p_adjusted"] <= 0.05
+    condition = np.where((demos.groups == "a00") & (condition == "drug"), "saline", condition)
+    found = compare(model, demos, condition)
+    assert found["left_out"] == ["a00"]
+    assert found["n_units"] == 6
+    assert "a00" in in_words(found)
+
+
+def test_too_few_animals_get_no_p():
+    found = compare(*study(animals=3, usage=3.0))
+    assert not found["enough_units"]
+    assert all(test["p"] is None and test["p_adjusted"] is None for test in found["tests"])
+    assert "Too few" in in_words(found)
+    assert "0.10" in in_words(found)
+    assert best({"tests": [t | {"p_adjusted": 0} for t in found["tests"]]}, "usage")["interval"] is not None
+
+
+def test_permuted_conditions_are_found_to_differ_one_time_in_twenty(usage):
+    """Exactness: over all permutations of the labels, p ≤ 0.05 in no more than 5% of them."""
+    model, demos, _ = usage
+    animals, rng, small = np.unique(demos.groups), np.random.default_rng(0), 0
+    for _ in range(20):
+        chosen = rng.permutation(animals)[:8]
+        found = compare(model, demos, np.where(np.isin(demos.groups, chosen), "drug", "saline"))
+        small += min(t["p_adjusted"] for t in found["tests"]) <= 0.05
+    assert small <= 4  # 1 expected; 5 or more come by chance in one of 400 cases
+
+
+def test_cells_are_animals_under_conditions():
+    unit, condition = np.array(list("aabbc")), np.array(["x", "y", "x", "y", "x"])
+    plan = design(unit, condition, ("x", "y"))
+    assert plan.cells.paired
+    assert plan.left_out == ["c"]
+    assert plan.cell.tolist() == [0, 1, 2, 3, -1]
+    apart = design(np.array(list("abc")), np.array(["x", "y", "z"]), ("x", "y"))
+    assert not apart.cells.paired
+    assert apart.cell.tolist() == [0, 1, -1]
+
+
+def test_a_condition_that_nobody_has_is_refused(usage):
+    model, demos, condition = usage
+    with pytest.raises(InputError, match="No animal has condition = 'salt'"):
+        contrast(model, demos, demos.groups, condition, levels=("saline", "salt"))
