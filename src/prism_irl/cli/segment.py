@@ -87,7 +87,7 @@ def segment(
     if table is None or out is None:
         raise InputError("Give the table to segment and --out, or --stream to read rows from standard input.")
     if write_back is not None and out.exists():
-        raise InputError(f"{out} exists already; choose a new folder for the copy.")
+        raise InputError(f"{out} exists already; --write-back makes a copy, so choose a new folder for it.")
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
     is_nwb = out.suffix.lower() == table_files.NWB and write_back is None
