@@ -41,7 +41,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) --editable ".[fast,cluster,data,docs,interop,logging,robots,sim,test]"
+	$(PIP) --editable ".[fast,cluster,data,docs,excel,interop,nwb,logging,robots,sim,test]"
 	touch $@
 
 bench: $(VENV)/.installed-test

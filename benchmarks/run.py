@@ -23,6 +23,7 @@ import growth
 import inverse
 import networks
 import startup
+import tables
 from timing import Limit, Row, all_cores, machine, write
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,8 +57,10 @@ def main() -> None:
         rows += data_parallel.rows(iterations=8, repeats=3, network="lstm")
         rows += data_parallel.rows(iterations=8, repeats=3, switching="recurrent")
     rows += startup.rows(20, 1) if quick else startup.rows()
+    read, whole = tables.measure(20_000 if quick else 2_000_000)
+    rows += read
     curves = growth.measure(8 if quick else 95)
-    limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves)]
+    limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves), *whole]
     growth.write(curves, options.out, None if quick else ROOT / "docs" / "images")
     write(
         options.out,

@@ -107,6 +107,24 @@ class MDP:
             counts = counts + sparse.diags_array(seen.astype(np.float64)) @ support[state_of_pair]
         return cls(sparse.diags_array(1.0 / counts.sum(axis=1)) @ counts, discount, demos.valid_actions)
 
+    @classmethod
+    def from_gymnasium(cls, environment: Any, discount: float = 0.97) -> MDP:
+        """Take over the dynamics of a tabular Gymnasium environment, such as FrozenLake, Taxi or CliffWalking.
+
+        Its ``P[s][a]`` lists (probability, next state, reward, end) of every state and action; rewards are left out,
+        and a state that ends an episode stays where it is.
+        """
+        table = getattr(getattr(environment, "unwrapped", environment), "P", None)
+        if not isinstance(table, Mapping) or not table:
+            raise InputError("The environment has no table P of its dynamics; give MDP.from_dense an (S, A, S) array.")
+        S, A = len(table), len(table[0])
+        dense = np.zeros((S, A, S))
+        for s, actions in table.items():
+            for a, outcomes in actions.items():
+                for probability, successor, *_ in outcomes:
+                    dense[s, a, successor] += probability
+        return cls.from_dense(dense, discount)
+
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that, with the number of states and the discount, determine the MDP."""
         P = self.transitions

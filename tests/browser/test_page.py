@@ -4,6 +4,7 @@ import csv
 import json
 from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -213,3 +214,56 @@ def test_a_table_of_methods_can_be_sorted_and_saved(watched, tmp_path, screensho
     assert [row["predictive LL"] for row in rows] == ["-1.0", "-1.1", "-1.3"]
     assert rows[1]["method"] == "A, better"
     one.page.screenshot(path=screenshots / "comparison-1280.png", full_page=True)
+
+
+def test_typed_names_are_there_after_a_reload_until_the_run_has_others(watched, run, tmp_path):
+    copy = tmp_path / "report.html"
+    copy.write_bytes((run / "report.html").read_bytes())
+    page = watched(copy).page
+    page.locator(".names input").first.fill("seek water")
+    page.reload()
+    assert page.locator(".names input").first.input_value() == "seek water"
+    assert page.locator("#verdict .wants b").first.inner_text() == "seek water"
+    assert "reward of seek water" in page.locator("#shade option").all_inner_texts()
+    text = (
+        copy.read_text()
+        .replace('value="intention 0"', 'value="go home"')
+        .replace('"names":["intention 0"', '"names":["go home"')
+    )
+    copy.write_text(text)
+    page.reload()
+    assert page.locator(".names input").first.input_value() == "go home"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_on_the_page_is_out_of_reach(watched, run, width):
+    """Contrast, names of controls, keyboard and structure, as axe-core checks them."""
+    checker = pytest.importorskip("axe_playwright_python")
+    page = watched(run / "report.html", width=width).page
+    page.evaluate((Path(checker.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document)")
+    assert len(found["passes"]) > 20
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+
+
+def test_what_is_wider_than_the_screen_says_that_it_scrolls(watched, run):
+    for width, expected in ((1280, False), (390, True)):
+        page = watched(run / "report.html", width=width).page
+        boxes = page.locator(".scroll").all()
+        hints = page.locator(".scrolls").all()
+        wide = [box.evaluate("e => e.scrollWidth > e.clientWidth + 2") for box in boxes]
+        assert [hint.is_visible() for hint in hints] == wide
+        assert any(wide) == expected
+
+
+def test_a_printed_page_cuts_no_figure(watched, run, tmp_path):
+    page = watched(run / "report.html").page
+    page.emulate_media(media="print")
+    for figure in page.locator("figure:visible").all():
+        assert figure.evaluate("e => getComputedStyle(e).breakInside") == "avoid"
+    page.set_viewport_size({"width": 690, "height": 980})  # A4 without its margins
+    for image in page.locator("figure img:visible").all():
+        box = image.bounding_box()
+        assert box["width"] <= 690
+        assert box["height"] <= 930
+    assert len(page.pdf(path=tmp_path / "page.pdf")) > 10_000

@@ -52,6 +52,12 @@ def test_every_command_has_an_example_that_works(name: str, capsys: pytest.Captu
         understood(example)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_speaks_of_things_and_not_of_equations(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert not re.findall(r"Eq\.|[\u0370-\u03ff√∈]|P\(", capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_on_pages_are_understood(page: Path) -> None:
     for command in commands_of(page.read_text()):

@@ -82,7 +82,10 @@ class TestNpz:
             "actions": Vocabulary(demos.action_names, n_actions),
         }
         through_pandas = read(
-            to_pandas(demos), observations=to_pandas(demos).filter(like="obs").columns.tolist(), **vocabularies
+            to_pandas(demos),
+            observations=to_pandas(demos).filter(like="obs").columns.tolist(),
+            ties="keep",
+            **vocabularies,
         )
         if "times" not in names:
             np.testing.assert_array_equal(through_pandas.demonstrations.states, demos.states)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.report import explorer, story
+from prism_irl.report import answers, explorer, story
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer, script_json, write_explorer
 from prism_irl.report.names import read_names
@@ -86,7 +86,7 @@ def test_the_long_run_is_a_distribution(seed, n):
 def test_an_intention_that_is_never_used_is_told_of():
     demos, labels = there_and_back(2)
     found = story.describe(demos, np.eye(3)[labels])
-    assert found["wants"][2] == {"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []}
+    assert found["wants"][2] == {"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": [], "more": []}
 
 
 # -- maps --------------------------------------------------------------------------------------------------------------
@@ -360,3 +360,34 @@ def test_a_choice_of_the_number_answers_the_question_for_the_number(simulated, t
     assert asked[1].findings[0].text == "The data identifies 2."
     assert all("asked for" not in finding.text for finding in asked[1].findings)
     assert "The data identifies 2." not in [finding.text for finding in asked[4].findings]
+
+
+def test_intentions_are_contrasted_with_one_another():
+    """Three intentions that all lead to the same place say nothing by the place; what sets each apart is said."""
+    shares = np.array([[0.6, 0.3, 0.1], [0.6, 0.1, 0.3], [0.0, 0.0, 0.0]])
+    used = np.array([True, True, False])
+    assert story.ahead(shares, 0, used) == [[1, 0.3, 0.1]]
+    assert story.ahead(shares, 1, used) == [[2, 0.3, 0.1]]
+    assert story.ahead(shares, 0, np.array([True, False, False])) == []
+
+
+def test_text_and_map_come_from_the_same_numbers():
+    demos, labels = there_and_back(4)
+    p = np.eye(2)[labels]
+    leads = story.long_runs(demos, p)
+    np.testing.assert_allclose(leads.sum(axis=1), 1)
+    for want, row in zip(story.describe(demos, p)["wants"], leads, strict=True):
+        assert want["leads_to"][0] == [int(row.argmax()), pytest.approx(float(row.max()))]
+
+
+def test_a_switch_that_no_event_explains_says_so():
+    demos, labels = there_and_back(40)
+    rng = np.random.default_rng(0)
+    told = {"n_intentions": 2, "states": None, "actions": None}
+    for events, words in (({"bell": rng.random(demos.n_steps) < 0.2}, "do not follow “bell”"), ({}, "")):
+        found = {**told, "story": story.describe(demos, np.eye(2)[labels], events)}
+        (finding,) = answers._switches(found)
+        assert words in finding.text
+    lonely = {"n": 5, "rate": 0.1, "stuck": {"steps": 0, "rate": None}, "moved": {"steps": 0, "rate": None}}
+    (finding,) = answers._switches({**told, "story": {"switches": {**lonely, "after": {}, "places": []}}})
+    assert "no events were given" in finding.text

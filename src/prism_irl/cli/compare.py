@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prism_irl.cli.options import ColumnOptions, FoldOptions
+from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.models import registry
 
@@ -20,6 +20,7 @@ def compare(
     seeds: int = 1,
     truth: Path | None = None,
     columns: ColumnOptions = ColumnOptions(),
+    world: WorldOptions = WorldOptions(),
 ) -> None:
     """Cross-validate several methods on a table, by the same proper likelihood.
 
@@ -53,7 +54,7 @@ def compare(
     from prism_irl.studies import comparison
 
     chosen = registry.methods(methods, intentions)
-    source = read_source(table, columns)
+    source = read_source(table, columns, world)
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
         return comparison.compare(
@@ -69,6 +70,7 @@ def compare(
             title=f"Comparison on {table.name}",
             on_fit=on_fit,
             events=source.events,
+            layout=source.layout,
             tokens=come_from_tokens(table, source.demos),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prism_irl.cli.options import ColumnOptions, FoldOptions
+from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
 
@@ -22,6 +22,7 @@ def evidence(
     cloning: bool = False,
     seed: int = 0,
     columns: ColumnOptions = ColumnOptions(),
+    world: WorldOptions = WorldOptions(),
 ) -> None:
     """Say whether there are intentions beyond habit, and where the predictability of the behaviour comes from.
 
@@ -70,7 +71,7 @@ def evidence(
     )
     if surrogates < 1:
         raise InputError(f"--surrogates is {surrogates}; give at least 1, and 19 or more for p = 0.05.")
-    source = read_source(table, columns)
+    source = read_source(table, columns, world)
     source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 
     def work(path: Path, report: Any) -> dict[str, Any]:

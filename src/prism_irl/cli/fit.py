@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, storage, threads
-from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model, continuous_defaults
+from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, continuous_defaults
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.errors import InputError
@@ -27,6 +27,7 @@ def fit(
     *,
     folder: RunFolder,
     columns: ColumnOptions = ColumnOptions(),
+    world: WorldOptions = WorldOptions(),
     model: ModelOptions | None = None,
     preset: str | None = None,
     method: str | None = None,
@@ -39,6 +40,8 @@ def fit(
     """Fit a model to a table of states and actions.
 
     Example: prism fit mouse.csv --trajectory bout --state node --action move --intentions 3 --out runs/mouse
+
+    Example: prism fit mouse.csv --map nodes.csv --valid-actions observed --method swirl-1 --out runs/swirl
 
     Example: prism fit mouse.csv --switching state --rewards goals --intentions 3 --out runs/goals
 
@@ -71,7 +74,7 @@ def fit(
     """
     from prism_irl.cli.fitted import write_run
     from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import is_continuous, read_events, read_inputs, read_rows
+    from prism_irl.cli.sources import is_continuous, read_inputs, read_table
     from prism_irl.cli.tensorboard import writer_class
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
@@ -90,17 +93,18 @@ def fit(
         folder, resume = replace(folder, overwrite=False, resume=True), True
     watch: dict[str, Any] = {"resume": resume}
     with ExitStack() as claim:
-        with distributed.join() as world:  # under torchrun the ranks fit together, and one of them writes and prints
-            rows, covariates = read_inputs(read_rows(table, **columns.roles()), columns)
+        with distributed.join() as ranks:  # under torchrun the ranks fit together, and one of them writes and prints
+            source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
+            assert source.rows is not None
+            rows, covariates = read_inputs(source.rows, columns)
             demos = rows.demonstrations
-            marks = read_events(rows, columns.events)  # wrong columns are refused before a fit
             known = None if evidence is None else read_evidence(evidence, demos)
             if isinstance(estimator, PairModel):
                 estimator._check_parameters(demos)  # before a folder is made
             check_intervals(intervals, estimator, demos)
-            if not world.writes:
+            if not ranks.writes:
                 if iterates:  # another method is not shared among ranks
-                    estimator.fit(demos, **watch)
+                    estimator.fit(demos, source.mdp, **watch)
                 return
             path = claim.enter_context(folder.claimed())
             checkpoint = path / "checkpoint"
@@ -108,16 +112,17 @@ def fit(
             _open_checkpoint(checkpoint, request, resume=resume)
             if iterates:
                 if isinstance(estimator, PairModel):
-                    memory.announce(demos, estimator, world.size)
+                    memory.announce(demos, estimator, ranks.size)
                     if (advice := threads.crowded()) is not None:
                         print(f"prism: {advice}", file=sys.stderr)
                 with _watched(path if tensorboard else None, resume=resume) as on_iteration:
                     watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
-                    estimator.fit(demos, **watch)
+                    estimator.fit(demos, source.mdp, **watch)
             else:
-                estimator.fit(demos)
-        written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": marks}
+                estimator.fit(demos, source.mdp)
+        written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
         written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
+        written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
         if intervals:
             written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
         metrics = write_run(path, estimator, rows, **written)

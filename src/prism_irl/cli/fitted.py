@@ -6,7 +6,9 @@ which are null in metrics.json, and no figure of EM.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,17 @@ from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.inputs import Inputs
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.table_files import write_table
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
+from prism_irl.evaluation.tidy import seen_in_words
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import save
+from prism_irl.report.name_matching import SEGMENTS, Remembered, carry_names, remember
+from prism_irl.report.names import FILE as NAMES
+from prism_irl.report.names import write_names
 from prism_irl.studies.references import reference_scores
 
 
@@ -38,21 +45,29 @@ def write_run(
     source: Path,
     events: Mapping[str, npt.NDArray[np.bool_]] | None = None,
     simulations: int = 0,
+    layout: Mapping[str, Any] | None = None,
+    world: Mapping[str, str] | None = None,
     evidence: Mapping[str, Any] | None = None,
     intervals: Mapping[str, Any] | None = None,
     inputs: Inputs | None = None,
+    before: Path | None = None,
 ) -> dict[str, Any]:
-    """Write everything that a fit leaves behind but its report; returns the metrics."""
-    from prism_irl.evaluation.facts import state_rewards
+    """Write everything that a fit leaves behind but its report; returns the metrics.
+
+    ``before`` is the folder of the run that this one will replace, whose names its intentions take over.
+    """
+    from prism_irl.evaluation.facts import state_rewards, state_values
     from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
+    named = _names_before(folder if before is None else before)
     extra: dict[str, Any] = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
+        "world": dict(world or {}),
         "vocabulary": {"states": table.states.to_json(), "actions": table.actions.to_json()},
     }
     if inputs is not None:
@@ -65,17 +80,24 @@ def write_run(
         result["tokens"] = True
     if evidence is not None:
         result["evidence"] = dict(evidence)
+    result["data_notes"] = list(table.notes)
+    if "dynamics" not in (world or {}) and not isinstance(demos, MotionDemonstrations):
+        result["notes"] = [seen_in_words(demos)]
     save(model, folder, extra)
     sure = _write_intervals(folder, model, demos, intervals, result)
     storage.write_json(folder / "metrics.json", result)
     _write_history(folder, model)
-    tables.write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / "segments.parquet")
-    shown, layout = demos, None
+    write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / SEGMENTS)
+    if named is not None:  # the intentions of an earlier fit in this folder had names
+        _carry_names(folder, named)
+    _write_tables(folder, model, demos, found, estimated="dynamics" not in (world or {}))
+    shown, place = demos, layout
     units = getattr(model, "units_", None)
     if units is not None:  # continuous data are shown by their cells
-        shown, layout = cells_of(demos, units)
+        shown, place = cells_of(demos, units)
+    rewards, values = state_rewards(model), state_values(model)
     explorer = write_explorer(
-        folder, shown, found.probabilities, layout=layout, rewards=state_rewards(model), events=marks
+        folder, shown, found.probabilities, layout=place, rewards=rewards, values=values, events=marks
     )
     _write_frames(folder, demos, explorer, source)
     figures = folder / "figures"
@@ -193,6 +215,41 @@ def _write_history(folder: Path, model: IntentionModel) -> None:
         return
     for old in (folder / "history.csv", *folder.glob("figures/em_curves.*")):
         old.unlink(missing_ok=True)
+
+
+def _names_before(run: Path) -> Remembered | None:
+    """What an earlier fit did, if its intentions had names and it can still be read."""
+    if not (run / NAMES).is_file():
+        return None
+    with suppress(InputError):
+        return remember(run)
+    return None
+
+
+def _carry_names(folder: Path, named: Remembered) -> None:
+    """Give the names of the earlier fit to the intentions that resemble its own, and say which are lost."""
+    names, notes = carry_names(named, remember(folder))
+    write_names(folder, names)
+    for note in notes:
+        print(f"prism: {note}", file=sys.stderr)
+
+
+def _write_tables(
+    folder: Path, model: IntentionModel, demos: Demonstrations, found: Inference, *, estimated: bool
+) -> None:
+    """rewards.csv and, where dynamics were counted, dynamics.csv; without them none of an earlier run stays."""
+    from prism_irl.evaluation.tidy import intention_table, move_table
+
+    discrete = not isinstance(demos, MotionDemonstrations)
+    wanted = {
+        "rewards.csv": None if not discrete else intention_table(model, demos, found.probabilities),
+        "dynamics.csv": move_table(demos) if estimated and discrete else None,
+    }
+    for name, table in wanted.items():
+        if table is None:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            write_table(table, folder / name)
 
 
 def _write_frames(folder: Path, demos: Demonstrations, explorer: dict[str, Any], source: Path) -> None:

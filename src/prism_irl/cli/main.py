@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 import traceback
+from itertools import pairwise
+from pathlib import Path
 
 from cyclopts import App, CycloptsError
 
@@ -24,8 +27,11 @@ from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.methods import methods
+from prism_irl.cli.names import names
+from prism_irl.cli.progress import Waiting
 from prism_irl.cli.report import report
 from prism_irl.cli.reproduce import reproduce
+from prism_irl.cli.run_marker import LEFT_BEHIND, UNFINISHED
 from prism_irl.cli.score import score
 from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
@@ -57,6 +63,7 @@ app.command(score, group=OWN_DATA, sort_key=3)
 app.command(compare, group=OWN_DATA, sort_key=4)
 app.command(contrast, group=OWN_DATA, sort_key=4)
 app.command(report, group=OWN_DATA, sort_key=5)
+app.command(names, group=OWN_DATA, sort_key=6)
 app.command(methods, group=START)
 app.command(data)
 app.command(reproduce, group=EXPERIMENTS)
@@ -74,6 +81,7 @@ def main(tokens: list[str] | None = None) -> int:
         return _refuse(str(error))
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
+    Waiting.quiet = "--quiet" in arguments
     try:
         app(arguments, exit_on_error=False, print_error=False)
         return 0
@@ -82,7 +90,7 @@ def main(tokens: list[str] | None = None) -> int:
             traceback.print_exc()
         return _refuse(str(error))
     except KeyboardInterrupt:
-        print("prism: interrupted; a fit goes on from its checkpoint with --resume.", file=sys.stderr)
+        print(f"prism: interrupted; {_how_to_go_on(arguments)}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0
@@ -114,6 +122,18 @@ def _fault_of_the_machine(error: Exception) -> str | None:
             "or a machine with more memory."
         )
     return None
+
+
+def _how_to_go_on(arguments: list[str]) -> str:
+    """The command that goes on where this one was interrupted, if anything was kept."""
+    places = [value for flag, value in pairwise(arguments) if flag == "--out"]
+    places += [word.removeprefix("--out=") for word in arguments if word.startswith("--out=")]
+    begun = (Path(place) / inner for place in places for inner in (".", UNFINISHED))
+    kept = any((folder / part).is_dir() for folder in begun for part in LEFT_BEHIND)
+    if not kept:
+        return "nothing was kept; type the command again."
+    words = [word for word in arguments if word not in ("--overwrite", "--resume")]
+    return f"go on with: {shlex.join(['prism', *words, '--resume'])}"
 
 
 def run() -> int:

@@ -14,6 +14,7 @@ from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data import tables
+    from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.base import IntentionModel
 
 
@@ -55,6 +56,8 @@ class FittedOptions:
         table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=lacking)
         if (inputs := config.get("data", {}).get("inputs")) is not None:
             table = Inputs.from_json(inputs).apply(table)
+        if config.get("world") and not self.unknown_state:
+            _check_actions(model, table.demonstrations, run)
         return model, table
 
 
@@ -66,3 +69,12 @@ def _columns(config: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(columns, dict) or not set(columns) <= roles:
         raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
     return dict(columns)
+
+
+def _check_actions(model: IntentionModel, demos: Demonstrations, run: Path) -> None:
+    """An action that does not exist in the world of the fit would have probability zero; say where it is instead."""
+    from prism_irl.cli.world import allow
+
+    valid = getattr(model, "valid_actions_", None)
+    if valid is not None and valid.shape == (demos.n_states, demos.n_actions):
+        allow(demos, valid, f"the fit {run.name}")

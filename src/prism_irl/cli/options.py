@@ -11,6 +11,7 @@ import dataclasses
 import types
 import typing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -36,7 +37,7 @@ class ColumnOptions:
     """Which columns of the table hold what."""
 
     trajectory: str | None = None
-    "Column with the trajectory identifier [default: trajectory]."
+    "Column that names the trajectory, or several that do so together: animal,bout [default: trajectory]."
     state: str | None = None
     "Column with the state [default: state]."
     action: str | None = None
@@ -55,6 +56,10 @@ class ColumnOptions:
     "Column with intentions where somebody knows them, empty elsewhere: the fit is told (its E-step is clamped)."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
+    ties: Literal["error", "keep"] | None = None
+    "Rows of a trajectory at the same time: refuse them, or keep the order of the file [default: error]."
+    max_gap: float | None = None
+    "Cut a trajectory where more time than this passes between two rows; seconds, where times are dates."
     events: tuple[str, ...] = ()
     "Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat."
 
@@ -76,11 +81,32 @@ class ColumnOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class WorldOptions:
+    """What is known of the world; pictures, planning and likelihoods use it, and it is saved with the run."""
+
+    map: Path | None = None
+    "Table with state, x, y (y upwards) and, if you like, neighbours (3 7); rows with x2, y2 and no state are walls."
+    grid: str | None = None
+    "Width and height of a grid, such as 5x5, whose states are numbered row by row from the lower left."
+    dynamics: Path | None = None
+    "Table with state, action, next_state, probability, or .npz with one (S, A, S) array [default: counted]."
+    valid_actions: str | None = None
+    "Table with the pairs state, action that exist, or the word observed: those of the data [default: all]."
+
+    def described(self) -> dict[str, str]:
+        """What was said, for config.json."""
+        return {name: value.name if isinstance(value, Path) else str(value) for name, value in given(self).items()}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class CommonOptions:
     """Options of every command."""
 
     json: bool = False
     "Print the result as JSON on standard output."
+    quiet: bool = False
+    "No progress, neither a bar nor a line per minute."
     debug: bool = False
     "Show the full stack trace of an error."
 

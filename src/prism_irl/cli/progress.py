@@ -1,7 +1,11 @@
-"""Progress bars with an estimate and the likelihood in them; silent when not on a terminal."""
+"""Progress while somebody waits: a bar with the likelihood in it, or a line per minute without a terminal.
+
+Nothing with --quiet. What will take longer than a minute says so as soon as that is known.
+"""
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +20,42 @@ if TYPE_CHECKING:
 
 # Progress goes to standard error, so that standard output stays clean for tables and JSON.
 console = Console(stderr=True)
+MINUTE = 60.0
+SURE = 5.0  # seconds of work before what is left is estimated
+
+
+class Waiting:
+    """What is said to somebody who waits.
+
+    Without a terminal a line per minute; everywhere, once, how long it will take at most, where that is over a minute.
+    """
+
+    quiet = False  # set by --quiet, for the whole command
+
+    def __init__(self) -> None:
+        self.began = self.spoke = time.monotonic()
+        self.estimated = False
+
+    def tell(self, done: float, total: float | None, words: str, bound: str) -> None:
+        """Tell of so much work done; ``bound`` says why it may take less than estimated."""
+        now = time.monotonic()
+        passed = now - self.began
+        if Waiting.quiet:
+            return
+        if not self.estimated and total and 0 < done < total and passed >= SURE:
+            self.estimated = True
+            if passed * total / done > MINUTE:
+                console.print(f"prism: this will take up to {_duration(passed * (total / done - 1))} more; {bound}.")
+        if not console.is_terminal and now - self.spoke >= MINUTE:
+            self.spoke = now
+            console.print(f"prism: after {_duration(passed)}: {words}", soft_wrap=True, highlight=False)
+
+
+def _duration(seconds: float) -> str:
+    """Time in words: 40 seconds, 12 minutes, 3.5 hours."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def _bar(*, speed: bool = False) -> Progress:
@@ -27,25 +67,25 @@ def _bar(*, speed: bool = False) -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[status]}"),
         console=console,
-        disable=not console.is_terminal,
+        disable=Waiting.quiet or not console.is_terminal,
     )
 
 
 @contextmanager
 def em_progress() -> Iterator[em.OnIteration]:
     """Yield a callback for the iterations of a fit."""
+    waiting = Waiting()
     with _bar() as progress:
         task = progress.add_task("EM", total=None, status="")
 
         def on_iteration(now: em.Progress) -> None:
             held_out = "" if now.validation is None else f", validation {now.validation:.4f}"
-            progress.update(
-                task,
-                description=f"start {now.start + 1} of {now.n_starts}",
-                total=now.n_starts * now.max_iterations,
-                completed=now.start * now.max_iterations + now.iteration,
-                status=f"LL {now.train:.4f}{held_out}",
-            )
+            start, status = f"start {now.start + 1} of {now.n_starts}", f"LL {now.train:.4f}{held_out}"
+            total = now.n_starts * now.max_iterations
+            done = now.start * now.max_iterations + now.iteration
+            progress.update(task, description=start, total=total, completed=done, status=status)
+            words = f"{start}, iteration {now.iteration} of at most {now.max_iterations}, {status}"
+            waiting.tell(done, total, words, "a start ends earlier when it has converged")
 
         yield on_iteration
 
@@ -53,12 +93,17 @@ def em_progress() -> Iterator[em.OnIteration]:
 @contextmanager
 def fits_progress() -> Iterator[Callable[[Fit, int], None]]:
     """Yield a callback for the fits of a cross-validation."""
+    waiting = Waiting()
     with _bar() as progress:
         task = progress.add_task("fits", total=None, status="")
+        done = 0
 
         def on_fit(fit: Fit, total: int) -> None:
+            nonlocal done
+            done += 1
             status = f"{fit.method.name}, fold {fit.fold}: LL {fit.row['predictive_ll']:.4f}"
             progress.update(task, total=total, advance=1, status=status)
+            waiting.tell(done, total, f"{done} of {total} fits, {status}", "fits differ in length")
 
         yield on_fit
 
@@ -68,12 +113,18 @@ def fits_and_parts() -> Iterator[tuple[Callable[[Fit, int], None], Callable[[int
     """Yield a callback for the fits of a cross-validation, and one for the parts of a test against a habit."""
     with _bar() as progress:
         tasks: dict[str, Any] = {}
+        waits: dict[str, Waiting] = {}
 
         def show(what: str, done: int | None, total: int, status: str) -> None:
             if what not in tasks:
                 tasks[what] = progress.add_task(what, total=total, status="")
+                waits[what] = Waiting()
             moved: dict[str, Any] = {"advance": 1} if done is None else {"completed": done}
             progress.update(tasks[what], total=total, status=status, **moved)
+            so_far = progress.tasks[tasks[what]].completed
+            waits[what].tell(
+                so_far, total, f"{so_far:.0f} of {total} {what} {status}".strip(), "parts differ in length"
+            )
 
         def on_fit(fit: Fit, total: int) -> None:
             show("fits", None, total, f"{fit.method.name}, fold {fit.fold}: LL {fit.row['predictive_ll']:.4f}")
@@ -100,15 +151,19 @@ def plain_warnings() -> Iterator[None]:
 
 @contextmanager
 def counting(unit: str) -> Iterator[Callable[[str, int, int | None, str], None]]:
-    """Yield a callback for a progress bar with a rate; silent when not on a terminal."""
+    """Yield a callback for a progress bar with a rate."""
     with _bar(speed=True) as progress:
         tasks: dict[str, Any] = {}
+        waits: dict[str, Waiting] = {}
 
         def report(what: str, done: int, total: int | None, status: str) -> None:
             if what not in tasks:
                 tasks[what] = progress.add_task(what, total=total, status=status or unit)
+                waits[what] = Waiting()
             speed = progress.tasks[tasks[what]].speed
             rate = f", {speed:.0f} {what if status else unit}/s" if speed else ""
             progress.update(tasks[what], completed=done, total=total, status=f"{status or unit}{rate}")
+            of = "" if total is None else f" of {total}"
+            waits[what].tell(done, total, f"{what}: {done}{of} {unit} {status}".strip(), "parts differ in length")
 
         yield report

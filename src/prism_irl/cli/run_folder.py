@@ -71,7 +71,9 @@ class RunFolder:
                 path, foreign = self._place()
                 yield path
                 _finish(folder, path, foreign)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, InputError) and not self.resume:
+                _forget(path)
             _tidy(path, new or path != folder)
             raise
 
@@ -166,6 +168,17 @@ def _finish(folder: Path, path: Path, foreign: set[str]) -> None:
     run_marker.write_marker(path, "finished", foreign, files)
     if path != folder:
         run_marker.swap_in(folder)
+
+
+def _forget(path: Path) -> None:
+    """Drop what a refused run has begun and nothing could be resumed from: checkpoint without a start, empty cache.
+
+    The next try then finds no unfinished run in its way.
+    """
+    for name in run_marker.LEFT_BEHIND:
+        left = path / name
+        if left.is_dir() and {file.name for file in left.rglob("*") if file.is_file()} <= {"request.json"}:
+            shutil.rmtree(left)
 
 
 def _tidy(path: Path, made: bool) -> None:

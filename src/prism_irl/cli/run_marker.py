@@ -2,7 +2,8 @@
 
 A folder without the marker is somebody else's and is not touched, whatever the flags. A run that replaces another one
 is made in a folder of its own inside, ``.unfinished``, while the old one can still be read, and is swapped in as a
-whole: what belonged to the old run goes, names that people gave to its intentions too, and nothing else does.
+whole: what belonged to the old run goes (names that people gave to its intentions, too, unless the new run took them
+over), and nothing else does.
 """
 
 from __future__ import annotations
@@ -29,7 +30,17 @@ OURS = frozenset(
     {
         *LEFT_BEHIND,
         *("config.json", "metrics.json", "model.safetensors", "history.csv", "segments.parquet", "figures"),
-        *("report.html", "explorer.json", "frames.json", "checks.json", "names.json", "folds.csv", "table.csv"),
+        *(
+            "report.html",
+            "explorer.json",
+            "frames.json",
+            "checks.json",
+            "names.json",
+            "rewards.csv",
+            "dynamics.csv",
+            "folds.csv",
+            "table.csv",
+        ),
         *("demonstrations.npz", "mdp.safetensors", "tokenizer"),
     }
 )

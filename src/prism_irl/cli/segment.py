@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl.cli.open_run import FittedOptions
 from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
+from prism_irl.optional import need
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +27,9 @@ def segment(
     *,
     out: Path | None = None,
     names: Path | None = None,
+    intervals: Path | None = None,
+    session_start: datetime | None = None,
+    subject: Path | None = None,
     write_back: Path | None = None,
     stream: bool = False,
     fitted: FittedOptions = FittedOptions(),
@@ -33,6 +39,8 @@ def segment(
     """Give every step of a table its intention.
 
     Example: prism segment runs/mouse new.csv --out labels.parquet
+
+    Example: prism segment runs/mouse new.csv --out session.nwb --intervals segments.csv
 
     Example: prism segment runs/arm LEROBOT_DATASET --write-back LEROBOT_DATASET --out COPY
 
@@ -45,9 +53,17 @@ def segment(
     table
         A .csv, .parquet or .npz file with the columns that the model was fitted on, or a robot dataset.
     out
-        A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}.
+        A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}. Or a .nwb file: the rows,
+        the probabilities as a time series, and segments as intervals.
     names
-        names.json as the report's page exports it: adds a column intention_name, or names the subtasks of a dataset.
+        names.json as the report's page saves it: adds a column intention_name, or names the
+        subtasks of a dataset [default: names.json of the run].
+    intervals
+        A .csv file for the segments: start, end, trajectory, intention (pynapple reads it as an IntervalSet).
+    session_start
+        When the session of a .nwb file began [default: the first time of the table, where that is a date, else now].
+    subject
+        A .json file about the animal of a .nwb file: subject_id, species, sex, age (P90D).
     write_back
         The LeRobot dataset that the data come from: --out becomes a copy of it with a column intention (-1 where a
         step was not segmented) and LeRobot's own subtasks (subtask_index, meta/subtasks.parquet); the dataset itself
@@ -57,8 +73,9 @@ def segment(
     overwrite
         Replace a file that is already there.
     """
-    from prism_irl.data import tables
-    from prism_irl.report.names import read_names
+    from prism_irl.data import table_files
+    from prism_irl.data.intervals import interval_table
+    from prism_irl.report.names import FILE, read_names
 
     if stream:
         if table is not None or out is not None or write_back is not None:
@@ -73,16 +90,59 @@ def segment(
         raise InputError(f"{out} exists already; --write-back makes a copy, so choose a new folder for it.")
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
-    if write_back is None:
-        tables.check_writable(out)
+    is_nwb = out.suffix.lower() == table_files.NWB and write_back is None
+    if write_back is None and not is_nwb:
+        table_files.check_writable(out)
+    if is_nwb:
+        need("pynwb", "nwb")
+    if intervals is not None:
+        table_files.check_writable(intervals)
+        if intervals.exists() and not overwrite:
+            raise InputError(f"{intervals} exists already; choose another --intervals or pass --overwrite.")
     model, data = fitted.open(run, table)
-    if write_back is None:
-        tables.write_table(segmented(model, data, names), out)
+    if names is None and (run / FILE).is_file():
+        names = run / FILE
+    if is_nwb:
+        steps = write_session(out, model, data, names, session_start=session_start, subject=subject)
+    elif write_back is None:
+        table_files.write_table(segmented(model, data, names), out)
         steps = data.demonstrations.n_steps
     else:
         words = None if names is None else read_names(names, model.n_intentions)
         steps = write_intentions(write_back, out, data.demonstrations, model.predict(data.demonstrations), words)
+    if intervals is not None:
+        called = None if names is None else read_names(names, model.n_intentions)
+        found = interval_table(data.demonstrations, model.predict(data.demonstrations), called)
+        table_files.write_table(found, intervals)
     print(f"{steps} steps segmented: {out}")
+
+
+def write_session(
+    out: Path, model: IntentionModel, data: tables.Table, names: Path | None, *, subject: Path | None, **when: Any
+) -> int:
+    """Write a .nwb file; returns how many steps it has."""
+    from prism_irl import storage
+    from prism_irl.data.nwb import write_nwb
+    from prism_irl.report.names import default_names, read_names
+
+    K, demos = model.n_intentions, data.demonstrations
+    known = {} if subject is None else storage.read_json(subject)
+    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+        raise InputError(f'{subject} does not describe a subject; it should look like {{"species": "Mus musculus"}}.')
+    if subject is None:
+        print("prism: archives ask for the species and age of a subject; give them with --subject.", file=sys.stderr)
+    write_nwb(
+        out,
+        segmented(model, data, names),
+        demos,
+        data.order,
+        model.predict_proba(demos),
+        names=default_names(K) if names is None else read_names(names, K),
+        method=type(model).__name__,
+        subject=known,
+        **when,
+    )
+    return demos.n_steps
 
 
 def segmented(model: IntentionModel, table: tables.Table, names: Path | None = None) -> pd.DataFrame:

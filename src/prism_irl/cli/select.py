@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from prism_irl.cli.options import ColumnOptions, FoldOptions
+from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
 from prism_irl.cli.run_folder import RunFolder
 
 
@@ -23,6 +23,7 @@ def select_command(
     max_iterations: int | None = None,
     seed: int = 0,
     columns: ColumnOptions = ColumnOptions(),
+    world: WorldOptions = WorldOptions(),
 ) -> None:
     """Say how many intentions the data identifies: whether there are any, what predicts, and what halves agree on.
 
@@ -72,12 +73,13 @@ def select_command(
         max_iterations=max_iterations,
         seed=seed,
     )
-    source = read_source(table, columns)
+    source = read_source(table, columns, world)
     demos, title = source.demos, f"How many intentions in {table.name}?"
     demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 
     def work(path: Path, callbacks: Any) -> dict[str, Any]:
         options: dict[str, Any] = {"mdp": source.mdp, "jobs": cut.jobs, "title": title, "events": source.events}
+        options["layout"] = source.layout
         return select(demos, settings, path, on_fit=callbacks[0], on_part=callbacks[1], **options)
 
     with cluster(cut.scheduler):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.options import ColumnOptions, WorldOptions
+from prism_irl.cli.world import read_world
 from prism_irl.data import tables
 from prism_irl.data.inputs import Inputs, event_marks
 from prism_irl.datasets import EVENTS, NAMED
@@ -25,22 +27,38 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Demonstrations, the dynamics where they are known, and the events to mark in the report."""
+    """Demonstrations, the dynamics where they are known, the events to mark, the table read, and where states lie."""
 
     demos: Demonstrations
     mdp: MDP | None
     events: dict[str, Any]
+    rows: tables.Table | None = None
+    layout: dict[str, Any] | None = None
 
 
-def read_source(table: Path, columns: ColumnOptions) -> Source:
-    """Read a file, or the named data set where there is no such file."""
+def read_source(
+    table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
+) -> Source:
+    """Read a file and what is known of its world, or the named data set where there is no such file."""
     if str(table) in NAMED and not table.exists():
+        if world.described():
+            raise InputError(f"The world of {table} is known; leave --{next(iter(world.described()))} out.")
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
     if any(columns.covariates()):
         raise InputError("--inputs and --since belong to prism fit; leave them out here.")
-    rows = read_rows(table, **columns.roles())
-    return Source(rows.demonstrations, None, read_events(rows, columns.events))
+    return read_table(table, columns, world, discount)
+
+
+def read_table(
+    table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
+) -> Source:
+    """Read a file and what is known of its world, and say on standard error what looks wrong."""
+    found = read_world(read_rows(table, **columns.roles()), world, columns.roles(), discount)
+    for note in found.rows.notes:
+        print(f"prism: {note}", file=sys.stderr)
+    events = read_events(found.rows, columns.events)
+    return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
 
 
 def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.npz import storable
-from prism_irl.data.vocabulary import Array, Vocabulary, Where, distinct, factorize, missing
+from prism_irl.data.vocabulary import Array, Vocabulary, Where, distinct, factorize, in_all, missing
 from prism_irl.errors import InputError
 
 
@@ -30,7 +31,9 @@ def read_known(values: pd.Series[Any], role: str, where: Where) -> tuple[Array, 
     return known, words.names
 
 
-def read_groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], role: str, where: Where) -> Array:
+def read_groups(
+    codes: Array, names: pd.Series[Any], key: Sequence[str], values: pd.Series[Any], role: str, where: Where
+) -> Array:
     """Group of each trajectory, (N,); it may not change within one."""
     group, group_names = factorize(values, role, where)
     first = group[np.unique(codes, return_index=True)[1]]
@@ -38,7 +41,8 @@ def read_groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], rol
         row = int(np.argmax(group != first[codes]))
         raise InputError(
             f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
-            f"{group_names[group[row]]} ({where(row)}); give it one group or cut it in two."
+            f"{group_names[group[row]]} ({where(row)}); give it one group, or, if its numbers restart with every "
+            f"group, name both columns: --trajectory {values.name},{','.join(key)}."
         )
     return storable(group_names[first])
 
@@ -46,7 +50,7 @@ def read_groups(codes: Array, names: pd.Series[Any], values: pd.Series[Any], rol
 def read_times(values: pd.Series[Any], role: str, where: Where) -> Array:
     """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
     if values.isna().any():
-        raise missing(role, where(int(np.argmax(values.isna()))))
+        raise missing(role, where(int(np.argmax(values.isna()))), int(values.isna().sum()))
     plain = pd.Series(np.asarray(values)).infer_objects()
     if plain.dtype.kind in "biufm":
         return plain.to_numpy()
@@ -55,7 +59,7 @@ def read_times(values: pd.Series[Any], role: str, where: Where) -> Array:
         row = int(np.argmax(dates.isna()))
         raise InputError(
             f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
-            "it to keep the rows in the order they have."
+            f"it to keep the rows in the order they have{in_all(int(dates.isna().sum()))}."
         )
     return dates.dt.tz_localize(None).to_numpy()
 
@@ -66,5 +70,8 @@ def read_numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray
         numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers)))
-        raise InputError(f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it.")
+        count = in_all(int((~np.isfinite(numbers)).sum()))
+        raise InputError(
+            f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it{count}."
+        )
     return numbers

@@ -110,6 +110,21 @@ class Demonstrations:
     def __len__(self) -> int:
         return self.n_trajectories
 
+    def __getitem__(self, index: Any) -> Demonstrations:
+        """One trajectory by its number, or some by a slice, numbers or a mask, as splits of scikit-learn ask for it."""
+        chosen = np.arange(self.n_trajectories)[index]  # which knows negative numbers, and raises IndexError
+        return self.subset(np.atleast_1d(chosen))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(N,), the trajectories, which is what scikit-learn's splits and searches divide."""
+        return (self.n_trajectories,)
+
+    def _repr_html_(self) -> str:
+        from prism_irl.data.display import table_of
+
+        return table_of(self)
+
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Steps per trajectory, (N,)."""

@@ -1,81 +1,42 @@
 """Tables in and out: CSV, Parquet, npz or pandas becomes `Demonstrations`, and segmentations go back beside their rows.
 
 States, actions and intentions may be integer ids or labels; a `Vocabulary` remembers which, is saved with a model and
-reads new data the same way. Rows, trajectories and steps in error messages count from 0; the header is not a row.
+reads new data the same way. A row of a file is named by its line, as an editor counts them; rows of a pandas table,
+trajectories and steps count from 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl import storage
 from prism_irl.data import archive, continuous
 from prism_irl.data.columns import read_groups, read_known, read_numbers, read_times
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.frames import read_frame, storable_frame
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
+from prism_irl.data.roles import DOUBLED, Columns, key_columns
+from prism_irl.data.table_files import READABLE, WRITABLE, line_of, read_table_file
+from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
 from prism_irl.data.units import needs_units
-from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct, factorize
+from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct
 from prism_irl.errors import InputError
 
-READABLE = (".csv", ".tsv", ".parquet", ".npz")
 UNKNOWN_NAME = "<unknown>"
-DOUBLED = "doubled"
-"""Attribute of a frame: columns that the header of a CSV file names more than once, of which pandas renames some."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column holds what; an optional column that is not named is used when its usual name is there.
-
-    ``time`` gives the order within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for
-    evaluation only), ``observations`` numbers that the switching network may read, ``labels`` intentions that somebody
-    knows, empty elsewhere, which the fit is told. Roles in ``may_lack`` are left out where their column is not there.
-    """
-
-    trajectory: str = "trajectory"
-    state: str = "state"
-    action: str = "action"
-    time: str | None = None
-    group: str | None = None
-    intention: str | None = None
-    observations: tuple[str, ...] = ()
-    may_lack: tuple[str, ...] = ()
-    labels: str | None = None
-
-    def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
-        """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
-        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
-        named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
-        found = usual | named
-        for role, name in [*list(found.items()), *(("observations", name) for name in self.observations)]:
-            times = frame.attrs.get(DOUBLED, {}).get(name, int((frame.columns == name).sum()))
-            if times == 0 and role in self.may_lack:
-                del found[role]
-            elif times == 0:
-                there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
-                raise InputError(
-                    f"There is no column {name!r} for the {role}; the table has the columns {there}; "
-                    f"name the right one with {role}= (--{role})."
-                )
-            if times > 1:
-                raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
-        return found
 
 
 class Table(NamedTuple):
     """What `read` found.
 
     ``frame`` holds the rows in their original order (None for npz) and ``order`` (n,) the row of ``frame`` behind each
-    flat step; ``states``, ``actions`` and ``labels`` are the vocabularies behind the ids.
+    flat step; ``states``, ``actions`` and ``labels`` are the vocabularies behind the ids; ``notes`` say in a sentence
+    each what looks wrong but may be meant.
     """
 
     demonstrations: Demonstrations
@@ -84,12 +45,13 @@ class Table(NamedTuple):
     states: Vocabulary
     actions: Vocabulary
     labels: Vocabulary | None
+    notes: tuple[str, ...] = ()
 
 
 def read(
     source: str | Path | pd.DataFrame,
     *,
-    trajectory: str = "trajectory",
+    trajectory: str | Sequence[str] = "trajectory",
     state: str = "state",
     action: str = "action",
     time: str | None = None,
@@ -102,9 +64,11 @@ def read(
     states: Vocabulary | None = None,
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
+    ties: Ties = "error",
+    max_gap: float | None = None,
     may_lack: Sequence[str] = (),
 ) -> Table:
-    """Read a .csv, .tsv, .parquet or .npz file, a folder of `prism_irl.data.archive` or a pandas table.
+    """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.archive` or a pandas table.
 
     Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
     of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
@@ -119,17 +83,21 @@ def read(
         Vocabularies of a fitted model; learned from the data when absent.
     unknown_state : bool
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
+    ties, max_gap
+        What to do with rows at the same time, and from which gap on a trajectory is cut; see `trajectories.sort_rows`.
     may_lack : sequence of str
         Roles (group, intention) that are read where their column is there, and done without elsewhere.
     """
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
-    columns = Columns(trajectory, state, action, time, group, intention, names, tuple(may_lack), labels)
+    key = trajectory if isinstance(trajectory, str) else tuple(trajectory)
+    columns = Columns(key, state, action, time, group, intention, names, tuple(may_lack), labels)
+    rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap}
     if observe or act:
-        return _continuous(source, columns, observe, act)
+        return _continuous(source, columns, observe, act, rules)
     if isinstance(source, pd.DataFrame):
-        return _from_frame(source, columns, states, actions, None, unknown_state)
+        return _from_frame(source, columns, states, actions, None, unknown_state, **rules)
     path = Path(source)
     suffix = path.suffix.lower()
     if path.is_dir() and suffix not in READABLE:
@@ -141,31 +109,35 @@ def read(
     if suffix == ".npz":
         return _from_npz(path, states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
-    return _from_frame(read_frame(path, text, DOUBLED), columns, states, actions, None, unknown_state)
+    rules["at"] = lambda row: f"line {line_of(path, row)}"
+    return _from_frame(
+        read_table_file(path, text, (state, action)), columns, states, actions, None, unknown_state, **rules
+    )
 
 
 def read_rows(path: Path) -> pd.DataFrame:
     """Rows and columns of a .csv, .tsv or .parquet file, as they are."""
-    if path.suffix.lower() not in READABLE[:3]:
-        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE[:3])}.")
+    if path.suffix.lower() not in WRITABLE:
+        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(WRITABLE)}.")
     if not path.is_file():
         raise InputError(f"There is no file {path}; check the path.")
-    return read_frame(path, {}, DOUBLED)
+    return read_table_file(path, {})
 
 
-def _continuous(source: Any, columns: Columns, observe: str | Sequence[str], act: str | Sequence[str]) -> Table:
+def _continuous(
+    source: Any, columns: Columns, observe: str | Sequence[str], act: str | Sequence[str], rules: dict[str, Any]
+) -> Table:
     path = None if isinstance(source, pd.DataFrame) else Path(source)
-    if path is not None and path.suffix.lower() not in READABLE[:3]:
-        raise InputError(
-            f"Columns to --observe and --act belong to a table ({', '.join(READABLE[:3])}), not to {path}."
-        )
+    if path is not None and path.suffix.lower() not in WRITABLE:
+        raise InputError(f"Columns to --observe and --act belong to a table ({', '.join(WRITABLE)}), not to {path}.")
     if path is not None and not path.is_file():
         raise InputError(f"There is no file {path}; check the path.")
 
     def tokens(frame: pd.DataFrame, state: str, action: str) -> Table:
-        return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False)
+        own = rules if path is None else {**rules, "at": lambda row: f"line {line_of(path, row)}"}
+        return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False, **own)
 
-    return continuous.read_frame(source if path is None else read_frame(path, {}, DOUBLED), observe, act, tokens)
+    return continuous.read_frame(source if path is None else read_table_file(path, {}), observe, act, tokens)
 
 
 def _from_frame(
@@ -175,17 +147,21 @@ def _from_frame(
     actions: Vocabulary | None,
     labels: Vocabulary | None,
     unknown_state: bool,
+    *,
+    at: Where = "row {}".format,
+    ties: Ties = "error",
+    max_gap: float | None = None,
 ) -> Table:
     found = columns.resolve(frame)
     frame.attrs.pop(DOUBLED, None)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
-    place = f"column {found['trajectory']!r}, row {{}}".format
-    codes, names = factorize(frame[found["trajectory"]], "trajectory", place)
+    key = key_columns(frame, columns.trajectory)
+    codes, names = factorize_keys(frame, key, at)
 
     def column(role: str, name: str | None = None) -> tuple[pd.Series[Any], str, Where]:
         name = found[role] if name is None else name
-        return frame[name], role, lambda row: f"column {name!r}, row {row} (trajectory {names[codes[row]]})"
+        return frame[name], role, lambda row: f"column {name!r}, {at(row)} (trajectory {names[codes[row]]})"
 
     def coded(role: str) -> tuple[Distinct, str, Where]:
         return distinct(*column(role)), *column(role)[1:]
@@ -196,14 +172,16 @@ def _from_frame(
     actions = actions or Vocabulary.learn(*action)
     labels = labels or (Vocabulary.learn(*intention) if intention else None)
     times = read_times(*column("time")) if "time" in found else None
-    order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))
+    used = [*key, *found.values(), *columns.observations]
+    rows = sort_rows(frame, codes, names, times, key=key, used=used, at=at, ties=ties, max_gap=max_gap)
+    order = rows.order
     observations = [read_numbers(*column("observation", name)) for name in columns.observations]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
     known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
     demos = Demonstrations(
         states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
         actions=actions.encode(*action)[order],
-        offsets=np.concatenate([[0], np.cumsum(np.bincount(codes))]),
+        offsets=rows.offsets,
         n_states=states.size + len(unknown),
         n_actions=actions.size,
         observations=np.stack(observations, axis=1)[order] if observations else None,
@@ -211,14 +189,16 @@ def _from_frame(
         known=None if known is None else known[order],
         known_names=known_names,
         times=None if times is None else times[order],
-        groups=read_groups(codes, names, *column("group")) if "group" in found else None,
+        groups=read_groups(codes, names, key, *column("group"))[rows.parents] if "group" in found else None,
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
         label_names=None if labels is None else labels.names,
-        trajectory_names=storable(names),
+        trajectory_names=storable(rows.names),
         unknown_state=unknown_state,
     )
-    return Table(demos, frame, order, states, actions, labels)
+    tokens = states.size > 1 or actions.size > 1  # of continuous data there are none to compare
+    same = copies(demos.states, demos.actions, demos.offsets, rows.names) if tokens else []
+    return Table(demos, frame, order, states, actions, labels, (*rows.notes, *same))
 
 
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
@@ -343,23 +323,3 @@ def with_posterior(table: Table, labels: npt.ArrayLike, probabilities: npt.Array
             name = f"predicted_{name}"
         added[name] = flat[back]
     return pd.concat([frame, pd.DataFrame(added, index=frame.index)], axis=1)
-
-
-def check_writable(path: str | Path) -> None:
-    """Say before the work begins that `write_table` does not know a format."""
-    if Path(path).suffix.lower() not in READABLE[:3]:
-        raise InputError(f"Cannot write {path}: the name must end in one of {', '.join(READABLE[:3])}.")
-
-
-def write_table(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
-    check_writable(path)
-    suffix = Path(path).suffix.lower()
-
-    def write(file: IO[bytes]) -> None:
-        if suffix != ".parquet":
-            frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
-            return
-        storable_frame(frame).to_parquet(file, index=False)
-
-    storage.write_file(Path(path), write)

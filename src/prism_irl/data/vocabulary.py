@@ -67,7 +67,7 @@ class Vocabulary:
             allow = ", or allow unknown states (unknown_state=True, --unknown-state)" if what == "state" else ""
             raise InputError(
                 f"The {what} {found[codes[row]]} at {where(row)} is not one of the {self.size} known {what}s "
-                f"({known}{more}); correct it{allow}."
+                f"({known}{more}); correct it{allow}{in_all(int((ids[codes] == self.size).sum()))}."
             )
         return np.asarray(ids[codes], dtype=np.int64)
 
@@ -117,21 +117,29 @@ def distinct(values: Any, what: str, where: Where) -> Distinct:
     ):
         if not fine.all():
             row = int(np.argmin(fine[codes]))
-            raise InputError(f"The {what} {numbers[codes[row]]} at {where(row)} {problem}.")
+            count = in_all(int((~fine)[codes].sum()))
+            raise InputError(f"The {what} {numbers[codes[row]]} at {where(row)} {problem}{count}.")
     return Distinct(codes, numbers.astype(np.uint64))
 
 
 def factorize(values: pd.Series[Any], what: str, where: Where) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
     """Which distinct value each row holds, (n,), and these values in order of appearance; none may be missing."""
+    if isinstance(values.dtype, pd.CategoricalDtype):  # its values are what its categories are: numbers stay numbers
+        values = values.astype(values.cat.categories.dtype) if not values.hasnans else values.astype(object)
     try:
         codes, found = pd.factorize(values.infer_objects())
     except TypeError:
         raise InputError(f"The {what} at {where(0)} is a list or another object; give numbers or text.") from None
     if (codes < 0).any():
-        raise missing(what, where(int(np.argmin(codes))))
+        raise missing(what, where(int(np.argmin(codes))), int((codes < 0).sum()))
     return codes, pd.Series(found)
 
 
-def missing(what: str, place: str) -> InputError:
-    """Return the error of an empty cell."""
-    return InputError(f"The {what} at {place} is missing; fill it in or remove that row.")
+def missing(what: str, place: str, count: int = 1) -> InputError:
+    """Return the error of the first of so many empty cells."""
+    return InputError(f"The {what} at {place} is missing; fill it in or remove that row{in_all(count)}.")
+
+
+def in_all(count: int) -> str:
+    """How many rows have the same problem, for the end of a sentence about the first of them."""
+    return "" if count == 1 else f" ({count:,} such rows in all)"

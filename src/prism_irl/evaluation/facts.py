@@ -62,5 +62,17 @@ def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
         # Rows of single states come first in a table of histories; what is never done has no reward to count.
         policies = policies[:, : model.n_states_]
         rewards = (policies * np.where(policies > 0, rewards, 0.0)).sum(-1)
+    return _seen(model, rewards)
+
+
+def state_values(model: Any) -> npt.NDArray[np.float64] | None:
+    """(K, S) value of each state; None and NaN as in `state_rewards`."""
+    values = np.asarray(getattr(model, "values_", None), np.float64) if hasattr(model, "values_") else None
+    if values is None or values.ndim != 2 or values.shape[0] != model.n_intentions:
+        return None
+    return _seen(model, values[:, : model.n_states_]) if model.n_states_ <= MAX_STATES else None
+
+
+def _seen(model: Any, rewards: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     unvisited = getattr(model, "unvisited_", None)
     return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)

@@ -11,12 +11,17 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patheffects import Normal, Stroke
 from numpy.typing import ArrayLike
 
 from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures.maps import grid_heatmap
 from prism_irl.figures.maze import graph_map, maze_map
+from prism_irl.figures.style import BARRIER, INK
+
+LONGEST = 14  # characters of a label on a map
 
 
 def layout_map(
@@ -34,7 +39,8 @@ def layout_map(
     ----------
     ax : Axes
     layout : dict
-        ``kind``, ``xy`` (S pairs or None), ``edges`` and ``barriers``, as in explorer.json.
+        ``kind``, ``xy`` (S pairs or None), ``edges``, ``barriers`` and, if there are any, ``walls``, as in
+        explorer.json.
     values : (S,)
         Number of each state; NaN is greyed out.
     towards : (S,) int, optional
@@ -66,7 +72,31 @@ def layout_map(
         # A state that nothing follows points at itself, which draws no arrow.
         targets = np.where(aims < 0, np.arange(len(placed)), number[np.maximum(aims, 0)])
     sure = None if confidence is None else np.asarray(confidence, float)[placed]
-    return graph_map(ax, v[placed], layout=xy[placed], edges=edges, towards=targets, confidence=sure, title=title)
+    graph_map(ax, v[placed], layout=xy[placed], edges=edges, towards=targets, confidence=sure, title=title)
+    if layout.get("walls"):
+        ends = np.array(layout["walls"], float).reshape(-1, 2, 2)
+        ax.add_collection(LineCollection(list(ends), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
+    return ax
+
+
+def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) -> None:
+    """Write the names of some states beside their places."""
+    flip = -1 if layout["kind"] == "maze" else 1  # which is drawn with y downwards
+    for s, name in names.items():
+        if (point := layout["xy"][s]) is None:
+            continue
+        text = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+        ax.annotate(
+            text,
+            (point[0], flip * point[1]),
+            xytext=(0, 5),
+            textcoords="offset points",
+            ha="center",
+            fontsize=6,
+            color=INK,
+            path_effects=[Stroke(linewidth=2, foreground="white"), Normal()],
+            zorder=6,
+        )
 
 
 def _step_types(towards: np.ndarray[Any, Any], confidence: ArrayLike | None) -> np.ndarray[Any, Any]:

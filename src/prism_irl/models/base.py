@@ -21,6 +21,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
+from prism_irl.models.plotting import Plot
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -96,6 +97,12 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
         from prism_irl.models.persistence import save
 
         save(self, folder)
+
+    @property
+    def plot(self) -> Plot:
+        """Pictures of the fitted model: ``plot.raster(demos)``, ``plot.timeline(demos)``, ``plot.maps(demos)``."""
+        self._check_fitted()
+        return Plot(self)
 
     # -- persistence -----------------------------------------------------------------------------------------------
 

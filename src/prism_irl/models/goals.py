@@ -32,7 +32,7 @@ class GoalPRISM(PairModel):
         False gives pure goals (h = 0); true or "idle" counts the habit at the steps that want nothing, "all" fits it
         to all steps.
     goal_discount : float
-        γ of planning. A goal is a place to reach within some ten steps.
+        How much the next step counts beside this one in planning. A goal is a place to reach within some ten steps.
     sparsity : float
         Nats that a unit of reward must earn over the training data.
     network, switch_penalty, embedding, hidden, learning_rate, batch_size, max_iterations, n_starts,

@@ -72,7 +72,8 @@ class PRISM(PairModel):
         Policies depend on the last ``history`` states. More predicts better and means less. "auto" chooses 1 to 6 by
         likelihood on the validation trajectories (`models.histories`). 1, and "auto" for the habit of goals.
     l1, kl : float
-        Penalties of Eq. (loss), for the independent gate. Zero as in the paper except on the labyrinth.
+        Penalties on changes of the independent gate from step to step, by their size (l1) and their divergence (kl):
+        those of the paper's loss. Zero as in the paper except on the labyrinth.
     switch_penalty : float
         Penalty on the switching mass per step, for recurrent switching. 0.05 keeps long training from cutting
         intentions into actions; more gives longer segments.
@@ -111,8 +112,8 @@ class PRISM(PairModel):
     patience : int or None
         Iterations without a rise of the likelihood of stop_by before stopping; None runs all.
     discount : float
-        γ of the rewards: 0.97 as in the paper, 0.95 for soft rewards as in SWIRL. Likelihood and labels depend on it
-        only where intentions plan.
+        How much the next step counts beside this one in the rewards: 0.97 as in the paper, 0.95 for soft rewards as in
+        SWIRL. Likelihood and labels depend on it only where intentions plan.
     starts : {"mixed", "windows", "random", "annealed"}
         Kinds of first responsibilities (`models.starts`); "mixed" alternates between windows and random. Annealed
         starts, for chains only, find the best optimum of few intentions most reliably.

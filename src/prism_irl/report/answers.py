@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.style import intention_color
-from prism_irl.report.findings import Finding, mapping, number
+from prism_irl.report.findings import Finding, listed, mapping, number
 from prism_irl.report.fit_verdict import cautious
 from prism_irl.report.story import AFTER
 from prism_irl.report.verdict import is_comparison, is_selection, verdict
@@ -101,10 +101,10 @@ def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
     places = [(_name(explorer, "state", int(s)), float(share)) for s, share in one["leads_to"]]
     if not places:
         return "is never used."
+    alike = _alike(explorer)
     if places[0][1] >= HEADS_FOR:
-        text = (
-            f"heads for {places[0][0]}, where it would spend {_percent(places[0][1])} of its time if it never switched"
-        )
+        text = f"{'like all others ' if alike else ''}heads for {places[0][0]}, where it would spend "
+        text += f"{_percent(places[0][1])} of its time if it never switched"
         further = [f"{name} ({_percent(share)})" for name, share in places[1:] if share >= 0.1]
         text += f"; then {' and '.join(further)}" if further else ""
     elif sum(share for _, share in places) >= BETWEEN:
@@ -113,7 +113,30 @@ def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
         text = f"roams over about {one['spread']:.0f} states; the most frequent, {places[0][0]}, takes "
         text += f"{_percent(places[0][1])} of its time"
     acts = ", ".join(f"{_name(explorer, 'action', int(a))} {_percent(share)}" for a, share in one["acts"][:2])
-    return f"{text}. Mostly does {acts}. {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
+    text = f"{text}.{_more(one, explorer)} Mostly does {acts}."
+    return f"{text} {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
+
+
+def _alike(explorer: Mapping[str, Any]) -> bool:
+    """Whether all of several intentions lead to the same place, so that the place says nothing about any of them."""
+    first = [one["leads_to"][0][0] for one in explorer["story"]["wants"] if one["leads_to"]]
+    return len(first) > 1 and len(set(first)) == 1
+
+
+def _more(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
+    """What sets an intention apart from every other one, in a sentence."""
+    if sum(bool(other["leads_to"]) for other in explorer["story"]["wants"]) < 2:
+        return ""
+    words = []
+    for what, i, own, most in one.get("more", []):
+        verb = "is in" if what == "state" else "does"
+        words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, another at most {_percent(most)})")
+    if not words:
+        return (
+            " Neither where it leads nor what it does sets it apart from all others: it differs in what it does where, "
+            "if at all."
+        )
+    return f" More than the others, it {listed(words)}."
 
 
 def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
@@ -130,10 +153,16 @@ def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
             found.append(f"{1 / ratio:.1f} times as often after a move as after a step that left the state as it was.")
     for name, after in mapping(switches.get("after")).items():
         found += _after(name, after)
+    events = mapping(switches.get("after"))
+    if events and not any(_after(name, after) for name, after in events.items()):
+        what = f"“{next(iter(events))}”" if len(events) == 1 else f"any of the {len(events)} events"
+        found.append(f"Switches do not follow {what}: nothing that was marked in the data explains them.")
     if switches["places"]:
         places = [(_name(explorer, "state", p["state"]), p["lift"], p["n"]) for p in switches["places"]]
-        listed = ", ".join(f"{name} ({lift:.1f}×, {n:,} switches)" for name, lift, n in places)
-        found.append(f"More often than usual after {listed}.")
+        usual = ", ".join(f"{name} ({lift:.1f}×, {n:,} switches)" for name, lift, n in places)
+        found.append(f"More often than usual after {usual}.")
+    elif len(found) == 1:
+        found.append("No place and no standstill explains them, and no events were given (--events).")
     return [Finding("info", " ".join(found))]
 
 

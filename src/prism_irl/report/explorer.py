@@ -39,6 +39,7 @@ def write_explorer(
     *,
     layout: Mapping[str, Any] | None = None,
     rewards: npt.ArrayLike | None = None,
+    values: npt.ArrayLike | None = None,
     names: Sequence[str] | None = None,
     actions: Sequence[str] | None = None,
     counters: Mapping[str, npt.ArrayLike] | None = None,
@@ -57,6 +58,8 @@ def write_explorer(
         As `state_places.find_layout` returns it; by default found from the data.
     rewards : (K, S), optional
         Reward of each state under each intention, NaN where it is not known, coloured on the map.
+    values : (K, S), optional
+        Value of each state under each intention, likewise.
     names : K strings, optional
         Names of the intentions.
     actions : A strings, optional
@@ -90,7 +93,9 @@ def write_explorer(
         "layout": place,
         # Without a map nobody would see these, and with many states they would fill the page.
         "flow": None if place is None else _flow(demos, p),
+        "leads": None if place is None else _numbers(story.long_runs(demos, p)),
         "rewards": None if place is None or rewards is None else _numbers(rewards),
+        "values": None if place is None or values is None else _numbers(values),
         "occupancy": None if place is None else _numbers(_occupancy(demos, p)),
         "story": story.describe(demos, p, marks),
         "fit": None if fit is None else dict(fit),

@@ -29,7 +29,7 @@ def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
     iterated = metrics.get("em", {}) is not None  # null: a method without EM has nothing to converge and no starts
     converged = [_convergence(mapping(metrics.get("em")), several)] if iterated else []
     findings = [finding._replace(topic="converged") for finding in converged]
-    trust = _references(metrics, several) + _tokens(metrics)
+    trust = _data_notes(metrics) + _references(metrics, several) + _tokens(metrics)
     if several:
         trust += ([_agreement(metrics)] if iterated else []) + [_evidence(metrics)]
         findings += [finding._replace(topic="number") for finding in _usage(metrics)]
@@ -67,6 +67,12 @@ def part_name(metrics: Mapping[str, Any]) -> str:
         return "training"
     chose = metrics.get("validation_chose", ["start", "stopping point"])
     return f"validation (chose {listed([str(what) for what in chose])})" if chose else "held out (chose nothing)"
+
+
+def _data_notes(metrics: Mapping[str, Any]) -> list[Finding]:
+    """What looked wrong about the table, which no fit can repair."""
+    notes = metrics.get("data_notes")
+    return [Finding("warning", str(note)) for note in notes] if isinstance(notes, list) else []
 
 
 def _convergence(em: Mapping[str, Any], several: bool) -> Finding:

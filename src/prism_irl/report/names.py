@@ -1,10 +1,11 @@
-"""Names that people give to intentions: exported by the report's page, read by `prism segment` and `prism report`.
+"""Names that people give to intentions: saved by the report's page, put beside a run by `prism names`.
 
 The file is ``{"names": ["seek water", "go home"]}``, one name per intention in the order of their numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from prism_irl import storage
@@ -17,6 +18,11 @@ MAX_NAME = 80  # characters
 def default_names(n_intentions: int) -> list[str]:
     """Return what intentions are called before anybody names them."""
     return [f"intention {k}" for k in range(n_intentions)]
+
+
+def write_names(folder: Path, names: Sequence[str]) -> None:
+    """Put names beside a run."""
+    storage.write_json(folder / FILE, {"names": list(names)})
 
 
 def read_names(path: Path, n_intentions: int) -> list[str]:

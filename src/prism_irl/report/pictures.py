@@ -13,6 +13,7 @@ from prism_irl.figures.maps import add_colorbar
 from prism_irl.report.names import default_names
 
 PER_ROW = 3
+NAMED = 0.1  # share of the long run from which on a place gets its name on the map
 MANY = 50  # places from which on colours end at the 2nd and 98th percentile
 
 
@@ -32,30 +33,57 @@ def write_pictures(folder: Path, explorer: Mapping[str, Any], *, maps: bool = Tr
 
 
 def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
-    rewards = explorer["rewards"]
+    """Where each intention leads, which is what the sentences say, and below it the reward, which is less certain."""
+    rewards, leads = explorer["rewards"], explorer.get("leads") or explorer["occupancy"]
+    kinds = [("share of time", leads)] + ([] if rewards is None else [("reward", rewards)])
     K, flow = len(names), explorer["flow"]
     columns = min(K, PER_ROW)
     rows = -(-K // columns)
-    figure, axes = style.new_figure(rows, columns, width=2.25 * columns + 0.2, height=2.1 * rows)
-    for k, ax in enumerate(axes):
-        if k >= K:
-            ax.set_axis_off()
-            continue
-        time = np.array(explorer["occupancy"][k], float)
-        values = time if rewards is None else np.array(rewards[k], float)  # None becomes NaN
-        values = np.where(time > 0, values, np.nan)  # what an inverse solve says about a place nobody saw is an echo
-        if np.isfinite(values).sum() > MANY:  # a place left once in many visits can drown all others
-            values = np.clip(values, *np.nanquantile(values, (0.02, 0.98)))
-        towards, confidence = flow["towards"][k], flow["confidence"][k]
-        layouts.layout_map(ax, explorer["layout"], values, towards=towards, confidence=confidence, title=names[k])
-        if np.isfinite(values).any():
-            add_colorbar(ax, [ax], label="share of time" if rewards is None else "reward")
-    style.save(figure, path)
-    what = "Share of its time" if rewards is None else "Recovered reward, expected under the intention's own policy,"
-    return (
-        f"What each intention wants. {what} in each state; arrows lead to the state that follows most often under the "
-        f"intention, dots where it stays, grey where it never is. {explorer['layout']['note']}"
+    figure, axes = style.new_figure(
+        rows * len(kinds), columns, width=2.25 * columns + 0.2, height=2.1 * rows * len(kinds)
     )
+    for ax in axes:
+        ax.set_axis_off()
+    for i, (label, numbers) in enumerate(kinds):
+        for k in range(K):
+            ax = axes[(k // columns * len(kinds) + i) * columns + k % columns]
+            ax.set_axis_on()
+            time = np.array(explorer["occupancy"][k], float)
+            values = np.array(numbers[k], float)  # None becomes NaN
+            values = np.where(time > 0, values, np.nan)  # what an inverse solve says about an unseen place is an echo
+            if label == "reward" and np.isfinite(values).sum() > MANY:
+                values = np.clip(
+                    values, *np.nanquantile(values, (0.02, 0.98))
+                )  # a place left once can drown the others
+            arrows = {"towards": flow["towards"][k], "confidence": flow["confidence"][k]}
+            title = names[k] if i == 0 else f"reward of {names[k]}"
+            layouts.layout_map(ax, explorer["layout"], values, title=title, **arrows)
+            if i == 0:
+                layouts.label_places(ax, explorer["layout"], _goals(explorer, k))
+            if np.isfinite(values).any():
+                add_colorbar(ax, [ax], label=label)
+    style.save(figure, path)
+    below = (
+        ""
+        if rewards is None
+        else (
+            " Below, the recovered reward, expected under the intention's own policy: many rewards explain the same "
+            "behaviour, and a place on the way may carry what is earned at the goal."
+        )
+    )
+    return (
+        "What each intention wants. Where it leads: its share of time in each state if it never ended; arrows to the "
+        f"state that follows most often under the intention, dots where it stays, grey where it never is.{below} "
+        f"{explorer['layout']['note']}"
+    )
+
+
+def _goals(explorer: Mapping[str, Any], k: int) -> dict[int, str]:
+    """Names of the states that matter to an intention: those that its sentence speaks of."""
+    want, states = explorer["story"]["wants"][k], explorer["states"]
+    found = [int(s) for s, share in want["leads_to"] if share >= NAMED]
+    found += [int(i) for what, i, *_ in want.get("more", []) if what == "state"]
+    return {s: str(states[s]) if states else str(s) for s in found}
 
 
 def _switches(path: Path, around: list[Any], names: list[str]) -> str:

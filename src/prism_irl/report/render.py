@@ -39,6 +39,7 @@ from prism_irl.report.names import default_names, read_names
 from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 
+MAPS = "maps"
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
@@ -94,6 +95,7 @@ def render(folder: Path) -> str:
     checks = read_checks(folder)
     contrasts = [contrast_section(one, names) for one in read_contrasts(folder)]
     drawn = {figure.stem for figure in figures}
+    elsewhere = {*CHECKS, MAPS} if explorer is not None else {*CHECKS}  # maps stand beside the sentences about them
     # A run that drew these itself knows better.
     method_chart = None if {"method_bars", "selection", "budget"} & drawn else _method_chart(metrics)
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
@@ -125,11 +127,12 @@ def render(folder: Path) -> str:
         method_chart=method_chart,
         checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
         checks_figures=[figure for figure in figures if figure.stem in CHECKS],
+        maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
         contrasts=[(one, _of_contrast(figures, one.key)) for one in contrasts],
         figures=[
             figure
             for figure in (em_chart, *figures)
-            if figure is not None and figure.stem not in CHECKS and not figure.stem.startswith("contrast-")
+            if figure is not None and figure.stem not in elsewhere and not figure.stem.startswith("contrast-")
         ],
         left_out=left_out,
         command=_command(config),
@@ -208,7 +211,7 @@ def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str
     n, total = len(rows), int(explorer["total"]["trajectories"])
     cut = any(one["length"] > len(one["states"]) for one in rows)
     words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
-    keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "occupancy")
+    keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "values", "leads", "occupancy")
     colors = [style.intention_color(k) for k in range(2 * len(names) + 8)]
     facts = mapping(explorer.get("fit"))
     data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors, "frames": frames}

@@ -1,8 +1,9 @@
 """Where states lie on a map, as far as that is known.
 
-In this order: a layout that the caller knows (a grid world); the labyrinth or a grid, recognised by its moves;
-coordinates in the names of the states ("3,4"); and, for a sparse graph of moves, positions whose distances are those
-along the graph (stress majorisation). Data whose states follow one another in every order has no map, and gets none.
+In this order: a layout that the caller knows (a grid world, a map that somebody drew); the labyrinth or a grid,
+recognised by its moves; coordinates in the names of the states ("3,4"); and, for a sparse graph of moves, positions
+whose distances are those along the graph (stress majorisation). Data whose states follow one another in every order
+has no map, and gets none.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.geography import Geography
 from prism_irl.evaluation.facts import MAX_STATES
 from prism_irl.report.story import successor_counts
 
@@ -33,6 +35,17 @@ def grid(width: int, height: int, barriers: Sequence[tuple[int, int]] = ()) -> d
     closed = [width * by + bx for bx, by in barriers]
     note = f"A grid of {width} by {height} cells, state = {width}y + x."
     return layout_of("grid", np.stack([x, y], axis=1), [], note, barriers=closed)
+
+
+def from_map(place: Geography, demos: Demonstrations) -> dict[str, Any]:
+    """Return the layout of a map that somebody drew; without edges of its own, those of the moves in the data."""
+    edges = place.edges
+    if edges is None:
+        counts = successor_counts(demos, np.ones(demos.n_steps)).tocoo()
+        pairs = np.stack([np.minimum(counts.row, counts.col), np.maximum(counts.row, counts.col)], axis=1)
+        edges = np.unique(pairs[counts.row != counts.col], axis=0)
+    found = layout_of("map", place.xy, edges, place.note)
+    return found | {"walls": [[round(float(c), 3) for c in wall] for wall in place.walls]}
 
 
 def find_layout(demos: Demonstrations) -> dict[str, Any] | None:

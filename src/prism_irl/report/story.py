@@ -28,6 +28,7 @@ LONG_RUN = 400  # steps of power iteration; what is left after them is 0.97^400 
 AROUND = 6  # steps on either side of a switch
 MIN_SWITCHES = 5  # at a place, before the place is named
 MIN_LIFT = 1.5
+APART = 0.05  # share of time by which one intention is ahead of every other, before that is called a difference
 AFTER = 3  # steps from an event on in which a switch counts as following it
 
 
@@ -48,7 +49,9 @@ def describe(
     -------
     dict
         ``wants``: for each intention its ``share`` of the steps, mean ``dwell``, where it ``leads_to`` (state, share of
-        the long run), over how many states it ``spread``s (the exponential of the entropy) and how it ``acts``.
+        the long run), over how many states it ``spread``s (the exponential of the entropy), how it ``acts``, and in
+        which states and actions (``more``) it is ahead of every other intention: (what, index, share, largest share of
+        another).
         ``switches``: their number ``n``, the ``pairs`` (from, to, number), ``places`` where the agent switches more
         often than usual, how often after a step that left the state as it was (``stuck``) and otherwise
         (``moved``), how often in the few steps ``after`` each kind of event and ``otherwise``, and the mean posterior
@@ -78,26 +81,52 @@ def long_run(counts: csr_array, begin: Floats) -> Floats:
     return np.asarray(now, np.float64)
 
 
+def long_runs(demos: Demonstrations, p: Floats) -> Floats:
+    """(K, S) where each intention leads: its share of time in every state if it never ended; zeros where unused."""
+    cut = segments(p.argmax(axis=1), demos.offsets)
+    found = np.zeros((p.shape[1], demos.n_states))
+    for k in np.unique(cut.labels):
+        begin = np.bincount(demos.states[cut.starts[cut.labels == k]], minlength=demos.n_states).astype(np.float64)
+        found[k] = long_run(successor_counts(demos, p[:, k]), begin / begin.sum())
+    return found
+
+
+def ahead(shares: Floats, k: int, used: npt.NDArray[np.bool_], n: int = 2) -> list[list[float]]:
+    """Entries of row k of (K, m) shares that are clearly above those of every other used row: (index, own, largest)."""
+    others = used & (np.arange(len(shares)) != k)
+    if not others.any():
+        return []
+    most = shares[others].max(axis=0)
+    lead = shares[k] - most
+    order = np.argsort(-lead, kind="stable")[:n]
+    clear = (i for i in order if lead[i] >= APART and shares[k, i] >= MIN_LIFT * most[i])
+    return [[int(i), float(shares[k, i]), float(most[i])] for i in clear]
+
+
 def _wants(demos: Demonstrations, p: Floats) -> list[dict[str, Any]]:
     labels = p.argmax(axis=1)
     cut = segments(labels, demos.offsets)
+    times = long_runs(demos, p)
+    used = times.sum(axis=1) > 0
+    done = np.stack([np.bincount(demos.actions, weights=w, minlength=demos.n_actions) for w in p.T])
+    done = done / np.maximum(done.sum(axis=1, keepdims=True), 1e-12)
     wants: list[dict[str, Any]] = []
     for k in range(p.shape[1]):
         mine = cut.labels == k
         if not mine.any():
-            wants.append({"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": []})
+            wants.append({"share": 0.0, "dwell": None, "leads_to": [], "spread": None, "acts": [], "more": []})
             continue
-        begin = np.bincount(demos.states[cut.starts[mine]], minlength=demos.n_states).astype(np.float64)
-        time = long_run(successor_counts(demos, p[:, k]), begin / begin.sum())
+        time = times[k]
         seen = time[time > 0]
-        acts = np.bincount(demos.actions, weights=p[:, k], minlength=demos.n_actions)
+        more = [["state", *one] for one in ahead(times, k, used)] + [["action", *one] for one in ahead(done, k, used)]
         wants.append(
             {
                 "share": float((labels == k).mean()),
                 "dwell": float(cut.lengths[mine].mean()),
                 "leads_to": _top(time),
                 "spread": float(np.exp(-(seen * np.log(seen)).sum())),
-                "acts": _top(acts / acts.sum()),
+                "acts": _top(done[k]),
+                "more": more,
             }
         )
     return wants

@@ -209,7 +209,7 @@ class Goals(RewardOptions):
     habit : {"all", "idle", "none"}
         What the habit with memory is fitted to: all steps, or those that want nothing; "none" gives pure goals (h = 0).
     goal_discount : float
-        γ of planning. A goal is a place to reach within some ten steps.
+        How much the next step counts beside this one in planning. A goal is a place to reach within some ten steps.
     sparsity : float
         Nats that a unit of reward must earn over the training data.
     smoothing : float

@@ -216,7 +216,7 @@ class SoftStates(RewardOptions):
     Parameters
     ----------
     temperatures : tuple of K floats, optional
-        τ of each intention, 1 by default; only the unit of the rewards found.
+        Temperature of each intention, 1 by default; only the unit of the rewards found.
     invalid_actions : {"mask", "stay"}
         Actions that a state does not have: impossible, or, as in SWIRL's code, choices that stay in place.
     ridge : float

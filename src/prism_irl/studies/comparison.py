@@ -39,6 +39,7 @@ def compare(
     fresh: bool = False,
     on_fit: OnFit | None = None,
     events: Mapping[str, Any] | None = None,
+    layout: Mapping[str, Any] | None = None,
     tokens: bool = False,
 ) -> dict[str, Any]:
     """Cross-validate, write metrics.json, folds.csv, table.csv and figures; return the metrics.
@@ -46,7 +47,8 @@ def compare(
     Uniform, one intention and a habit stand beside whatever was asked for. ``tokens`` says that the data is a robot's,
     made by `prism tokenize`, which the verdict has to know.
     The best predictor with several intentions is fitted once more, to all data, for the interactive part of the
-    report; ``events`` ({name: (n,) bool}) are marked there. Finished fits are remembered in ``folder/cache``, so that
+    report; ``events`` ({name: (n,) bool}) are marked there, and ``layout`` says where states lie.
+    Finished fits are remembered in ``folder/cache``, so that
     an interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
     """
     _check(methods, seeds, jobs)
@@ -95,7 +97,7 @@ def compare(
         return result
     ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
     name = f"{best.name}, the best predictor here with several intentions"
-    exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events)
+    exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events, layout=layout)
     return result
 
 

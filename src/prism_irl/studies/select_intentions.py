@@ -97,6 +97,7 @@ def select(
     on_fit: OnFit | None = None,
     on_part: OnPart | None = None,
     events: Mapping[str, Any] | None = None,
+    layout: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics."""
     cache = folder / "cache"
@@ -126,6 +127,7 @@ def select(
         how="It was fitted to all trajectories; the likelihoods in the table come from held-out folds.",
         facts={"agreement": candidates[K].agreement} if K > 1 else None,
         events=events,
+        layout=layout,
     )
     return result
 

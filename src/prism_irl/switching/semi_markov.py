@@ -219,7 +219,8 @@ class SemiMarkov(SwitchingOptions):
     Parameters
     ----------
     phases : int
-        Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over √phases.
+        Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over the root of
+        the phases.
     """
 
     constant: ClassVar[bool] = True

@@ -245,8 +245,10 @@
   const shades = () => {
     const found = [["nothing", null, 0]];
     names.forEach((name, k) => {
-      if (data.rewards) found.push([`reward of ${name}`, data.rewards[k], k]);
+      if (data.leads) found.push([`where ${name} leads`, data.leads[k], k]);
       found.push([`time of ${name}`, data.occupancy[k], k]);
+      if (data.values) found.push([`value of ${name}`, data.values[k], k]);
+      if (data.rewards) found.push([`reward of ${name}`, data.rewards[k], k]);
     });
     return found;
   };
@@ -273,10 +275,19 @@
         make(map, "line", { x1: a[0], y1: a[1], x2: b[0], y2: b[1], stroke: layout.kind === "maze" ? "#e6e9ed" : LINE, "stroke-width": thick });
       }
     }
+    for (const [wx, wy, vx, vy] of layout.walls || []) {
+      const place = (x, y) => [shift + scale * (x - x0 + pad), height - scale * (y - y0 + pad)];
+      const [a, b] = [place(wx, wy), place(vx, vy)];
+      make(map, "line", { x1: a[0], y1: a[1], x2: b[0], y2: b[1], stroke: "#3a4048", "stroke-width": 1.2 });
+    }
+    // On a crowded map only the places that matter have a label: those where an intention leads.
+    const crowded = !grid && (places.length > 60 || radius <= 6);
+    const matter = new Set((data.leads || []).flatMap((shares) => shares.map((v, s) => [v, s]).sort((a, b) => b[0] - a[0]).slice(0, 2).filter(([v]) => v > 0.05).map(([, s]) => s)));
     const [, values, k] = shades()[Math.max(0, shade.selectedIndex)];
     // A place that was left once in many visits can have a huge reward, which would drown all others.
     const known = (values || []).filter((v) => v !== null).sort((a, b) => a - b);
     const [low, top] = known.length ? [0.02, 0.98].map((q) => known[Math.round(q * (known.length - 1))]) : [0, 1];
+    const labels = [];
     for (const [s] of places) {
       const [cx, cy] = at(s);
       const barrier = layout.barriers.includes(s);
@@ -287,12 +298,18 @@
         : make(map, "circle", { cx, cy, r: radius, ...attributes }));
       draw(look);
       if (values && values[s] !== null && !barrier) draw({ fill: colors[k], opacity: (0.08 + 0.87 * Math.max(0, Math.min(1, (values[s] - low) / (top - low || 1)))).toFixed(3) });
-      if (!barrier && (grid || (places.length <= 60 && radius > 6))) {
-        const text = data.states ? data.states[s] : String(s);
-        if (text.length <= 7) write(map, grid ? cx - radius + 3 : cx, grid ? cy - radius + 10 : cy + 3.5, text, { "font-size": 9, "text-anchor": grid ? "start" : "middle" });
+      make(map.lastChild, "title", {}).textContent = stateName(s);
+      if (barrier || (crowded && !matter.has(s))) continue;
+      const text = data.states ? data.states[s] : String(s);
+      if (crowded) labels.push([cx, cy - radius - 3, text]);
+      else if (text.length <= 7) {
+        write(map, grid ? cx - radius + 3 : cx, grid ? cy - radius + 10 : cy + 3.5, text, { "font-size": 9, "text-anchor": grid ? "start" : "middle" });
       }
     }
     path = make(map, "g", { fill: "none", "stroke-linecap": "round" });
+    for (const [x, y, text] of labels) {
+      write(map, x, y, text, { "font-size": 11, "font-weight": 600, "text-anchor": "middle", fill: INK, stroke: "#fff", "stroke-width": 3, "paint-order": "stroke" });
+    }
   };
   const drawPath = () => {
     if (!layout || !path) return;
@@ -384,11 +401,27 @@
     shade.replaceChildren(...shades().map(([words]) => new Option(words)));
     shade.selectedIndex = chosen;
   };
+  // What was typed is there again when the page is opened again, unless the run has been given other names since.
+  const given = names.join("\n"), drawer = `prism names ${location.pathname}`;
+  const remembered = () => {
+    try {
+      const kept = JSON.parse(localStorage.getItem(drawer) || "null");
+      return kept && kept.given === given && kept.names.length === K ? kept.names : null;
+    } catch { return null; } // no storage, or somebody else's
+  };
+  const rename = (k, text) => {
+    names[k] = text.trim() || `intention ${k}`;
+    for (const place of document.querySelectorAll(`[data-name="${k}"]`)) place.textContent = names[k];
+  };
   for (const input of document.querySelectorAll(".names input")) {
+    const k = Number(input.dataset.k), kept = remembered();
+    if (kept && kept[k] !== names[k]) {
+      input.value = kept[k];
+      rename(k, kept[k]);
+    }
     input.addEventListener("input", () => {
-      const k = Number(input.dataset.k);
-      names[k] = input.value.trim() || `intention ${k}`;
-      for (const place of document.querySelectorAll(`[data-name="${k}"]`)) place.textContent = names[k];
+      rename(k, input.value);
+      try { localStorage.setItem(drawer, JSON.stringify({ given, names })); } catch { /* it is only a convenience */ }
       fillShades();
       show(row, step);
     });
@@ -439,8 +472,9 @@
   if (layout) {
     byId("map-svg").addEventListener("click", () => saveSvg("map.svg", map));
     byId("map-csv").addEventListener("click", () => {
-      const head = ["state", "x", "y", ...names.map((_, k) => `time_${k}`), ...(data.rewards ? names.map((_, k) => `reward_${k}`) : [])];
-      const rows = places.map(([s, xy]) => [plain(s, data.states), ...xy, ...data.occupancy.map((o) => o[s]), ...(data.rewards || []).map((r) => r[s] ?? "")]);
+      const kinds = [["leads", data.leads], ["time", data.occupancy], ["value", data.values], ["reward", data.rewards]].filter(([, values]) => values);
+      const head = ["state", "x", "y", ...kinds.flatMap(([kind]) => names.map((_, k) => `${kind}_${k}`))];
+      const rows = places.map(([s, xy]) => [plain(s, data.states), ...xy, ...kinds.flatMap(([, values]) => values.map((v) => v[s] ?? ""))]);
       download("map.csv", "text/csv", table2csv([head, ...rows]));
     });
   }

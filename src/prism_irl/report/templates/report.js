@@ -68,6 +68,18 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// A table or figure that is wider than the screen says so: nothing else shows on a phone that there is more.
+const hints = [...document.querySelectorAll(".scroll")].map((box) => {
+  const hint = document.createElement("p");
+  hint.className = "scrolls";
+  hint.textContent = "There is more to the right: scroll sideways.";
+  box.after(hint);
+  return [box, hint];
+});
+const hintAll = () => hints.forEach(([box, hint]) => { hint.hidden = box.scrollWidth <= box.clientWidth + 2; });
+hintAll();
+window.addEventListener("load", hintAll);
+window.addEventListener("resize", hintAll);
 for (const block of document.querySelectorAll("pre.copy")) {
   if (!navigator.clipboard) break; // pages opened from disk may lack it
   const copy = button("Copy", "Copy to the clipboard", async () => {

@@ -1,0 +1,43 @@
+"""Demonstrations as a notebook shows them: a small table of what is there."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
+
+SHOWN = 6  # names of states and actions
+
+
+def table_of(demos: Demonstrations) -> str:
+    """HTML with sizes, names and what else a step or trajectory has; text from the data is escaped."""
+    lengths = demos.lengths
+    rows = {
+        "trajectories": f"{demos.n_trajectories:,}",
+        "steps": f"{demos.n_steps:,} ({lengths.min():,} to {lengths.max():,} each)",
+        "states": f"{demos.n_states:,}{_some(demos.state_names)}",
+        "actions": f"{demos.n_actions:,}{_some(demos.action_names)}",
+    }
+    if demos.groups is not None:
+        who = np.unique(demos.groups.astype(str)).tolist()
+        rows["groups"] = f"{len(who):,}{_some(who)}"
+    for name, there in (
+        ("valid actions", None if demos.valid_actions is None else f"{int(demos.valid_actions.sum()):,} pairs"),
+        ("true labels", None if demos.labels is None else f"{len(np.unique(demos.labels)):,} intentions"),
+        ("observations", None if demos.observations is None else f"{demos.observations.shape[1]:,} numbers per step"),
+        ("times", None if demos.times is None else f"{demos.times.min()} to {demos.times.max()}"),
+    ):
+        if there is not None:
+            rows[name] = there
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+    return f"<table><caption>Demonstrations</caption><tbody>{body}</tbody></table>"
+
+
+def _some(names: tuple[str, ...] | list[str] | None) -> str:
+    if not names:
+        return ""
+    return f": {', '.join(map(str, names[:SHOWN]))}{', …' if len(names) > SHOWN else ''}"

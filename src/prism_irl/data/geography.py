@@ -1,0 +1,219 @@
+"""What people know of the world behind their table: where states lie, which actions exist, and where these lead.
+
+Maps, lists of actions and dynamics are tables too, in the names of the data. A state that only they name joins the
+vocabulary: a place that nobody has visited is part of the world all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import sparse
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.npz import read_arrays
+from prism_irl.data.table_files import line_of, read_table_file
+from prism_irl.data.vocabulary import Vocabulary, distinct
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+
+OBSERVED = "observed"
+MAX_CELLS = 1_000_000  # of a grid
+
+
+class Geography(NamedTuple):
+    """Where states lie: ``xy`` (S, 2), NaN without a place; ``edges`` (E, 2); ``walls`` (W, 4), x, y of both ends."""
+
+    xy: npt.NDArray[np.float64]
+    edges: npt.NDArray[np.int64] | None
+    walls: npt.NDArray[np.float64]
+    note: str
+
+
+class Rows:
+    """A small table of the world, and where its rows are in the file; columns of ``text`` hold names, never numbers."""
+
+    def __init__(self, path: Path, needed: Sequence[str], what: str, text: Sequence[str] = ()) -> None:
+        if not path.is_file():
+            raise InputError(f"There is no file {path} for {what}; check the path.")
+        if path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".xlsx"):
+            raise InputError(f"Cannot read {path} for {what}: give a .csv file with the columns {', '.join(needed)}.")
+        self.path, self.what, self.frame = path, what, read_table_file(path, dict.fromkeys(text, str))
+        for name in needed:
+            if name not in self.frame.columns:
+                there = ", ".join(map(str, self.frame.columns[:20]))
+                raise InputError(
+                    f"{path} has no column {name!r}; {what} needs {', '.join(needed)} (there are {there})."
+                )
+        if not len(self.frame):
+            raise InputError(f"{path} has no rows; {what} needs {', '.join(needed)}.")
+
+    def where(self, column: str, rows: npt.NDArray[np.int64] | None = None) -> Any:
+        """Say where a row is; ``rows`` are those that are read, where some are left out."""
+        return lambda row: (
+            f"column {column!r}, line {line_of(self.path, int(row if rows is None else rows[row]))} of {self.path.name}"
+        )
+
+    def numbers(self, column: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """One column of finite numbers at some rows."""
+        cells = self.frame[column].iloc[rows]
+        found = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        if not np.isfinite(found).all():
+            i = int(np.argmin(np.isfinite(found)))
+            raise InputError(f"{cells.iloc[i]} at {self.where(column, rows)(i)} is not a finite number; correct it.")
+        return found
+
+    def ids(self, column: str, kind: str, vocabulary: Vocabulary) -> npt.NDArray[np.int64]:
+        """Ids of a column of states or actions."""
+        return vocabulary.encode(self.frame[column], kind, self.where(column))
+
+
+def extended(known: Vocabulary, values: Any, what: str) -> Vocabulary:
+    """The vocabulary with the states or actions that a file of the world names beside those of the data."""
+    found = distinct(pd.Series(values), what, "row {}".format).values
+    if known.names is None:
+        if found.dtype == object:
+            raise InputError(
+                f"The {what}s of the data are numbers, and a file of the world names {found[0]}; use numbers."
+            )
+        return Vocabulary(None, max(known.size, int(found.max()) + 1))
+    names = sorted({*known.names, *(str(value) for value in found)})
+    return known if len(names) == known.size else Vocabulary(tuple(names), len(names))
+
+
+# -- maps --------------------------------------------------------------------------------------------------------------
+
+
+def parse_grid(text: str) -> tuple[int, int]:
+    """Width and height of "5x5"."""
+    match = re.fullmatch(r"\s*(\d+)\s*[x×,]\s*(\d+)\s*", text)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 0 < size[0] * size[1] <= MAX_CELLS:
+        raise InputError(f"--grid is {text!r}; write the width and the height, such as 5x5.")
+    return size
+
+
+def read_map(rows: Rows, states: Vocabulary) -> Geography:
+    """Read a map: state, x, y; optionally neighbours ("3 7"); rows without a state are walls from x, y to x2, y2."""
+    cells = rows.frame["state"]
+    is_wall = cells.isna().to_numpy()
+    places, walls = np.flatnonzero(~is_wall), np.flatnonzero(is_wall)
+    if len(walls) and not {"x2", "y2"} <= set(rows.frame.columns):
+        raise InputError(
+            f"The state at {rows.where('state', walls)(0)} is missing; fill it in, or add columns x2 and y2 if the row "
+            "is a wall."
+        )
+    ids = states.encode(_whole(cells.iloc[places]), "state", rows.where("state", places))
+    if len(np.unique(ids)) < len(ids):
+        i = int(np.argmax(pd.Series(ids).duplicated()))
+        raise InputError(
+            f"The state {cells.iloc[places[i]]} at {rows.where('state', places)(i)} has two places; keep one."
+        )
+    xy = np.full((states.size, 2), np.nan)
+    xy[ids] = np.stack([rows.numbers(axis, places) for axis in ("x", "y")], axis=1)
+    ends = ("x", "y", "x2", "y2")
+    segments = np.stack([rows.numbers(end, walls) for end in ends], axis=1) if len(walls) else np.zeros((0, 4))
+    edges = None
+    if "neighbours" in rows.frame.columns:
+        edges = _neighbours(rows, places, ids, states)
+    return Geography(xy, edges, segments, f"The map is {rows.path.name}.")
+
+
+def _whole(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Numbers as they were before empty cells beside them made them floats."""
+    return values.astype(np.int64) if values.dtype.kind == "f" and (np.floor(values) == values).all() else values
+
+
+def _neighbours(
+    rows: Rows, places: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], states: Vocabulary
+) -> npt.NDArray[np.int64]:
+    pairs: set[tuple[int, int]] = set()
+    where = rows.where("neighbours", places)
+    for i, cell in enumerate(rows.frame["neighbours"].iloc[places]):
+        if pd.isna(cell):
+            continue
+        text = f"{cell:g}" if isinstance(cell, float) else str(cell)
+        words = pd.Series(re.split(r"[;\s]+", text.strip()), dtype=object)
+        at = partial(_fixed, where(i))
+        found = states.encode(pd.to_numeric(words) if states.names is None else words, "state", at)
+        pairs |= {(min(int(ids[i]), int(j)), max(int(ids[i]), int(j))) for j in found if int(j) != int(ids[i])}
+    return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+
+
+def _fixed(place: str, _: int) -> str:
+    return place
+
+
+# -- actions and dynamics ----------------------------------------------------------------------------------------------
+
+
+def observed_actions(demos: Demonstrations) -> npt.NDArray[np.bool_]:
+    """(S, A) pairs that occur in the data; a state that was never visited keeps all of its actions."""
+    seen = pair_counts(demos) > 0
+    seen[~seen.any(axis=1)] = True
+    return np.asarray(seen)
+
+
+def pair_counts(demos: Demonstrations) -> npt.NDArray[np.int64]:
+    """(S, A) how often each action was taken in each state."""
+    pair = demos.states.astype(np.int64) * demos.n_actions + demos.actions
+    return np.bincount(pair, minlength=demos.n_states * demos.n_actions).reshape(demos.n_states, demos.n_actions)
+
+
+def read_valid_actions(rows: Rows, states: Vocabulary, actions: Vocabulary) -> npt.NDArray[np.bool_]:
+    """(S, A) pairs that a file lists (state, action); a state that it does not name keeps all of its actions."""
+    valid = np.zeros((states.size, actions.size), dtype=bool)
+    valid[rows.ids("state", "state", states), rows.ids("action", "action", actions)] = True
+    valid[~valid.any(axis=1)] = True
+    return valid
+
+
+def read_dynamics(rows: Rows, states: Vocabulary, actions: Vocabulary, discount: float) -> MDP:
+    """Dynamics from a table: state, action, next_state, probability; pairs that are not listed do not exist.
+
+    A state without any row is an end: whatever is done there, it stays.
+    """
+    S, A = states.size, actions.size
+    pair = rows.ids("state", "state", states) * A + rows.ids("action", "action", actions)
+    to = rows.ids("next_state", "state", states)
+    p = rows.numbers("probability", np.arange(len(rows.frame)))
+    total = np.bincount(pair, weights=p, minlength=S * A)
+    valid = (total > 0).reshape(S, A)
+    wrong = np.flatnonzero((total > 0) & (np.abs(total - 1) > 1e-4))
+    if len(wrong):
+        i = int(np.argmax(pair == wrong[0]))
+        s, a = rows.frame["state"].iloc[i], rows.frame["action"].iloc[i]
+        raise InputError(
+            f"The probabilities of action {a} in state {s} sum to {total[wrong[0]]:.6g} in "
+            f"{rows.path.name}; make them 1."
+        )
+    ends = np.flatnonzero(~valid.any(axis=1))
+    valid[ends] = True
+    stay = (ends[:, None] * A + np.arange(A)).ravel()
+    row, column = np.append(pair, stay), np.append(to, np.repeat(ends, A))
+    weight = np.append(p / np.where(total > 0, total, 1)[pair], np.ones(len(stay)))
+    return MDP(sparse.coo_array((weight, (row, column)), shape=(S * A, S)), discount, valid)
+
+
+def load_dynamics(path: Path, states: Vocabulary, actions: Vocabulary, discount: float) -> MDP:
+    """Dynamics from an npz file with one array (S, A, S), whose ids are those of the data."""
+    arrays = [array for array in read_arrays(path).values() if array.ndim == 3]
+    if len(arrays) != 1:
+        raise InputError(
+            f"{path} has {len(arrays)} arrays of three dimensions; give one, P(s'|s, a) of shape (S, A, S)."
+        )
+    if states.names is not None or actions.names is not None:
+        raise InputError(
+            f"The data names its states or actions, and {path} only numbers them; give a .csv file with state, action, "
+            "next_state and probability."
+        )
+    if arrays[0].shape[1] != actions.size:
+        raise InputError(f"{path} has {arrays[0].shape[1]} actions and the data {actions.size}; give the same.")
+    return MDP.from_dense(arrays[0], discount)

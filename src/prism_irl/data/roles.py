@@ -1,0 +1,66 @@
+"""Which column of a table holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from prism_irl.errors import InputError
+
+DOUBLED = "doubled"
+"""Attribute of a frame: columns that the header of a CSV file names more than once, of which pandas renames some."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what; an optional column that is not named is used when its usual name is there.
+
+    ``trajectory`` may be several columns ("animal,bout"), whose values together name one. ``time`` gives the order
+    within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for evaluation only),
+    ``observations`` numbers that the switching network may read, ``labels`` intentions that somebody knows, empty
+    elsewhere, which the fit is told. Roles in ``may_lack`` are left out where their column
+    is not there.
+    """
+
+    trajectory: str | tuple[str, ...] = "trajectory"
+    state: str = "state"
+    action: str = "action"
+    time: str | None = None
+    group: str | None = None
+    intention: str | None = None
+    observations: tuple[str, ...] = ()
+    may_lack: tuple[str, ...] = ()
+    labels: str | None = None
+
+    def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
+        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
+        keys = key_columns(frame, self.trajectory)
+        named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
+        found = usual | named | {"trajectory": ",".join(keys)}
+        several = [("trajectory", name) for name in keys] + [("observations", name) for name in self.observations]
+        single = [(role, name) for role, name in found.items() if role != "trajectory"]
+        for role, name in [*several, *single]:
+            times = frame.attrs.get(DOUBLED, {}).get(name, int((frame.columns == name).sum()))
+            if times == 0 and role in self.may_lack:
+                del found[role]
+            elif times == 0:
+                there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
+                raise InputError(
+                    f"There is no column {name!r} for the {role}; the table has the columns {there}; "
+                    f"name the right one with {role}= (--{role})."
+                )
+            if times > 1:
+                raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
+        return found
+
+
+def key_columns(frame: pd.DataFrame, name: str | Sequence[str]) -> tuple[str, ...]:
+    """Columns behind a key: "animal,bout" are two, unless there is a column of that very name."""
+    if not isinstance(name, str):
+        return tuple(name)
+    if name in frame.columns or "," not in name:
+        return (name,)
+    return tuple(part.strip() for part in name.split(","))

@@ -1,0 +1,74 @@
+"""Files of tables: CSV, TSV, Excel and Parquet into pandas and back; lines of a text file as an editor counts them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+from zipfile import BadZipFile
+
+import pandas as pd
+
+from prism_irl import storage
+from prism_irl.data.frames import read_frame, storable_frame
+from prism_irl.data.roles import DOUBLED
+from prism_irl.errors import InputError, brief
+from prism_irl.optional import need
+
+READABLE = (".csv", ".tsv", ".parquet", ".npz", ".xlsx", ".nwb")
+WRITABLE = (".csv", ".tsv", ".parquet")
+NWB = ".nwb"
+
+
+def read_table_file(path: Path, text: Mapping[str, type[str]], wanted: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a table of any of these formats but npz.
+
+    Columns named in ``text`` stay text whatever they look like; ``wanted`` ones tell which table of an NWB file it is.
+    """
+    if path.suffix.lower() == NWB:
+        from prism_irl.data.nwb import read_nwb
+
+        return read_nwb(path, wanted)
+    if path.suffix.lower() != ".xlsx":
+        return read_frame(path, text, DOUBLED)
+    need("openpyxl", "excel")
+    try:
+        return pd.read_excel(path, dtype=dict(text), engine="openpyxl")
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        raise InputError(f"{path} is damaged or not an .xlsx file ({brief(error)}).") from None
+
+
+def line_of(path: Path, row: int) -> int:
+    """Line of a row in a text file, counted as an editor does; of other files the row as a spreadsheet numbers it."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        return row + (2 if path.suffix.lower() == ".xlsx" else 0)
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        line, met = 1, -1  # cells may hold line ends, and empty lines are no rows
+        for cells in rows:
+            met += bool(cells)
+            if cells and met == row + 1:
+                return line
+            line = rows.line_num + 1
+    return row + 2
+
+
+def check_writable(path: str | Path) -> None:
+    """Say before the work begins that `write_table` does not know a format."""
+    if Path(path).suffix.lower() not in WRITABLE:
+        raise InputError(f"Cannot write {path}: the name must end in one of {', '.join(WRITABLE)}.")
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
+    check_writable(path)
+    suffix = Path(path).suffix.lower()
+
+    def write(file: IO[bytes]) -> None:
+        if suffix != ".parquet":
+            frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
+            return
+        storable_frame(frame).to_parquet(file, index=False)
+
+    storage.write_file(Path(path), write)

@@ -1,0 +1,98 @@
+"""What a fit found as tidy tables with names: one row per intention, state and action, and one per observed move.
+
+For a spreadsheet or another program; nobody has to know which id stands for which state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.geography import pair_counts
+
+MAX_ROWS = 2_000_000
+
+
+def intention_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayLike) -> pd.DataFrame | None:
+    """One row per intention, state and valid action; None where a model has no policy per intention and state.
+
+    ``steps`` is how often the intention took the action there (Σ_t γ_t(k)), ``policy`` π_k(a|s), ``advantage`` its
+    logarithm, which is Q − V of any soft-optimal reward and the same for all of them; ``reward``, ``q`` and ``value``
+    are those of one of them, empty where the intention never was.
+    """
+    policies = np.asarray(getattr(model, "policies_", np.zeros(0)), np.float64)
+    K, S, A = model.n_intentions, demos.n_states, demos.n_actions
+    if policies.ndim != 3 or policies.shape[0] != K or policies.shape[1] < S or policies.shape[2] != A:
+        return None
+    valid = np.ones((S, A), bool) if demos.valid_actions is None else demos.valid_actions
+    if K * valid.sum() > MAX_ROWS:
+        return None
+    pair = demos.states.astype(np.int64) * A + demos.actions
+    steps = np.stack([np.bincount(pair, weights=w, minlength=S * A) for w in np.asarray(probabilities).T])
+    with np.errstate(divide="ignore"):
+        advantage = np.log(policies[:, :S])
+    unvisited = getattr(model, "unvisited_", None)
+    known = np.ones((K, S), bool) if unvisited is None else ~np.asarray(unvisited)[:, :S]
+    found: dict[str, npt.NDArray[Any]] = {
+        "steps": steps.reshape(K, S, A),
+        "policy": policies[:, :S],
+        "advantage": advantage,
+    }
+    for name, attribute in (("reward", "rewards_"), ("q", "q_"), ("value", "values_")):
+        numbers = np.asarray(getattr(model, attribute, np.zeros(0)), np.float64)
+        if numbers.shape[:2] == (K, S):
+            whole = np.broadcast_to(numbers[..., None], (K, S, A)) if numbers.ndim == 2 else numbers
+            found[name] = np.where(known[..., None], whole, np.nan)
+    k, s, a = np.nonzero(np.broadcast_to(valid, (K, S, A)))
+    columns: dict[str, Any] = {
+        "intention": k,
+        "state": _named(s, demos.state_names),
+        "action": _named(a, demos.action_names),
+    }
+    return pd.DataFrame(columns | {name: values[k, s, a] for name, values in found.items()})
+
+
+def move_table(demos: Demonstrations) -> pd.DataFrame:
+    """Dynamics as they were counted: one row per state, action and next state, with how often each was seen.
+
+    Pairs that were never seen with a successor have ``seen`` 0 and no next state: a model takes them to stay in place.
+    """
+    S, A = demos.n_states, demos.n_actions
+    valid = np.ones((S, A), bool) if demos.valid_actions is None else demos.valid_actions
+    now = np.flatnonzero(~demos.first_steps[1:])
+    pair = demos.states[now].astype(np.int64) * A + demos.actions[now]
+    moves, counts = np.unique(np.stack([pair, demos.states[now + 1].astype(np.int64)]), axis=1, return_counts=True)
+    seen = np.bincount(pair, minlength=S * A)
+    never = np.flatnonzero((seen == 0) & valid.ravel())
+    rows = np.append(moves[0], never)
+    to = pd.Series(_named(moves[1], demos.state_names), dtype=object if demos.state_names else "Int64")
+    table = pd.DataFrame(
+        {
+            "state": _named(rows // A, demos.state_names),
+            "action": _named(rows % A, demos.action_names),
+            "next_state": to.reindex(range(len(rows))),
+            "seen": np.append(counts, np.zeros(len(never), np.int64)),
+            "probability": np.append(counts / seen[moves[0]], np.full(len(never), np.nan)),
+        }
+    )
+    return table.iloc[np.argsort(rows, kind="stable")].reset_index(drop=True)
+
+
+def seen_in_words(demos: Demonstrations, rare: int = 5) -> str:
+    """How often the pairs behind estimated dynamics were seen, in a sentence."""
+    counts = pair_counts(demos)
+    exists = counts if demos.valid_actions is None else counts[demos.valid_actions]
+    there = exists[exists > 0]
+    return (
+        f"Dynamics are counted from the data: {len(there):,} of {exists.size:,} pairs of state and action were seen, "
+        f"{int((there < rare).sum()):,} of them fewer than {rare} times (dynamics.csv)."
+    )
+
+
+def _named(ids: npt.NDArray[Any], names: Sequence[str] | None) -> npt.NDArray[Any]:
+    return ids if names is None else np.array(names, dtype=object)[ids]

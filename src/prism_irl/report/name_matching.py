@@ -1,0 +1,85 @@
+"""Names follow their intentions when a model is fitted again, whose numbers may be others.
+
+Two runs are compared by their segments.parquet. On the same rows two intentions are alike as far as they share steps,
+2 Σ_t γ_t(j) γ'_t(k) / Σ_t (γ_t(j) + γ'_t(k)); on other rows as far as they do the same in the same places, Σ √(p q)
+over their shares p, q of states and actions. Either is 1 for the same intention (one of sure steps, in the first case)
+and 0 for two that have nothing in common.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.optimize import linear_sum_assignment
+
+from prism_irl import storage
+from prism_irl.errors import InputError
+from prism_irl.report.names import FILE, default_names, read_names
+
+SEGMENTS = "segments.parquet"
+ALIKE = 0.5  # less than this, and a name does not follow
+
+
+class Remembered(NamedTuple):
+    """What a run did, step by step: states and actions (n,) as text, probabilities (n, K); names of its intentions."""
+
+    states: npt.NDArray[Any]
+    actions: npt.NDArray[Any]
+    probabilities: npt.NDArray[np.float64]
+    names: list[str]
+
+
+def remember(run: Path) -> Remembered:
+    """Read a run folder with its names."""
+    if not (run / SEGMENTS).is_file():
+        raise InputError(f"{run} has no {SEGMENTS}; give the folder of a fit.")
+    try:
+        frame = pd.read_parquet(run / SEGMENTS)
+        columns = storage.read_json(run / "config.json").get("data", {}).get("columns", {})
+        n = int(storage.read_json(run / "metrics.json")["n_intentions"])
+        state, action = (frame[columns.get(role, role)].astype(str).to_numpy() for role in ("state", "action"))
+        # A table that had such columns before keeps them, and those of the fit are called predicted_….
+        probabilities = [
+            next(frame[name] for name in (f"predicted_p_{k}", f"p_{k}") if name in frame.columns) for k in range(n)
+        ]
+    except (OSError, KeyError, ValueError, TypeError, StopIteration) as error:
+        raise InputError(
+            f"{run} holds no segmentation that can be compared ({error!r}); give the folder of a fit."
+        ) from None
+    names = read_names(run / FILE, n) if (run / FILE).is_file() else default_names(n)
+    return Remembered(state, action, np.stack(probabilities, axis=1).astype(np.float64), names)
+
+
+def similarity(one: Remembered, other: Remembered) -> npt.NDArray[np.float64]:
+    """(K, K') how alike the intentions of two runs are, from 0 to 1."""
+    p, q = one.probabilities, other.probabilities
+    same = len(p) == len(q) and (one.states == other.states).all() and (one.actions == other.actions).all()
+    if same:
+        return np.asarray(2 * (p.T @ q) / np.maximum(p.sum(axis=0)[:, None] + q.sum(axis=0), 1e-12))
+    pairs = [pd.Series(run.states) + "\0" + pd.Series(run.actions) for run in (one, other)]
+    codes, _ = pd.factorize(pd.concat(pairs))
+    shares = []
+    for run, code in ((one, codes[: len(p)]), (other, codes[len(p) :])):
+        counts = np.stack([np.bincount(code, weights=w, minlength=codes.max() + 1) for w in run.probabilities.T])
+        shares.append(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)))
+    return np.asarray(shares[0] @ shares[1].T)
+
+
+def carry_names(old: Remembered, new: Remembered) -> tuple[list[str], list[str]]:
+    """Names of the new intentions, each from the old one that it resembles most, and a note for each that is lost."""
+    alike = similarity(old, new)
+    names = default_names(alike.shape[1])
+    before = default_names(len(old.names))
+    notes = []
+    for j, k in zip(*linear_sum_assignment(-alike), strict=True):
+        if old.names[j] == before[j]:
+            continue  # nobody had named it
+        if alike[j, k] >= ALIKE:
+            names[k] = old.names[j]
+        else:
+            notes.append(f"Nothing resembles “{old.names[j]}” any more ({alike[j, k]:.2f} of 1); name it anew.")
+    return names, notes

@@ -1,0 +1,57 @@
+"""Names from the page to the run, to its report, to segments, and to the next fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from prism_irl.worlds.frustration import FrustrationWorld
+from support import prism
+
+FIT = "--intentions 2 --method hiql --n-starts 2 --max-iterations 30 --simulations 0 --device cpu".split()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    demos = FrustrationWorld(horizon=20).simulate(60, seed=1).demonstrations
+    demos.to_pandas().drop(columns="intention").to_csv(tmp_path / "a.csv", index=False)
+    assert prism("fit", "a.csv", *FIT, "--out", "run", cwd=tmp_path).returncode == 0
+    (tmp_path / "names.json").write_text(json.dumps({"names": ["seek <b>", "go home"]}))
+    return tmp_path
+
+
+def test_names_stay_with_the_run(folder: Path) -> None:
+    assert "Nobody has named" in prism("names", "run", cwd=folder).stdout
+    done = prism("names", "run", "names.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "go home" in (folder / "run" / "report.html").read_text()
+    assert json.loads(prism("names", "run", "--json", cwd=folder).stdout)["names"] == ["seek <b>", "go home"]
+    assert prism("segment", "run", "a.csv", "--out", "labels.csv", cwd=folder).returncode == 0
+    labels = pd.read_csv(folder / "labels.csv")
+    assert labels.groupby("intention")["intention_name"].unique().str[0].tolist() == ["seek <b>", "go home"]
+
+    # A fit into the same folder, from another seed, may number them otherwise; steps keep the names that they had.
+    again = prism("fit", "a.csv", *FIT, "--seed", "3", "--out", "run", "--overwrite", cwd=folder)
+    assert again.returncode == 0, again.stderr
+    assert prism("fit", "a.csv", *FIT, "--seed", "4", "--out", "other", cwd=folder).returncode == 0
+    assert prism("names", "other", "--like", "run", cwd=folder).returncode == 0
+    for run in ("run", "other"):
+        assert prism("segment", run, "a.csv", "--out", f"{run}.csv", cwd=folder).returncode == 0
+        assert (pd.read_csv(folder / f"{run}.csv")["intention_name"] == labels["intention_name"]).mean() > 0.8
+
+
+def test_what_is_refused(folder: Path) -> None:
+    (folder / "three.json").write_text(json.dumps({"names": ["a", "b", "c"]}))
+    for command, words in (
+        (("names", "run", "three.json"), "3 names for 2 intentions"),
+        (("names", "nowhere", "names.json"), "no run in nowhere"),
+        (("names", "run", "names.json", "--like", "run"), "pass one of them"),
+        (("names", "run", "--like", "nowhere"), "segments.parquet"),
+    ):
+        done = prism(*command, cwd=folder)
+        assert done.returncode == 2
+        assert words in done.stderr
+    assert not (folder / "run" / "names.json").exists()

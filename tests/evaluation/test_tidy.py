@@ -1,0 +1,51 @@
+"""Tables with names say what the arrays say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prism_irl import Demonstrations
+from prism_irl.evaluation.tidy import intention_table, move_table, seen_in_words
+from prism_irl.models import registry
+
+
+@pytest.fixture
+def demos() -> Demonstrations:
+    return Demonstrations(
+        states=np.array([0, 1, 2, 0, 1]),
+        actions=np.array([0, 1, 0, 0, 0]),
+        offsets=np.array([0, 3, 5]),
+        n_states=3,
+        n_actions=2,
+        state_names=("bed", "door", "food"),
+        action_names=("go", "stay"),
+    )
+
+
+def test_moves_are_counted_within_trajectories(demos: Demonstrations) -> None:
+    table = move_table(demos).fillna({"next_state": "-"})
+    seen = {(row.state, row.action): (row.next_state, row.seen) for row in table.itertuples()}
+    assert seen["bed", "go"] == ("door", 2)
+    assert seen["door", "stay"] == ("food", 1)
+    assert seen["food", "go"] == ("-", 0)  # the end of a trajectory has no successor
+    assert len(table) == 6
+    assert "4 of 6 pairs" in seen_in_words(demos)
+
+
+def test_policies_sum_to_one_and_advantages_are_their_logarithms(demos: Demonstrations) -> None:
+    model = registry.method("hiql", 2, n_starts=1, max_iterations=2, device="cpu").model.fit(demos)
+    table = intention_table(model, demos, model.predict_proba(demos))
+    assert table is not None
+    assert table.groupby(["intention", "state"])["policy"].sum().to_numpy() == pytest.approx(1)
+    np.testing.assert_allclose(np.exp(table["advantage"]), table["policy"])
+    assert table["steps"].sum() == pytest.approx(5)
+    one = table[(table["intention"] == 1) & (table["state"] == "door") & (table["action"] == "stay")]
+    assert one["policy"].item() == pytest.approx(model.policies_[1, 1, 1])
+
+
+def test_no_policy_per_intention_no_table(demos: Demonstrations) -> None:
+    class Clone:
+        n_intentions = 1
+
+    assert intention_table(Clone(), demos, np.ones((5, 1))) is None

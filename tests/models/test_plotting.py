@@ -1,0 +1,39 @@
+"""Pictures of a model where one works with it, from the numbers that a report shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from prism_irl import HIQL, Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.worlds.frustration import FrustrationWorld
+
+
+@pytest.fixture(scope="module")
+def demos() -> Demonstrations:
+    return FrustrationWorld(horizon=15).simulate(20, seed=1).demonstrations
+
+
+@pytest.fixture(scope="module")
+def model(demos: Demonstrations) -> HIQL:
+    return HIQL(2, n_starts=1, max_iterations=3, device="cpu").fit(demos)
+
+
+def test_every_picture_is_drawn(model: HIQL, demos: Demonstrations) -> None:
+    raster, timeline, maps = model.plot.raster(demos), model.plot.timeline(demos, 3), model.plot.maps(demos)
+    assert len(raster.axes) == len(timeline.axes) == 1
+    assert [ax.get_title(loc="left") or ax.get_title() for ax in maps.axes] == ["intention 0", "intention 1"]
+    shown = raster.axes[0].images[0].get_array()
+    assert np.ma.count(shown[0]) >= 15
+    assert set(np.unique(np.ma.compressed(shown)).astype(int)) <= {0, 1}
+
+
+def test_what_cannot_be_drawn_says_why(demos: Demonstrations, model: HIQL) -> None:
+    with pytest.raises(NotFittedError):
+        _ = HIQL(2).plot
+    rng = np.random.default_rng(0)
+    everywhere = Demonstrations.from_arrays(rng.integers(25, size=(20, 200)), rng.integers(5, size=(20, 200)))
+    with pytest.raises(InputError, match="no map"):
+        model.plot.maps(everywhere)

@@ -1,0 +1,44 @@
+"""Names follow what intentions do, not their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_irl.report.name_matching import Remembered, carry_names, similarity
+
+
+def run(seed: int, order: list[int], names: list[str]) -> Remembered:
+    """Intention i does action i, mostly in state i; ``order`` says under which number."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(len(order), size=300)
+    states = np.where(rng.random(300) < 0.7, truth, rng.integers(len(order), size=300))
+    probabilities = 0.9 * np.eye(len(order))[np.array(order)[truth]] + 0.1 / len(order)
+    return Remembered(states.astype(str), truth.astype(str), probabilities, names)
+
+
+@given(st.permutations(range(4)), st.booleans())
+def test_names_follow_any_renumbering(order: list[int], other_data: bool) -> None:
+    names = ["water", "home", "explore", "rest"]
+    old, new = run(0, list(range(4)), names), run(int(other_data), order, ["", "", "", ""])
+    found, notes = carry_names(old, new)
+    assert [found[k] for k in order] == names
+    assert notes == []
+    alike = similarity(old, new)
+    assert ((alike >= 0) & (alike <= 1 + 1e-12)).all()
+
+
+def test_the_same_sure_run_is_alike() -> None:
+    sure = run(0, [0, 1], ["a", "b"])
+    sure = sure._replace(probabilities=np.round(sure.probabilities))
+    np.testing.assert_allclose(similarity(sure, sure), np.eye(2))
+
+
+def test_a_name_that_fits_nothing_is_lost_and_said() -> None:
+    old = run(0, [0, 1], ["water", "intention 1"])
+    elsewhere = run(1, [0, 1], ["", ""])._replace(states=np.full(300, "x"), actions=np.full(300, "y"))
+    found, notes = carry_names(old, elsewhere)
+    assert found == ["intention 0", "intention 1"]
+    assert len(notes) == 1
+    assert "water" in notes[0]
