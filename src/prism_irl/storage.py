@@ -142,6 +142,7 @@ def load_described(described: Path, path: Path) -> tuple[dict[str, Any], dict[st
 def _save_tensors(path: Path, tensors: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     import numpy as np
     import torch
+    from safetensors import SafetensorError
     from safetensors.torch import save_file  # here, so that a fit that writes nothing needs no safetensors
 
     copies = {  # torch warns about read-only arrays
@@ -151,7 +152,10 @@ def _save_tensors(path: Path, tensors: Mapping[str, Any], header: Mapping[str, A
     flat = {name: value.cpu().contiguous().clone() for name, value in copies.items()}
     text = json.dumps(_plain(dict(header)))
     metadata = {"format": FORMAT, "version": str(VERSION), "header": text, "sha256": _sum_of(flat, text)}
-    save_file(flat, path, metadata)
+    try:
+        save_file(flat, path, metadata)
+    except SafetensorError as error:  # which is no OSError, whatever the disk said
+        raise OSError(str(error).rpartition(": ")[2]) from None
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)  # the library leaves it to the owner alone
