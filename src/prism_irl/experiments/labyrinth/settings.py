@@ -176,7 +176,7 @@ class Labyrinth:
             only_animals=(0, 1),
             explained=("prism-markov-k2", "hiql", "prism-recurrent", "prism-goals"),
             independent_fits=2,
-            collapse_iterations=8,
+            collapse_iterations=3,
             collapse_cases=1,
             swirl_changes=("swirl-2-plain", "swirl-2-masked"),
             quick=True,
