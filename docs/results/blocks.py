@@ -94,9 +94,17 @@ def origin(result: Mapping[str, Any]) -> str:
     metrics = result["metrics"]
     counts = [f"{metrics[key]} {key}" for key in ("folds", "seeds") if isinstance(metrics.get(key), int)]
     parts = [f"`{result['command']}`", " × ".join(counts), f"version {result['versions']['prism-irl']}"]
-    parts += [result["date"], result["machine"], f"{duration(result['seconds'])}"]
+    parts += [result["date"], result["machine"], spent(result)]
     quick = "a quick run: " if metrics.get("quick") else ""
     return f"*{quick}{', '.join(part for part in parts if part)}.*"
+
+
+def spent(result: Mapping[str, Any]) -> str:
+    """How long it took, part by part where a run has parts; of one that was resumed, its last piece only."""
+    by_part = result["metrics"].get("seconds")
+    if isinstance(by_part, Mapping):
+        return ", ".join(f"{part} {duration(seconds)}" for part, seconds in by_part.items())
+    return duration(result["seconds"]) + (" after a resume" if result.get("resumed") else "")
 
 
 def duration(seconds: float) -> str:

@@ -58,7 +58,9 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
     for folder in (Path(said["folder"]), table.parent / said["relative"] if said["relative"] else None):
         if folder is None or not folder.is_dir():
             continue
-        source = open_episodes(folder)
+        dataset = config.get("dataset") or {}
+        split = dataset.get("split") or ("all" if dataset.get("kind") == "RLDSSource" else None)
+        source = open_episodes(folder, split=split)
         if storage.read_plain(source.describe()) != config.get("dataset"):
             raise InputError(f"The dataset in {folder} is not the one that was tokenized; tokenize it again.")
         return Recordings(source, config.get("options", {}).get("camera"))
