@@ -30,7 +30,7 @@ class RobotOptions:
 
 
 def reproduce(
-    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence"],
+    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous"],
     dataset: Path | None = None,
     /,
     *,
@@ -50,7 +50,8 @@ def reproduce(
     Parameters
     ----------
     experiment
-        Section of the paper; evidence is the calibration of prism evidence, which is ours.
+        Section of the paper; evidence (the calibration of prism evidence) and continuous (worlds without tokens, and
+        surgery where its files are) are ours.
     dataset
         Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick
@@ -84,6 +85,8 @@ def reproduce(
             _bridge(folder, dataset, robots, quick=quick)
         elif experiment == "labyrinth":
             _labyrinth(folder, parts, fits.jobs, quick=quick)
+        elif experiment == "continuous":
+            _continuous(folder, fits.jobs, quick=quick)
         elif experiment == "evidence":
             _evidence(folder, fits.jobs, quick=quick)
         else:
@@ -120,6 +123,25 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
         print_experiment,
         progress=fits_progress,
         config={"data": {"sha256": data.demos.checksum()}, "settings": asdict(settings)},
+    )
+
+
+def _continuous(folder: RunFolder, jobs: int, *, quick: bool) -> None:
+    from prism_irl.cli.printing import print_worlds
+    from prism_irl.cli.progress import counting
+    from prism_irl.experiments.continuous.run import Continuous, run, settings_json
+
+    settings = Continuous.of(quick=quick)
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("fits", done, total, ""))
+
+    folder.make(
+        work,
+        print_worlds,
+        progress=lambda: counting("fits"),
+        config={"settings": settings_json(settings)},
+        report=False,
     )
 
 

@@ -23,7 +23,8 @@ from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.vocabulary import Array, Vocabulary
 from prism_irl.errors import InputError, brief
 
-VECTORS = ("observations", "motions", "design")
+VECTORS = {"observations": 1, "motions": 1, "design": 2}
+"""Arrays whose entries are not numbers, and how many axes an entry has."""
 PLAIN = "biufcmMSU"
 """Kinds of arrays that are read: numbers, times and text."""
 
@@ -93,7 +94,7 @@ def load_npz(path: Path) -> dict[str, Array]:
     kinds = {**dict.fromkeys((*VECTORS, "valid_actions"), "biuf"), "n_states": "iu", "n_actions": "iu"}
     kinds["unknown_state"] = "b"
     for key, values in stored.items():
-        found = values.shape[: len(shape)] if key in VECTORS else values.shape
+        found = values.shape[: values.ndim - VECTORS.get(key, 0)]
         if found != fits.get(key, found) or values.dtype.kind not in kinds.get(key, values.dtype.kind):
             raise InputError(
                 f"The array {key!r} in {path} has shape {values.shape} and type {values.dtype}, which does not fit "
