@@ -20,6 +20,7 @@ from prism_irl.data import archive, continuous
 from prism_irl.data.columns import read_groups, read_known, read_numbers, read_times
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.frames import read_frame, storable_frame
+from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_frame, with_missing
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
 from prism_irl.data.units import needs_units
@@ -103,6 +104,7 @@ def read(
     actions: Vocabulary | None = None,
     unknown_state: bool = False,
     may_lack: Sequence[str] = (),
+    missing: Missing = "error",
 ) -> Table:
     """Read a .csv, .tsv, .parquet or .npz file, a folder of `prism_irl.data.archive` or a pandas table.
 
@@ -121,6 +123,8 @@ def read(
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
     may_lack : sequence of str
         Roles (group, intention) that are read where their column is there, and done without elsewhere.
+    missing : {"error", "skip", "split"}
+        What becomes of rows without state or action; see `prism_irl.data.missing`.
     """
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
@@ -129,7 +133,7 @@ def read(
     if observe or act:
         return _continuous(source, columns, observe, act)
     if isinstance(source, pd.DataFrame):
-        return _from_frame(source, columns, states, actions, None, unknown_state)
+        return _from_frame(source, columns, states, actions, None, unknown_state, missing)
     path = Path(source)
     suffix = path.suffix.lower()
     if path.is_dir() and suffix not in READABLE:
@@ -141,7 +145,7 @@ def read(
     if suffix == ".npz":
         return _from_npz(path, states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
-    return _from_frame(read_frame(path, text, DOUBLED), columns, states, actions, None, unknown_state)
+    return _from_frame(read_frame(path, text, DOUBLED), columns, states, actions, None, unknown_state, missing)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -175,11 +179,16 @@ def _from_frame(
     actions: Vocabulary | None,
     labels: Vocabulary | None,
     unknown_state: bool,
+    how: Missing = "error",
 ) -> Table:
     found = columns.resolve(frame)
     frame.attrs.pop(DOUBLED, None)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
+    lost = lost_rows(frame, found, how)
+    if how == "split":
+        frame = split_frame(frame, found, lost)
+        lost = np.zeros(len(frame), bool)
     place = f"column {found['trajectory']!r}, row {{}}".format
     codes, names = factorize(frame[found["trajectory"]], "trajectory", place)
 
@@ -187,12 +196,22 @@ def _from_frame(
         name = found[role] if name is None else name
         return frame[name], role, lambda row: f"column {name!r}, row {row} (trajectory {names[codes[row]]})"
 
+    there = np.flatnonzero(~lost)
+
     def coded(role: str) -> tuple[Distinct, str, Where]:
-        return distinct(*column(role)), *column(role)[1:]
+        values, name, where = column(role)
+        return distinct(values[~lost], name, lambda i: where(int(there[i]))), name, lambda i: where(int(there[i]))
+
+    def spread(ids: npt.NDArray[np.int64], otherwise: int) -> npt.NDArray[np.int64]:
+        """Ids of the rows that have one, in the order of the steps; ``otherwise`` of those that are missing."""
+        everywhere = np.full(len(lost), otherwise)
+        everywhere[there] = ids
+        return np.asarray(everywhere[order])
 
     state, action = coded("state"), coded("action")
-    intention = coded("intention") if "intention" in found else None
-    states = states or Vocabulary.learn(*state)
+    intention = (distinct(*column("intention")), *column("intention")[1:]) if "intention" in found else None
+    extra = how == "skip"  # one more state, in which nothing can be chosen
+    states = states or with_missing(Vocabulary.learn(*state), extra)
     actions = actions or Vocabulary.learn(*action)
     labels = labels or (Vocabulary.learn(*intention) if intention else None)
     times = read_times(*column("time")) if "time" in found else None
@@ -201,8 +220,8 @@ def _from_frame(
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
     known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
     demos = Demonstrations(
-        states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
-        actions=actions.encode(*action)[order],
+        states=spread(states.encode(*state, unknown="new" if unknown_state else "error"), states.size - 1),
+        actions=spread(actions.encode(*action), 0),
         offsets=np.concatenate([[0], np.cumsum(np.bincount(codes))]),
         n_states=states.size + len(unknown),
         n_actions=actions.size,
@@ -212,6 +231,7 @@ def _from_frame(
         known_names=known_names,
         times=None if times is None else times[order],
         groups=read_groups(codes, names, *column("group")) if "group" in found else None,
+        valid_actions=only_one_action(states.size, actions.size) if extra and not unknown_state else None,
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
         label_names=None if labels is None else labels.names,
