@@ -281,3 +281,15 @@ def print_contrast(found: Mapping[str, Any], names: Sequence[str]) -> None:
     _print_table(shown.title, rows, columns)
     for finding in findings(found, names):
         print(finding.text)
+
+
+def print_study(metrics: Mapping[str, Any]) -> None:
+    """How often contrasts find something, and how often intervals hold the truth."""
+    rows = [{"what": f"contrast finds a difference: {name}", **found} for name, found in metrics["found"].items()]
+    rows += [
+        {"what": f"interval holds the truth: {name}, {scenario}", **found}
+        for name, own in metrics["coverage"].items()
+        for scenario, found in own.items()
+    ]
+    columns = {"measure": ("what", 0), "share": ("share", 3), "from": ("low", 3), "to": ("high", 3), "of": ("of", 0)}
+    _print_table(str(metrics["title"]), rows, columns)

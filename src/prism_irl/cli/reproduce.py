@@ -30,7 +30,7 @@ class RobotOptions:
 
 
 def reproduce(
-    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous"],
+    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous", "study"],
     dataset: Path | None = None,
     /,
     *,
@@ -50,8 +50,8 @@ def reproduce(
     Parameters
     ----------
     experiment
-        Section of the paper; evidence (the calibration of prism evidence) and continuous (worlds without tokens, and
-        surgery where its files are) are ours.
+        Section of the paper; ours are evidence, the calibration of prism evidence, study, that of prism contrast
+        and of intervals, and continuous, worlds without tokens, and surgery where its files are.
     dataset
         Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick
@@ -89,6 +89,8 @@ def reproduce(
             _continuous(folder, fits.jobs, quick=quick)
         elif experiment == "evidence":
             _evidence(folder, fits.jobs, quick=quick)
+        elif experiment == "study":
+            _study(folder, fits.jobs, quick=quick)
         else:
             from prism_irl.experiments.gridworld.run import Gridworld, run
 
@@ -167,6 +169,20 @@ def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
         progress=lambda: counting("data sets"),
         config={"settings": asdict(settings)},
     )
+
+
+def _study(folder: RunFolder, jobs: int, *, quick: bool) -> None:
+    from prism_irl.cli.printing import print_study
+    from prism_irl.cli.progress import counting
+    from prism_irl.experiments.study.run import run
+    from prism_irl.experiments.study.settings import Settings
+
+    settings = Settings.small() if quick else Settings()
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("studies", done, total, ""))
+
+    folder.make(work, print_study, progress=lambda: counting("studies"), config={}, report=False)
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, *, quick: bool) -> None:
