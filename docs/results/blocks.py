@@ -18,7 +18,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
-NUMBERS = re.compile(r"^\|.*\|\s*\**[−+-]?\d+\.\d")
+NUMBERS = re.compile(r"^\s*\|.*\|\s*\**[−+-]?\d+\.\d")
 """A row of a table with a cell that begins with a decimal number."""
 
 COMMANDS: dict[str, str] = {
@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",
     "labyrinth-evidence": "prism evidence labyrinth --jobs 15 --out runs/labyrinth-evidence",
     "benchmarks": "make bench",
+    "stopping": "python benchmarks/stopping.py --half report --rules validation training --out runs/stopping",
     "gpu": "python benchmarks/gpu.py --out runs/gpu",
 }
 """Results file, without its suffix → the command whose run it is made of."""
