@@ -53,7 +53,7 @@ class Settings:
 
     quick: bool = False
     simulations: int = 200
-    resamples: int = 100
+    resamples: int = 200
     starts: int = 3
     first_seed: int = 0
     cohort: dict[str, Any] = field(default_factory=dict)
