@@ -289,6 +289,15 @@ def test_events_are_marked_at_their_steps_of_their_trajectories(tmp_path, make_d
         assert one["events"] == {"water": np.flatnonzero(own).tolist(), "none": []}
 
 
+def test_events_whose_long_names_begin_alike_stay_apart(tmp_path):
+    demos, labels = there_and_back(2)
+    first = np.arange(demos.n_steps) == 0
+    events = {"x" * 70 + "1": first, "x" * 70 + "2": ~first, "x" * 70 + "3": first}
+    written = write_explorer(tmp_path, demos, np.eye(2)[labels], events=events)
+    assert len(set(written["events"])) == 3
+    assert [len(steps) for steps in written["trajectories"][0]["events"].values()] == [1, demos.n_steps - 1, 1]
+
+
 def test_events_behind_the_cut_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "MAX_NUMBERS", 5 * 60)
     demos, labels = there_and_back()

@@ -1,10 +1,13 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning
+from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
+from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.vision import pipeline
 from prism_irl.robots.vision.embeddings import EmbeddingCache, embed
 from prism_irl.robots.vision.encoders import CallableEncoder, PixelEncoder, ProprioEncoder
@@ -128,3 +131,20 @@ def test_a_tokenizer_of_the_training_part_sees_nothing_else(source, tmp_path):
     alone = Tokenizer(6, 4).fit(everything(cache)[keep], cache.actions[keep])
     np.testing.assert_array_equal(part.state_centroids_, alone.state_centroids_)
     np.testing.assert_array_equal(part.action_centroids_, alone.action_centroids_)
+
+
+def test_a_dataset_that_has_changed_since_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    episodes = [
+        Episode(i, rng.normal(size=(5, 2)).astype("f4"), rng.normal(size=(5, 3)).astype("f4")) for i in range(2)
+    ]
+    dataset = write_lerobot(tmp_path / "dataset", episodes, fps=10)
+    embed(open_episodes(dataset), ProprioEncoder(), tmp_path / "cache")
+    embed(open_episodes(dataset), ProprioEncoder(), tmp_path / "cache")
+    table = next(dataset.glob("data/**/*.parquet"))
+    columns = pq.read_table(table)
+    at = columns.column_names.index("action")
+    other = pa.array([[1.0, 2.0]] * columns.num_rows, columns.schema.field("action").type)
+    pq.write_table(columns.set_column(at, columns.schema.field("action"), other), table)
+    with pytest.raises(InputError, match="the dataset has changed since; begin again with --overwrite"):
+        embed(open_episodes(dataset), ProprioEncoder(), tmp_path / "cache")
