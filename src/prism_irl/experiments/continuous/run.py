@@ -30,7 +30,11 @@ from prism_irl.studies import results
 
 OF_WORLDS = ("oracle", "landmarks-recurrent", "landmarks", "features", "tokens", "tokens-prism", *BASELINES)
 OF_ROBOTS = ("features-ordered", "features", "features-recurrent", "tokens", *BASELINES)
-TOLD = "One labelled trial per surgeon"
+TOLD: dict[str, tuple[str, dict[str, Any]]] = {
+    "told": ("One labelled trial per surgeon, and EM on all", {}),
+    "told-only": ("One labelled trial per surgeon, no EM", {"max_iterations": 0, "warm_up": 0, "n_starts": 1}),
+}
+"""Rows that are told some labels: name, and options of their fits."""
 NOTES = (
     "Labels are compared after optimal matching, and never seen by a fit, except in the row of labelled trials, which "
     "is scored without matching on surgeons that no fit has seen.",
@@ -81,7 +85,7 @@ def tasks_of(settings: Continuous) -> list[Task]:
         if name in SURGERY:
             groups = load(name, 0).demos.groups
             assert groups is not None
-            found += [Task(name, "told", seeds[0], str(subject)) for subject in np.unique(groups)]
+            found += [Task(name, method, seeds[0], str(subject)) for method in TOLD for subject in np.unique(groups)]
     return found
 
 
@@ -141,8 +145,8 @@ def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
         limit_threads(1)
     began = time.perf_counter()
     data = load(task.data, task.seed, size=settings.size)
-    if task.method == "told":
-        true, labels = told(data, task.subject, task.seed, settings.options)
+    if task.method in TOLD:
+        true, labels = told(data, task.subject, task.seed, {**settings.options, **TOLD[task.method][1]})
         kept = true < data.n_intentions  # steps that somebody labelled
         scores: dict[str, Any] = {"label_accuracy": float((true == labels)[kept].mean())}
         outcome = Outcome(labels)
@@ -177,7 +181,7 @@ def table(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     keys = [*LABEL_METRICS, "predictive_ll", "mean_dwell", "goal_distance", "halves_agreement", "fit_seconds"]
     for method in dict.fromkeys(row["method"] for row in rows):
         mine = [row for row in rows if row["method"] == method]
-        entry: dict[str, Any] = {"name": NAMES.get(method, TOLD), "paper_score": None}
+        entry: dict[str, Any] = {"name": TOLD[method][0] if method in TOLD else NAMES[method], "paper_score": None}
         for key in keys:
             values = [row[key] for row in mine if row.get(key) is not None]
             entry[key] = summary(values) if values else None
