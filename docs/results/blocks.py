@@ -18,7 +18,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
-NUMBERS = re.compile(r"^\s*\|.*\|\s*\**[−+-]?\d+\.\d")
+NUMBERS = re.compile(r"^\s*\|.*\|\s*\**[−+-]?\d+\.\d+(?![.\d])")
 """A row of a table with a cell that begins with a decimal number."""
 
 COMMANDS: dict[str, str] = {

@@ -45,6 +45,7 @@ def test_a_table_written_by_hand_is_noticed() -> None:
     assert blocks.loose_numbers(row) == [row.strip()]
     assert blocks.loose_numbers(inside) == []
     assert blocks.loose_numbers("| option | 3 folds |\n") == []
+    assert blocks.loose_numbers("| format | 0.1.0 and later |\n") == []
 
 
 def test_every_block_of_a_page_is_known_and_used() -> None:
