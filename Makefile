@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types docs check browser bench results clean
+.PHONY: demo test lint types docs check browser bench results fuzz kills audit licences clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
@@ -54,6 +54,22 @@ bench: $(VENV)/.installed-test
 # Which command wrote the numbers of README and docs, when, where, and how long it took.
 results: $(VENV)/.installed
 	$(BIN)/python docs/results/results.py
+
+# Ten thousand bad inputs; FUZZ="--seed 3 --cases 2000" for another run.
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python tests/fuzz/run.py $(FUZZ)
+
+# Twenty SIGKILLs each of a fit, a selection and a comparison, which must end as if nothing had happened.
+kills: $(VENV)/.installed-test
+	$(BIN)/python tests/fuzz/kills.py
+
+# Known weaknesses of what is installed (asks an advisory service on the network), and the licences of all of it.
+audit: $(VENV)/.installed-test
+	$(PIP) pip-audit
+	$(BIN)/pip-audit --skip-editable
+
+licences: $(VENV)/.installed-test
+	$(BIN)/python tests/licences.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

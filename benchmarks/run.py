@@ -18,6 +18,7 @@ from rich.table import Table
 
 import bridge
 import chains
+import continuous
 import data_parallel
 import growth
 import inverse
@@ -61,6 +62,7 @@ def main() -> None:
     rows += read
     curves = growth.measure(8 if quick else 95)
     limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves), *whole]
+    limits += continuous.limits(20_000 if quick else continuous.STEPS)
     growth.write(curves, options.out, None if quick else ROOT / "docs" / "images")
     write(
         options.out,

@@ -1,6 +1,6 @@
 """When should exact EM stop, and which of its starts should it keep? Rules on simulated worlds and on the mice.
 
-    python benchmarks/stopping.py [--half settle|report] [--seeds 0-19] [--worlds NAME …] [--out stopping.json]
+    python benchmarks/stopping.py [--half settle|report] [--seeds 0-19] [--worlds NAME …] [--out runs/stopping]
 
 Rules differ in what stops a start, validation trajectories or the convergence of the training objective; in what the
 best start is chosen by; and in whether EM goes on with all trajectories in the end. Every seed is another simulation,
@@ -12,7 +12,6 @@ reported on odd ones.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from pathlib import Path
@@ -30,6 +29,7 @@ from prism_irl.evaluation.likelihood import evaluate  # noqa: E402
 from prism_irl.models.hiql import HIQL  # noqa: E402
 from prism_irl.worlds.frustration import FrustrationWorld  # noqa: E402
 from prism_irl.worlds.labyrinth import LabyrinthWorld  # noqa: E402
+from timing import machine, write  # noqa: E402
 
 PRESENT = "validation"
 """The rule that the others are compared with: stop and choose by validation likelihood."""
@@ -189,14 +189,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=_range, default=range(20))
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--rules", nargs="+", default=list(RULES), choices=list(RULES))
-    parser.add_argument("--out", type=Path, default=Path("stopping.json"))
+    parser.add_argument("--out", type=Path, default=Path("runs/stopping"))
     arguments = parser.parse_args()
+    title, clock = machine(), time.perf_counter()
     seeds = [seed for seed in arguments.seeds if seed % 2 == (arguments.half == "report")]
     rows: list[dict[str, Any]] = []
     for name in arguments.worlds:
         for seed in seeds if WORLDS[name].simulate is not None else [seed for seed in seeds if seed < 5]:
             rows += [fit(name, rule, seed) for rule in arguments.rules]
-            arguments.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            command = f"python benchmarks/stopping.py --half {arguments.half} --rules {' '.join(arguments.rules)}"
+            write(arguments.out, command, title, time.perf_counter() - clock, rows=rows)
         print(*summary([row for row in rows if row["world"] == name]), sep="\n", flush=True)
 
 

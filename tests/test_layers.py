@@ -25,7 +25,7 @@ ORDER: list[set[str]] = [
 ]
 
 # Tests of what no single module holds.
-SPANNING_FOLDERS = {"browser", "docs", "end_to_end", "golden", "oracles", "properties"}
+SPANNING_FOLDERS = {"browser", "docs", "end_to_end", "fuzz", "golden", "oracles", "properties"}
 SPANNING = {
     "test_layers.py",
     "cli/test_help.py",  # of every command

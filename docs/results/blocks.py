@@ -18,7 +18,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
-NUMBERS = re.compile(r"^\|.*\|\s*\**[−+-]?\d+\.\d")
+NUMBERS = re.compile(r"^\s*\|.*\|\s*\**[−+-]?\d+\.\d")
 """A row of a table with a cell that begins with a decimal number."""
 
 COMMANDS: dict[str, str] = {
@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",
     "labyrinth-evidence": "prism evidence labyrinth --jobs 15 --out runs/labyrinth-evidence",
     "benchmarks": "make bench",
+    "stopping": "python benchmarks/stopping.py --half report --rules validation training --out runs/stopping",
     "gpu": "python benchmarks/gpu.py --out runs/gpu",
 }
 """Results file, without its suffix → the command whose run it is made of."""
@@ -94,9 +95,17 @@ def origin(result: Mapping[str, Any]) -> str:
     metrics = result["metrics"]
     counts = [f"{metrics[key]} {key}" for key in ("folds", "seeds") if isinstance(metrics.get(key), int)]
     parts = [f"`{result['command']}`", " × ".join(counts), f"version {result['versions']['prism-irl']}"]
-    parts += [result["date"], result["machine"], f"{duration(result['seconds'])}"]
+    parts += [result["date"], result["machine"], spent(result)]
     quick = "a quick run: " if metrics.get("quick") else ""
     return f"*{quick}{', '.join(part for part in parts if part)}.*"
+
+
+def spent(result: Mapping[str, Any]) -> str:
+    """How long it took, part by part where a run has parts; of one that was resumed, its last piece only."""
+    by_part = result["metrics"].get("seconds")
+    if isinstance(by_part, Mapping):
+        return ", ".join(f"{part} {duration(seconds)}" for part, seconds in by_part.items())
+    return duration(result["seconds"]) + (" after a resume" if result.get("resumed") else "")
 
 
 def duration(seconds: float) -> str:

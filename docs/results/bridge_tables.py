@@ -6,9 +6,6 @@ from typing import Any
 
 from blocks import block, need, number, table
 
-PAPER_BY_K = {1: -2.52187, 2: -1.81282, 3: -1.43000, 4: -1.16584, 5: -0.96912, 6: -0.82373}
-"""Table num_latents of the paper, Bridge V2, test."""
-
 
 @block("bridge")
 def bridge_phases(metrics: dict[str, Any]) -> str:
@@ -24,9 +21,12 @@ def bridge_by_k(metrics: dict[str, Any]) -> str:
     """Both scores of the paper's model on tokens, beside the bound that copying the action has."""
     rows = []
     for row in need(metrics, "likelihood_by_k"):
-        reported = number(PAPER_BY_K.get(row["K"]), 3) if row["network"] == "rnn" else "–"
-        scores = [number(row[key], 3) for key in ("paper_score", "log_k", "predictive_ll")]
-        rows.append([str(row["K"]), row["network"].upper(), *scores, number(row["mean_dwell"], 1), reported])
+        scores = [{"mean": row[key], "std": row[f"{key}_std"]} for key in ("paper_score", "predictive_ll")]
+        paper, predictive = (number(score, 3, spread=True) for score in scores)
+        cells = [paper, number(row["log_k"], 3), predictive, number(row["mean_dwell"], 1), number(row["reported"], 3)]
+        rows.append(
+            [str(row["K"]), row["network"].upper() if row["network"] != "transformer" else "Transformer", *cells]
+        )
     titles = ["K", "network", "paper score", "log K", "predictive LL", "mean dwell", "the paper's, on BridgeData V2"]
     return table(titles, rows)
 
@@ -36,7 +36,7 @@ def bridge_granularity(metrics: dict[str, Any]) -> str:
     """Statistics of the state tokens."""
     keys = ("coverage", "revisits", "singletons")
     rows = [
-        [str(row["n_states"]), *(number(row[key], 2, spread=True) for key in keys)]
+        [row["encoder"], str(row["n_states"]), *(number(row[key], 2, spread=True) for key in keys)]
         for row in need(metrics, "granularity")
     ]
-    return table(["number of states", "coverage, %", "average revisits", "singletons, %"], rows)
+    return table(["encoder", "number of states", "coverage, %", "average revisits", "singletons, %"], rows)

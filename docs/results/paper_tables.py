@@ -18,7 +18,7 @@ def _rows(rows: Sequence[tuple[str, str, str, Ours, str]]) -> str:
     for item, command, paper, ours, differs in rows:
         try:
             own = ours()
-        except (KeyError, IndexError, TypeError, StopIteration):
+        except (KeyError, IndexError, TypeError, ValueError, StopIteration):  # not in the results yet
             own = "*not run yet*"
         made.append([item, f"`{command}`", paper, own, differs])
     return table(TITLES, made)

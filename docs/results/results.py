@@ -23,7 +23,7 @@ import gridworld_tables  # noqa: F401
 import labyrinth_tables  # noqa: F401
 import paper_tables  # noqa: F401
 import speed_tables  # noqa: F401
-from blocks import BLOCK, COMMANDS, HERE, ROOT, duration, pages, read, rendered
+from blocks import BLOCK, COMMANDS, HERE, ROOT, pages, read, rendered, spent
 
 ORIGIN = ("command", "settings", "date", "versions", "machine", "seconds", "resumed")
 IMAGES = {
@@ -81,9 +81,8 @@ def listing() -> str:
             continue
         found = read(name)
         quick = ", quick" if found["metrics"].get("quick") else ""
-        resumed = ", its last part after a resume" if found.get("resumed") else ""
         where = f"{found['date']}, version {found['versions']['prism-irl']}, {found['machine']}"
-        lines.append(f"{name}: {where}, {duration(found['seconds'])}{resumed}{quick}\n    {found['command']}")
+        lines.append(f"{name}: {where}, {spent(found)}{quick}\n    {found['command']}")
     used = {page: [found[2] for found in BLOCK.finditer(page.read_text(encoding="utf-8"))] for page in pages()}
     lines += [f"{page.relative_to(ROOT)}: {', '.join(names)}" for page, names in used.items() if names]
     return "\n".join(lines)

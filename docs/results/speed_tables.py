@@ -1,10 +1,11 @@
-"""Tables of speed and memory."""
+"""Tables of speed and memory, and of when EM should stop."""
 
 from __future__ import annotations
 
+from statistics import mean, stdev
 from typing import Any
 
-from blocks import block, need, table
+from blocks import block, need, number, table
 
 
 @block("benchmarks")
@@ -37,3 +38,26 @@ def benchmark_gpu(metrics: dict[str, Any]) -> str:
     return table(
         ["work", "time", "reference"], [[row["work"], row["time"], row["reference"]] for row in need(metrics, "rows")]
     )
+
+
+@block("stopping")
+def stopping(metrics: dict[str, Any]) -> str:
+    """Closed-form EM stopped by validation trajectories and by its training data."""
+    rows = need(metrics, "rows")
+    lines = []
+    for world in dict.fromkeys(row["world"] for row in rows):
+        own = {(row["rule"], row["seed"]): row for row in rows if row["world"] == world}
+        seeds = [seed for rule, seed in own if rule == "validation" and ("training", seed) in own]
+        cells = [world, str(len(seeds))]
+        for key, digits in (("label_accuracy", 3), ("unseen_ll", 4)):
+            pairs = [(own["validation", seed][key], own["training", seed][key]) for seed in seeds]
+            if not pairs or pairs[0][0] is None:
+                cells += ["–"] * 3
+                continue
+            gains = [after - before for before, after in pairs]
+            error = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
+            cells += [number(mean(before for before, _ in pairs), digits), number(mean(b for _, b in pairs), digits)]
+            cells.append(number({"mean": mean(gains), "std": error}, digits, spread=True))
+        lines.append(cells)
+    scores = [f"{name}: {rule}" for name in ("accuracy", "LL") for rule in ("validation", "training", "difference")]
+    return table(["data", "simulations", *scores], lines)

@@ -6,7 +6,10 @@ everything else that goes wrong is our fault and exits with code 1.
 
 
 class InputError(ValueError):
-    """The data, the options or the files given are wrong; the message says where and what to do."""
+    """The data, the options or the files given are wrong; the message says where and what to do, in one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))  # whatever cells and names of files it quotes
 
 
 def brief(error: BaseException) -> str:

@@ -142,6 +142,7 @@ def load_described(described: Path, path: Path) -> tuple[dict[str, Any], dict[st
 def _save_tensors(path: Path, tensors: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     import numpy as np
     import torch
+    from safetensors import SafetensorError
     from safetensors.torch import save_file  # here, so that a fit that writes nothing needs no safetensors
 
     copies = {  # torch warns about read-only arrays
@@ -151,7 +152,10 @@ def _save_tensors(path: Path, tensors: Mapping[str, Any], header: Mapping[str, A
     flat = {name: value.cpu().contiguous().clone() for name, value in copies.items()}
     text = json.dumps(_plain(dict(header)))
     metadata = {"format": FORMAT, "version": str(VERSION), "header": text, "sha256": _sum_of(flat, text)}
-    save_file(flat, path, metadata)
+    try:
+        save_file(flat, path, metadata)
+    except SafetensorError as error:  # which is no OSError, whatever the disk said
+        raise OSError(str(error).rpartition(": ")[2]) from None
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)  # the library leaves it to the owner alone
@@ -200,13 +204,13 @@ def _other_version(path: Path, version: Any) -> str:
 
 def _sum_of(tensors: Mapping[str, Tensor], header: str) -> str:
     """SHA-256 of a header and of the names, types, shapes and bytes of tensors."""
-    import torch
+    import numpy as np
 
     total = hashlib.sha256(header.encode())
     for name in sorted(tensors):
         value = tensors[name]
         total.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
-        total.update(value.reshape(-1).view(torch.uint8).numpy().data)
+        total.update(np.ascontiguousarray(value.numpy()).reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 

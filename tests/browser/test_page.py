@@ -267,3 +267,34 @@ def test_a_printed_page_cuts_no_figure(watched, run, tmp_path):
         assert box["width"] <= 690
         assert box["height"] <= 930
     assert len(page.pdf(path=tmp_path / "page.pdf")) > 10_000
+
+
+def test_no_script_but_the_pages_own_runs(watched, run):
+    opened = watched(run / "report.html")
+    page = opened.page
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert "script-src 'sha256-" in policy
+    assert "script-src 'unsafe-inline'" not in policy
+    refused = page.evaluate(
+        """() => new Promise((done) => {
+            document.addEventListener("securitypolicyviolation", (event) => done(event.effectiveDirective));
+            const script = document.createElement("script");
+            script.textContent = "window.broken_in = true";
+            document.body.append(script);
+            setTimeout(() => done("nothing was refused"), 2000);
+        })"""
+    )
+    assert refused.startswith("script-src")
+    assert page.evaluate("window.broken_in") is None
+    asked = page.evaluate("fetch('https://example.org').then(() => 'answered', () => 'refused')")
+    assert asked == "refused"
+    assert len(opened.complaints) >= 2
+    opened.complaints.clear()  # which were asked for here
+
+
+def test_cells_that_look_like_formulas_are_inert(watched, run):
+    page = watched(run / "report.html").page
+    cells = ["=1+1", "+a", "-b", "@c", "-1.5", "+2e-3", "plain", '=a,"b"']
+    assert page.evaluate("(cells) => table2csv([cells])", cells) == (
+        '\'=1+1,\'+a,\'-b,\'@c,-1.5,+2e-3,plain,"\'=a,""b"""\n'
+    )

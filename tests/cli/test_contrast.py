@@ -95,3 +95,12 @@ def test_a_folder_without_a_fit_is_refused(folder):
     (folder / "empty").mkdir(exist_ok=True)
     done = prism("contrast", "empty", "--by", "drug", "--unit", "animal", cwd=folder)
     assert done.returncode == 2
+
+
+def test_the_report_of_another_fit_does_not_show_it(folder):
+    prism("contrast", "run", "--by", "drug", "--unit", "animal", "--overwrite", cwd=folder)
+    kept = folder / "run" / "contrasts" / "drug.json"
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"model": "another"}))
+    assert prism("report", "run", cwd=folder).returncode == 0
+    assert "Conditions: drug" not in (folder / "run" / "report.html").read_text()
+    kept.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,10 @@ def test_folder_work_description_and_print(tmp_path: Path, capsys: pytest.Captur
     assert config["data"] == 1
     assert config["command"].startswith("prism")
     assert {"prism-irl", "torch", "python"} <= set(config["versions"])
+    assert config["date"] == datetime.now(UTC).strftime("%Y-%m-%d")
+    assert "cores" in config["machine"]
+    assert 0 <= config["seconds"] < 60
+    assert config["resumed"] is False
     # Begun again, as JSON, and described by what came out; what the first run remembered is gone.
     make(RunFolder(out, overwrite=True, common=CommonOptions(json=True)), 4, config=lambda metrics: {"data": metrics})
     assert json.loads(capsys.readouterr().out) == {"value": 4}

@@ -67,8 +67,8 @@ def test_columns_come_into_the_order_of_the_labels():
     found = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
     demos = steps([1, 0, -1])
     np.testing.assert_array_equal(alignment(found, demos), [1, 0])
-    np.testing.assert_array_equal(aligned(found, demos), [[0, 1], [1, 0], [0.5, 0.5]])
-    np.testing.assert_array_equal(aligned(found, demos, in_order=True)[2], found[2])
+    np.testing.assert_array_equal(aligned(found, demos), [[0, 1], [1, 0], [0.025, 0.025]])
+    np.testing.assert_array_equal(aligned(found, demos, in_order=True)[2], 0.05 * found[2])
     np.testing.assert_array_equal(alignment(found, demos, keep_last=True), [0, 1])
 
 

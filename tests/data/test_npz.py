@@ -1,3 +1,5 @@
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +195,38 @@ class TestNpzWithAModel:
         np.testing.assert_array_equal(same.valid_actions, mask)
         assert read(tmp_path / "a.npz", states=Vocabulary(None, 3)).demonstrations.valid_actions is None
         assert read(tmp_path / "a.npz", states=two, unknown_state=True).demonstrations.valid_actions is None
+
+
+class TestNothingIsTakenOnTrust:
+    def member(self, tmp_path: Path, name: str, content: bytes) -> Path:
+        path = tmp_path / "x.npz"
+        np.savez(path, states=np.zeros((2, 3), int), actions=np.zeros((2, 3), int))
+        with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # which zipfile says about a name that is there already
+            archive.writestr(name, content)
+        return path
+
+    def header(self, shape: str, kind: str = "<i8") -> bytes:
+        text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+        return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+    def test_an_array_that_is_there_twice(self, tmp_path: Path) -> None:
+        refused(self.member(tmp_path, "states.npy", self.header("(1,)") + bytes(8)), "'states' is there twice")
+
+    def test_a_shape_that_the_bytes_do_not_have(self, tmp_path: Path) -> None:
+        refused(
+            self.member(tmp_path, "labels.npy", self.header("(10000000000,)")), "'labels'", "does not fit its bytes"
+        )
+
+    def test_more_than_fits_into_memory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = self.member(tmp_path, "labels.npy", self.header("(10000000,)") + bytes(80_000_000))
+        assert path.stat().st_size < 1_000_000
+        monkeypatch.setenv("PRISM_MAX_MEMORY", "0.01")
+        refused(path, "160 MB of memory", "10 MB are allowed")
+
+    @pytest.mark.parametrize(
+        "text", ["(", "{'descr': ", "{'descr': '<i8', 'fortran_order': 3, 'shape': (1,)}", "\0" * 9]
+    )
+    def test_headers_that_are_none(self, tmp_path: Path, text: str) -> None:
+        header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+        refused(self.member(tmp_path, "labels.npy", header), "damaged or not an npz file")

@@ -92,6 +92,21 @@ def test_splits(dataset):
         RLDSSource(dataset, split="test")
 
 
+def test_several_splits_are_never_merged_silently(dataset, episodes):
+    own = episodes(cameras=("image_0", "image_1"))
+    write_rlds(dataset, own[:1], split="val")
+    assert open_episodes(dataset).splits == ["train"]
+    assert open_episodes(dataset).describe()["split"] == "train"
+    everything = open_episodes(dataset, split="all")
+    assert everything.splits == ["train", "val"]
+    assert len(list(everything)) == len(own) + 1
+    assert len(list(open_episodes(dataset, split="val"))) == 1
+    for path in dataset.glob("*-train.*"):
+        path.rename(path.with_name(path.name.replace("-train.", "-test.")))
+    with pytest.raises(InputError, match="splits test, val; choose one with --split, or all"):
+        open_episodes(dataset)
+
+
 # -- real bytes --------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from prism_irl.cli.run_folder import RunFolder
 
 def demo(
     *,
-    world: Literal["gridworld", "labyrinth"] = "gridworld",
+    world: Literal["gridworld", "labyrinth", "robot"] = "gridworld",
     out: Path = Path("runs/demo"),
     jobs: int = 2,
     overwrite: bool = True,
@@ -26,7 +26,7 @@ def demo(
     ----------
     world
         gridworld: an expert with two goals that gives up in front of barriers; labyrinth: a mouse in a maze that wants
-        water, home or to explore.
+        water, home or to explore; robot: an arm that picks up a block and places it (needs the extra sim).
     out
         Folder of the results.
     jobs
@@ -40,7 +40,39 @@ def demo(
         from prism_irl.experiments.gridworld.run import Gridworld, run
 
         run_world(folder, run, Gridworld.demo(), jobs, "Frustration gridworld: a demonstration")
+    elif world == "robot":
+        _robot(folder)
     else:
         from prism_irl.experiments.labyrinth import demo as labyrinth
 
         run_world(folder, labyrinth.run, labyrinth.LabyrinthDemo(), jobs, "Simulated labyrinth: a demonstration")
+
+
+ROBOT_EPISODES = 40
+
+
+def _robot(folder: RunFolder) -> None:
+    """Simulate a LeRobot dataset, fit what a real arm has (own state, gripper), and print simple baselines beside."""
+    from prism_irl.cli.fit import fit
+    from prism_irl.cli.options import ColumnOptions, ModelOptions
+    from prism_irl.experiments.continuous.data import OWN, Data
+    from prism_irl.experiments.continuous.methods import BASELINES, run_method
+    from prism_irl.labels import ari, label_accuracy
+    from prism_irl.robots.continuous import read_dataset
+    from prism_irl.worlds.manipulation import PickAndPlace
+
+    world = PickAndPlace()
+    dataset = world.dataset(ROBOT_EPISODES, seed=0)
+    columns = ColumnOptions(observe=f"observation.state[0:{OWN}]", act="action")
+    phases = len(world.phase_names)
+    model = ModelOptions(switching="ordered", rewards="features", n_intentions=phases)
+    fit(dataset, folder=folder, columns=columns, model=model)
+    demos = read_dataset(dataset, columns.observe or "", columns.act or "").demonstrations
+    data = Data(demos, phases)  # type: ignore[arg-type]
+    if folder.common.json or demos.labels is None:
+        return
+    print(f"\nThe true phases are known here. Simple baselines, {ROBOT_EPISODES} episodes (accuracy, ARI):")
+    for method, name in BASELINES.items():
+        labels = run_method(method, data, 0, {}).labels
+        print(f"  {name:<42} {label_accuracy(demos.labels, labels):.3f}  {ari(demos.labels, labels):.3f}")
+    print(f"\nThe dataset is {dataset}; look at docs/guide/robots.md for the five commands that begin there.")

@@ -26,6 +26,7 @@ from prism_irl.cli.demo import demo
 from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
+from prism_irl.cli.individuals import individuals
 from prism_irl.cli.methods import methods
 from prism_irl.cli.names import names
 from prism_irl.cli.progress import Waiting
@@ -62,6 +63,7 @@ app.command(segment, group=OWN_DATA, sort_key=2)
 app.command(score, group=OWN_DATA, sort_key=3)
 app.command(compare, group=OWN_DATA, sort_key=4)
 app.command(contrast, group=OWN_DATA, sort_key=4)
+app.command(individuals, group=OWN_DATA, sort_key=4)
 app.command(report, group=OWN_DATA, sort_key=5)
 app.command(names, group=OWN_DATA, sort_key=6)
 app.command(methods, group=START)

@@ -63,6 +63,8 @@ class ColumnOptions:
     events: tuple[str, ...] = ()
     "Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat."
 
+    missing: Literal["error", "skip", "split"] | None = None
+    "Rows without state or action: skip (a step that counts for nothing), split the trajectory there [default: error]."
     inputs: str | None = None
     "Columns with covariates of switching, comma-separated (thirst,sex): numbers or words, standardised."
     since: str | None = None

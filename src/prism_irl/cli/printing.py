@@ -104,6 +104,22 @@ def _print_rewards(entries: list[Mapping[str, Any]]) -> None:
         _print_table(title, rows, {"method": ("name", 0), **columns}, 160)
 
 
+def print_worlds(metrics: dict[str, Any]) -> None:
+    """One table per continuous data set."""
+    columns = {
+        "method": ("name", 0),
+        "accuracy": ("label_accuracy", 3),
+        "ARI": ("ari", 3),
+        "F1@50": ("f1_at_50", 0),
+        "log density": ("predictive_ll", 3),
+        "goal distance": ("goal_distance", 2),
+        "halves agree": ("halves_agreement", 2),
+        "dwell": ("mean_dwell", 1),
+    }
+    for name, methods in metrics["data"].items():
+        _print_table(name, methods.values(), columns, width=130)
+
+
 def print_scores(scores: dict[str, Any], *, leaks: bool) -> None:
     """Both scores of one model on one data set, one line each."""
     print(f"predictive LL  {scores['predictive_ll']:.4f} nats per step")
@@ -265,3 +281,15 @@ def print_contrast(found: Mapping[str, Any], names: Sequence[str]) -> None:
     _print_table(shown.title, rows, columns)
     for finding in findings(found, names):
         print(finding.text)
+
+
+def print_study(metrics: Mapping[str, Any]) -> None:
+    """How often contrasts find something, and how often intervals hold the truth."""
+    rows = [{"what": f"contrast finds a difference: {name}", **found} for name, found in metrics["found"].items()]
+    rows += [
+        {"what": f"interval holds the truth: {name}, {scenario}", **found}
+        for name, own in metrics["coverage"].items()
+        for scenario, found in own.items()
+    ]
+    columns = {"measure": ("what", 0), "share": ("share", 3), "from": ("low", 3), "to": ("high", 3), "of": ("of", 0)}
+    _print_table(str(metrics["title"]), rows, columns)

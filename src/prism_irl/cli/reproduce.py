@@ -30,7 +30,7 @@ class RobotOptions:
 
 
 def reproduce(
-    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence"],
+    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous", "study"],
     dataset: Path | None = None,
     /,
     *,
@@ -50,7 +50,8 @@ def reproduce(
     Parameters
     ----------
     experiment
-        Section of the paper; evidence is the calibration of prism evidence, which is ours.
+        Section of the paper; ours are evidence, the calibration of prism evidence, study, that of prism contrast
+        and of intervals, and continuous, worlds without tokens, and surgery where its files are.
     dataset
         Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick
@@ -84,8 +85,12 @@ def reproduce(
             _bridge(folder, dataset, robots, quick=quick)
         elif experiment == "labyrinth":
             _labyrinth(folder, parts, fits.jobs, quick=quick)
+        elif experiment == "continuous":
+            _continuous(folder, fits.jobs, quick=quick)
         elif experiment == "evidence":
             _evidence(folder, fits.jobs, quick=quick)
+        elif experiment == "study":
+            _study(folder, fits.jobs, quick=quick)
         else:
             from prism_irl.experiments.gridworld.run import Gridworld, run
 
@@ -123,6 +128,25 @@ def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) 
     )
 
 
+def _continuous(folder: RunFolder, jobs: int, *, quick: bool) -> None:
+    from prism_irl.cli.printing import print_worlds
+    from prism_irl.cli.progress import counting
+    from prism_irl.experiments.continuous.run import Continuous, run, settings_json
+
+    settings = Continuous.of(quick=quick)
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("fits", done, total, ""))
+
+    folder.make(
+        work,
+        print_worlds,
+        progress=lambda: counting("fits"),
+        config={"settings": settings_json(settings)},
+        report=False,
+    )
+
+
 def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
     from prism_irl.cli.printing import print_calibration
     from prism_irl.cli.progress import counting
@@ -145,6 +169,20 @@ def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
         progress=lambda: counting("data sets"),
         config={"settings": asdict(settings)},
     )
+
+
+def _study(folder: RunFolder, jobs: int, *, quick: bool) -> None:
+    from prism_irl.cli.printing import print_study
+    from prism_irl.cli.progress import counting
+    from prism_irl.experiments.study.run import run
+    from prism_irl.experiments.study.settings import Settings
+
+    settings = Settings.small() if quick else Settings()
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("studies", done, total, ""))
+
+    folder.make(work, print_study, progress=lambda: counting("studies"), config={}, report=False)
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, *, quick: bool) -> None:

@@ -43,6 +43,8 @@ class TokenizeOptions:
     "Keep a first step that commands no motion, as BridgeData's episodes begin."
     observations: Literal["none", "proprio"] = "none"
     "proprio keeps the recorded states beside the tokens."
+    split: str | None = None
+    "Split of TFRecord shards (RLDS), or all of them [default: train, where there are several]."
     strict: bool = False
     "Stop at a damaged episode instead of leaving it out with a warning."
     batch_size: int = 64
@@ -75,7 +77,7 @@ def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = Tok
     from prism_irl.robots.episodes import open_episodes
     from prism_irl.robots.vision.encoders import make_encoder
 
-    source = open_episodes(dataset, strict=options.strict)
+    source = open_episodes(dataset, split=options.split, strict=options.strict)
     encoder = make_encoder(options.encoder, camera=options.camera, batch_size=options.batch_size, device=options.device)
     tokenizer = _tokenizer(options)
 

@@ -93,8 +93,8 @@ def _check_quotes(path: Path, frame: pd.DataFrame, separator: str) -> None:
             continue
         broken = column.astype(str).str.contains("\n", regex=False).to_numpy(dtype=bool)
         for row in broken.nonzero()[0].tolist():
-            lines = str(column.iloc[row]).splitlines()
-            if any(line.count(separator) >= max(frame.shape[1] - 1, 1) for line in lines[1:]):
+            cell = str(column.iloc[row])
+            if cell.count(separator) >= (frame.shape[1] - 1) * cell.count("\n"):
                 raise InputError(
                     f"Column {str(name)!r}, row {row} of {path} holds several rows, because a quote is not closed; "
                     "close or remove it."

@@ -16,6 +16,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
+GUESSED = 0.05
+"""Weight of a step that nobody knows in the first policies, beside the one of a step that somebody knows."""
 FAR = 1e3
 """Nats below the known intention: exp(−1000) is zero in double precision, and finite sums stay finite."""
 
@@ -36,12 +38,14 @@ def clamped(emission: FloatArray, demos: Demonstrations) -> FloatArray:
 def aligned(responsibilities: FloatArray, demos: Demonstrations, *, in_order: bool = False) -> FloatArray:
     """First responsibilities (n, K) in the order of the known intentions, and certain where these are known.
 
+    Steps that nobody knows count little at first: what a search guesses about them must not drown what is known.
     With ``in_order`` the columns are stages that follow one another, and stay where they are.
     """
     steps, intentions = _told(demos)
     if not len(steps):
         return responsibilities
     result = responsibilities.copy() if in_order else responsibilities[:, alignment(responsibilities, demos)]
+    result = GUESSED * result
     result[steps] = np.eye(result.shape[1])[intentions]
     return result
 

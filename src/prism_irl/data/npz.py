@@ -23,7 +23,8 @@ from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.vocabulary import Array, Vocabulary
 from prism_irl.errors import InputError, brief
 
-VECTORS = ("observations", "motions", "design")
+VECTORS = {"observations": 1, "motions": 1, "design": 2}
+"""Arrays whose entries are not numbers, and how many axes an entry has."""
 PLAIN = "biufcmMSU"
 """Kinds of arrays that are read: numbers, times and text."""
 
@@ -88,17 +89,19 @@ def load_npz(path: Path) -> dict[str, Array]:
     if not lengths.size or lengths.min() < 1:
         raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
     per_step = {key: shape for key in MotionDemonstrations.per_step if key in stored}
-    fits = {"groups": lengths.shape, "trajectory_names": lengths.shape, "n_states": (), "n_actions": ()} | per_step
+    fits = dict.fromkeys(("n_states", "n_actions", "unknown_state"), ()) | per_step
+    fits |= dict.fromkeys(("groups", "trajectory_names"), lengths.shape)
     kinds = {**dict.fromkeys((*VECTORS, "valid_actions"), "biuf"), "n_states": "iu", "n_actions": "iu"}
+    kinds["unknown_state"] = "b"
     for key, values in stored.items():
-        found = values.shape[: len(shape)] if key in VECTORS else values.shape
+        found = values.shape[: values.ndim - VECTORS.get(key, 0)]
         if found != fits.get(key, found) or values.dtype.kind not in kinds.get(key, values.dtype.kind):
             raise InputError(
                 f"The array {key!r} in {path} has shape {values.shape} and type {values.dtype}, which does not fit "
                 f"{len(lengths)} trajectories with states of shape {shape}; correct it or leave it out."
             )
     flat = {key: stored[key].reshape(-1, *stored[key].shape[len(shape) :]) for key in per_step}
-    return stored | flat | {"lengths": lengths}
+    return stored | flat | {"lengths": lengths.astype(np.int64)}
 
 
 def with_motions(demos: Demonstrations, stored: Mapping[str, Array]) -> MotionDemonstrations:

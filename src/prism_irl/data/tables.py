@@ -19,6 +19,7 @@ import pandas as pd
 from prism_irl.data import archive, continuous
 from prism_irl.data.columns import read_groups, read_known, read_numbers, read_times
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_rows, with_missing
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
 from prism_irl.data.roles import DOUBLED, Columns, key_columns
@@ -67,6 +68,7 @@ def read(
     ties: Ties = "error",
     max_gap: float | None = None,
     may_lack: Sequence[str] = (),
+    missing: Missing = "error",
 ) -> Table:
     """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.archive` or a pandas table.
 
@@ -87,6 +89,8 @@ def read(
         What to do with rows at the same time, and from which gap on a trajectory is cut; see `trajectories.sort_rows`.
     may_lack : sequence of str
         Roles (group, intention) that are read where their column is there, and done without elsewhere.
+    missing : {"error", "skip", "split"}
+        What becomes of rows without state or action; see `prism_irl.data.missing`.
     """
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
@@ -96,6 +100,7 @@ def read(
     rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap}
     if observe or act:
         return _continuous(source, columns, observe, act, rules)
+    rules["how"] = missing
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, columns, states, actions, None, unknown_state, **rules)
     path = Path(source)
@@ -151,6 +156,7 @@ def _from_frame(
     at: Where = "row {}".format,
     ties: Ties = "error",
     max_gap: float | None = None,
+    how: Missing = "error",
 ) -> Table:
     found = columns.resolve(frame)
     frame.attrs.pop(DOUBLED, None)
@@ -158,17 +164,33 @@ def _from_frame(
         raise InputError("The table has no rows; give at least one step.")
     key = key_columns(frame, columns.trajectory)
     codes, names = factorize_keys(frame, key, at)
+    lost = lost_rows(frame, found, how, lambda row: f"{at(row)} (trajectory {names[codes[row]]})")
+    if how == "split" and lost.any():
+        kept, everywhere = np.flatnonzero(~lost), at
+        codes, names = split_rows(codes, names, frame[found["time"]] if "time" in found else None, lost)
+        frame, lost = frame[~lost].reset_index(drop=True), np.zeros(len(kept), bool)
+        at = lambda row: everywhere(int(kept[row]))  # noqa: E731
 
     def column(role: str, name: str | None = None) -> tuple[pd.Series[Any], str, Where]:
         name = found[role] if name is None else name
         return frame[name], role, lambda row: f"column {name!r}, {at(row)} (trajectory {names[codes[row]]})"
 
+    there = np.flatnonzero(~lost)
+
     def coded(role: str) -> tuple[Distinct, str, Where]:
-        return distinct(*column(role)), *column(role)[1:]
+        values, name, where = column(role)
+        return distinct(values[~lost], name, lambda i: where(int(there[i]))), name, lambda i: where(int(there[i]))
+
+    def spread(ids: npt.NDArray[np.int64], otherwise: int) -> npt.NDArray[np.int64]:
+        """Ids of the rows that have one, in the order of the steps; ``otherwise`` of those that are missing."""
+        everywhere = np.full(len(lost), otherwise)
+        everywhere[there] = ids
+        return np.asarray(everywhere[order])
 
     state, action = coded("state"), coded("action")
-    intention = coded("intention") if "intention" in found else None
-    states = states or Vocabulary.learn(*state)
+    intention = (distinct(*column("intention")), *column("intention")[1:]) if "intention" in found else None
+    extra = how == "skip"  # one more state, in which nothing can be chosen
+    states = states or with_missing(Vocabulary.learn(*state), extra)
     actions = actions or Vocabulary.learn(*action)
     labels = labels or (Vocabulary.learn(*intention) if intention else None)
     times = read_times(*column("time")) if "time" in found else None
@@ -179,8 +201,8 @@ def _from_frame(
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
     known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
     demos = Demonstrations(
-        states=states.encode(*state, unknown="new" if unknown_state else "error")[order],
-        actions=actions.encode(*action)[order],
+        states=spread(states.encode(*state, unknown="new" if unknown_state else "error"), states.size - 1),
+        actions=spread(actions.encode(*action), 0),
         offsets=rows.offsets,
         n_states=states.size + len(unknown),
         n_actions=actions.size,
@@ -190,6 +212,7 @@ def _from_frame(
         known_names=known_names,
         times=None if times is None else times[order],
         groups=read_groups(codes, names, key, *column("group"))[rows.parents] if "group" in found else None,
+        valid_actions=only_one_action(states.size, actions.size) if extra and not unknown_state else None,
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
         label_names=None if labels is None else labels.names,

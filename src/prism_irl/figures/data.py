@@ -37,9 +37,14 @@ def to_csv(figure: Figure) -> str:
         for series, kind, x, y, value in _points(ax):
             if written == MAX_ROWS:
                 return text.getvalue()
-            writer.writerow((name.replace("\n", " "), series, kind, _cell(x), _cell(y), _cell(value)))
+            writer.writerow((inert(name.replace("\n", " ")), inert(series), kind, _cell(x), _cell(y), _cell(value)))
             written += 1
     return text.getvalue()
+
+
+def inert(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: an apostrophe before =, +, - or @."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _points(ax: Axes) -> Iterator[tuple[str, str, Any, Any, Any]]:

@@ -27,11 +27,15 @@ def cells_of(demos: Demonstrations, units: Units) -> tuple[Demonstrations, dict[
         xy = np.concatenate([places, np.zeros_like(places)], axis=1)
         note = f"Cells of the observation; {names[0]} to the right."
     else:
-        centred = units.cells - units.cells.mean(axis=0)
-        axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
-        xy = centred @ axes.T
+        # Weighted by their steps: a few cells far out would otherwise be all that one sees.
+        visits = np.bincount(in_cells.states, minlength=in_cells.n_states) / in_cells.n_steps
+        centred = units.cells - visits @ units.cells
+        axes = np.linalg.svd(np.sqrt(visits)[:, None] * centred, full_matrices=False)[2][:2]
+        low, high = np.quantile((centred @ axes.T)[in_cells.states], (0.01, 0.99), axis=0)
+        xy = np.clip(centred @ axes.T, low, high)
         most = [names[int(np.abs(axis).argmax())] for axis in axes]
-        note = f"Cells of the observations on their first two principal components (most of {most[0]}; of {most[1]})."
+        what = f"most of {most[0]}; of {most[1]}"
+        note = f"Cells on the first two principal components of the observations ({what}), far ones at the margin."
     words = tuple(
         f"{i}: " + ", ".join(f"{name} {value:.3g}" for name, value in zip(names[:3], place, strict=False))
         for i, place in enumerate(places)
@@ -48,6 +52,8 @@ def cells_of(demos: Demonstrations, units: Units) -> tuple[Demonstrations, dict[
         label_names=demos.label_names,
         trajectory_names=demos.trajectory_names,
     )
+    if len(names) > 2:  # lines between all of them would hide them
+        return shown, layout_of("cells", xy, [], note)
     counts = successor_counts(shown, np.ones(shown.n_steps)).toarray()
     moves = np.triu((counts + counts.T) > 0, 1)
     return shown, layout_of("cells", xy, np.argwhere(moves), note)

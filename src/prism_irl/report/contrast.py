@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -55,12 +56,18 @@ def file_stem(column: str) -> str:
     return re.sub(r"[^\w-]+", "_", column) or "_"
 
 
+def model_digest(folder: Path) -> str:
+    """Checksum of the model of a run: a contrast of an earlier fit in the same folder says nothing of this one."""
+    path = folder / "model.safetensors"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
 def read_contrasts(folder: Path) -> list[dict[str, Any]]:
-    """All contrasts of a run, in the order of their names."""
+    """All contrasts of a run, in the order of their names; those of an earlier fit are left out."""
     found = []
     for path in sorted((folder / FOLDER).glob("*.json")):
         part = read_part(folder / FOLDER, path.name, MAX_BYTES, _is_whole, "this contrast")
-        if part is not None:
+        if part is not None and part["model"] == model_digest(folder):
             found.append(part)
     return found
 
@@ -68,6 +75,7 @@ def read_contrasts(folder: Path) -> list[dict[str, Any]]:
 def _is_whole(value: dict[str, Any]) -> bool:
     return (
         isinstance(value["by"], str)
+        and isinstance(value["model"], str)
         and len(value["levels"]) == 2
         and all(test["measure"] in QUESTIONS for test in value["tests"])
         and isinstance(value["n_units"], int)

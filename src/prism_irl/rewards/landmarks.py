@@ -30,7 +30,7 @@ from prism_irl.rewards.linear import observed
 
 SCREENING, DECIDING, FINALISTS = 2, 8, 6
 """EM iterations of a chain for every candidate goal, for the best of these, and how many are the best."""
-REACHES = (np.inf, np.inf, 3.0)
+REACHES = (np.inf, 3.0)
 """How far landmarks see; every start draws one, and the likelihood decides."""
 SCREENED_STEPS = 20_000
 """Steps that a search looks at: goals are places, and a few hundred visits show them."""
@@ -220,7 +220,7 @@ class Landmarks(RewardOptions):
     """
 
     searches: ClassVar[bool] = True
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 4, "max_iterations": 40}
+    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40}
     landmarks: int = 100
     ridge: float = 1.0
     noise: float = 0.01

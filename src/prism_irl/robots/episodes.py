@@ -258,21 +258,23 @@ def of_dataset(folder: Path) -> Iterator[None]:
 def open_episodes(folder: str | Path, *, split: str | None = None, strict: bool = False) -> EpisodeSource:
     """Open a LeRobot dataset, a folder of TFRecord shards or raw BridgeData, whichever lies in ``folder``.
 
-    ``split`` names one of the splits of TFRecord shards ("train", "val", …), or "all" of them; which a folder with more
-    than one leaves to be said, because an episode of one split may be repeated in another.
+    ``split`` names one of the splits of TFRecord shards ("train", "val", …), or "all" of them; where there are several,
+    the default is "train", because an episode of one split may be repeated in another.
     """
     from prism_irl.robots.bridge_data import BridgeSource
     from prism_irl.robots.lerobot import LeRobotSource
-    from prism_irl.robots.rlds import RLDSSource
+    from prism_irl.robots.rlds import open_rlds
 
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"There is no folder {path}; give the folder of a dataset.")
     with of_dataset(path):
+        if next(path.glob("*.tfrecord*"), None) is not None and not (path / "meta" / "info.json").is_file():
+            return open_rlds(path, split, strict=strict)
+        if split is not None:
+            raise InputError(f"{path} has no splits; leave out --split, which belongs to TFRecord shards (RLDS).")
         if (path / "meta" / "info.json").is_file():
             return LeRobotSource(path, strict=strict)
-        if next(path.glob("*.tfrecord*"), None) is not None:
-            return RLDSSource(path, split=None if split == "all" else split, strict=strict)
         if BridgeSource.found_in(path):
             return BridgeSource(path, strict=strict)
     raise InputError(

@@ -44,13 +44,15 @@ def place(dataset: Path, tokens: Path) -> dict[str, str]:
 
 
 def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
-    """Return the recordings behind a file of demonstrations; None where it does not come from `prism tokenize`.
+    """Return the recordings behind a file of demonstrations, or the dataset itself; None where there are none.
 
     Raises
     ------
     InputError
         If the dataset is no longer where it was, or is another one.
     """
+    if table.is_dir() and demos.trajectory_names is not None and not (table / "meta.json").is_file():
+        return Recordings(open_episodes(table), None)  # read without tokens, straight from the dataset
     config = _config(table, demos)
     if config is None:
         return None
@@ -58,7 +60,9 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
     for folder in (Path(said["folder"]), table.parent / said["relative"] if said["relative"] else None):
         if folder is None or not folder.is_dir():
             continue
-        source = open_episodes(folder)
+        dataset = config.get("dataset") or {}
+        split = dataset.get("split") or ("all" if dataset.get("kind") == "RLDSSource" else None)
+        source = open_episodes(folder, split=split)
         if storage.read_plain(source.describe()) != config.get("dataset"):
             raise InputError(f"The dataset in {folder} is not the one that was tokenized; tokenize it again.")
         return Recordings(source, config.get("options", {}).get("camera"))

@@ -44,7 +44,7 @@ class RLDSSource(EpisodeSource):
     def __init__(self, folder: str | Path, *, split: str | None = None, strict: bool = False) -> None:
         super().__init__(folder, strict=strict)
         self.features = _step_features(self.folder)
-        self.shards = _shards(self.folder, split)
+        self.split, self.shards = split, _shards(self.folder, split)
         path = self.folder / "dataset_info.json"
         wanted = {_parts(shard)["split"] for shard in self.shards}
         splits = storage.read_object(path).get("splits", []) if path.is_file() else []
@@ -56,6 +56,10 @@ class RLDSSource(EpisodeSource):
     def splits(self) -> list[str]:
         """Names of the splits that are read."""
         return sorted({_parts(shard)["split"] for shard in self.shards})
+
+    def describe(self) -> dict[str, Any]:
+        """With the split, where one was asked for."""
+        return super().describe() | ({} if self.split is None else {"split": self.split})
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
         index = 0
@@ -114,6 +118,16 @@ class RLDSSource(EpisodeSource):
         if len(flat) != steps * width or not width:
             raise damaged(name, f"{key} has {len(flat)} numbers for {steps} steps of {width}")
         return flat.reshape(steps, width).astype(np.float32)
+
+
+def open_rlds(folder: Path, split: str | None, *, strict: bool = False) -> RLDSSource:
+    """Open one split, or "all" of them; where there are several, the default is that for training."""
+    every = RLDSSource(folder, strict=strict)
+    if split == "all" or (split is None and len(every.splits) == 1):
+        return every
+    if split is None and "train" not in every.splits:
+        raise InputError(f"{folder} has the splits {', '.join(every.splits)}; choose one with --split, or all.")
+    return RLDSSource(folder, split=split or "train", strict=strict)
 
 
 def _language(values: dict[str, Values]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 
 MAX_BYTES = 1 << 30
 MAX_ITEMS = 1 << 28
@@ -50,7 +50,7 @@ def load_arrays(path: Path) -> Any:
     except InputError:
         raise
     except Exception as error:  # foreign bytes can fail in any way
-        raise InputError(f"{path} is damaged or holds more than plain arrays ({error}).") from None
+        raise InputError(f"{path} is damaged or holds more than plain arrays ({brief(error)}).") from None
 
 
 class _Name:

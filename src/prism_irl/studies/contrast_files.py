@@ -10,7 +10,7 @@ from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures import contrast as drawing
 from prism_irl.figures import style
-from prism_irl.report.contrast import FOLDER, file_stem
+from prism_irl.report.contrast import FOLDER, file_stem, model_digest
 from prism_irl.studies import results
 
 Rows = Sequence[Mapping[str, Any]]
@@ -38,7 +38,8 @@ def write_contrast(folder: Path, result: dict[str, Any], names: Sequence[str]) -
         old.unlink()
     captions = _draw(figures, stem, result, names)
     results.add_captions(figures, captions)
-    storage.write_json(contrast_path(folder, result["by"]), result)  # last: what is there is whole
+    found = result | {"model": model_digest(folder)}
+    storage.write_json(contrast_path(folder, result["by"]), found)  # last: what is there is whole
 
 
 def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:

@@ -199,3 +199,17 @@ def test_codebooks_know_the_training_episodes_only(tmp_path):
     after = bridge_data.fitted_tokenizer(settings, data.cache, train)
     np.testing.assert_array_equal(after.action_centroids_, before.action_centroids_)
     np.testing.assert_array_equal(after.state_centroids_, before.state_centroids_)
+
+
+@pytest.mark.slow
+def test_the_command_on_simulated_episodes(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("ogbench", reason="the extra sim is not installed")
+    few = {"n_intentions": 5, "sweep": (2,), "networks": ("rnn",), "tested_folds": 1, "granularity_states": (4,)}
+    tiny = Bridge(n_episodes=6, **{**TINY, **few})
+    monkeypatch.setattr(Bridge, "of", classmethod(lambda cls, dataset, **_: tiny))
+    assert main(["reproduce", "bridge", "--quick", "--out", str(tmp_path / "run")]) == 0
+    assert "not run here" in capsys.readouterr().out
+    result = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert result["simulated"]
+    assert result["repeated"] == []
+    assert result["methods"]["features-ordered"]["label_accuracy"]["mean"] > 0.4

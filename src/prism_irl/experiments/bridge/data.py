@@ -15,7 +15,6 @@ from prism_irl.errors import InputError
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge.settings import Bridge
 from prism_irl.robots.episodes import EpisodeSource, open_episodes
-from prism_irl.robots.rlds import RLDSSource
 from prism_irl.robots.vision import pipeline
 from prism_irl.robots.vision.embeddings import EmbeddingCache, embed
 from prism_irl.robots.vision.encoders import make_encoder
@@ -55,7 +54,7 @@ def load(settings: Bridge, folder: Path) -> Data:
     path = settings.dataset
     if path is None:
         path = PickAndPlace().dataset(settings.n_episodes, seed=settings.simulation_seed, frames=settings.frames)
-    source = open_split(path, settings.split)
+    source = open_episodes(path, split=settings.split)
     cache = embed(source, make_encoder(encoder_of(settings)), folder / "embeddings")
     repeated = repeated_episodes(cache)
     splits = split_episodes(np.setdiff1d(np.arange(len(cache.episodes)), repeated), settings.folds)
@@ -81,20 +80,6 @@ def encoder_of(settings: Bridge) -> str:
         return str(settings.weights.absolute())
     seen = settings.dataset is not None or settings.frames
     return settings.encoder or ("pixels" if seen else "proprio")
-
-
-def open_split(path: Path, split: str | None) -> EpisodeSource:
-    """Open a dataset; of several splits only the one asked for, or that for training."""
-    source = open_episodes(path, split=split)
-    if not isinstance(source, RLDSSource):
-        if split is not None:
-            raise InputError(f"{path} has no splits; leave out --split, which belongs to TFRecord shards (RLDS).")
-        return source
-    if split is None and len(source.splits) > 1:
-        if "train" not in source.splits:
-            raise InputError(f"{path} has the splits {', '.join(source.splits)}; choose one with --split, or all.")
-        return RLDSSource(path, split="train")
-    return source
 
 
 def repeated_episodes(cache: EmbeddingCache) -> IntArray:

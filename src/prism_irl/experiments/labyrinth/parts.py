@@ -81,7 +81,7 @@ def paper_method(n_intentions: int, network: str, settings: Labyrinth) -> Method
     options = harness.paper_options("labyrinth", max_iterations=iterations, **size)
     if n_intentions > 1:
         options["validation_fraction"] = PAPER_VALIDATION
-    options["n_starts"] = 1 if n_intentions == 1 or network == "transformer" else settings.paper_starts
+    options["n_starts"] = settings.paper_starts if n_intentions > 1 and network == "rnn" else 1
     name = f"PRISM, paper gate, {network.upper()}, K={n_intentions}"
     if network == "transformer":
         # As the paper has it, it collapses to one intention; see TRANSFORMER_PENALTIES.

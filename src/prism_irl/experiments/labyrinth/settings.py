@@ -56,7 +56,8 @@ class Labyrinth:
     folds, only_folds, seeds : cross-validation over windows; only these folds
     n_trajectories : use the first so many windows of a seeded shuffle; all when None
     n_intentions : K of everything but the table num_latents
-    paper_ks, paper_iterations, paper_starts : numbers of intentions, EM iterations and starts in the paper's protocol
+    paper_ks, paper_iterations, paper_starts : numbers of intentions, EM iterations and starts (of the RNN) in the
+        paper's protocol
     networks, network_ks : architectures of table model_type and of figure (b), and the numbers of intentions of those
         that are not the RNN; at K other than 3 they have the first seed only, for the sake of time
     transformer_iterations : EM iterations of the Transformer, which needs fewer and takes longer in each
@@ -176,7 +177,7 @@ class Labyrinth:
             only_animals=(0, 1),
             explained=("prism-markov-k2", "hiql", "prism-recurrent", "prism-goals"),
             independent_fits=2,
-            collapse_iterations=8,
+            collapse_iterations=3,
             collapse_cases=1,
             swirl_changes=("swirl-2-plain", "swirl-2-masked"),
             quick=True,

@@ -8,7 +8,12 @@ const download = (name, type, text) => {
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 };
-const quoted = (cell) => (/[",\n]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : String(cell));
+// A spreadsheet takes text that begins with =, +, - or @ for a formula; an apostrophe says that it is none.
+const inert = (text) => (/^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.]+(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text);
+const quoted = (cell) => {
+  const text = inert(String(cell));
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
 const table2csv = (rows) => rows.map((row) => row.map(quoted).join(",")).join("\n") + "\n";
 const button = (words, label, act) => {
   const made = document.createElement("button");

@@ -1,0 +1,112 @@
+"""EM iterations on 2 million steps × 32 observations × 7 commands, K = 6, beside a plain NumPy EM in the same run.
+
+In a process of its own: seconds of an iteration with a Markov chain and with a recurrent one, peak memory, seconds of a
+quarter of the data (growth must be linear), and the plain iteration of `plain_iteration`, which loops over time like a
+textbook. `python benchmarks/continuous.py [steps]` prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from timing import Limit
+
+STEPS, D, M, K, LENGTH = 2_000_000, 32, 7, 6, 500
+
+
+def limits(n: int = STEPS) -> list[Limit]:
+    """Run this file with the same interpreter and read what it prints."""
+    done = subprocess.run([sys.executable, str(Path(__file__)), str(n)], check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    work = f"Continuous EM iteration, {found['steps']:,} steps × {D} × {M}"
+    return [
+        Limit(f"{work}, Markov chain", found["markov"], "s", 10.0),
+        Limit(f"{work}, recurrent chain", found["recurrent"], "s", 10.0),
+        Limit(f"{work}, peak memory", found["peak_gb"], "GB", 4.0),
+        Limit(f"{work}, share of a plain NumPy iteration", found["markov"] / found["plain"], "", 1.0),
+        Limit(f"{work}, four times the data: times the seconds", found["growth"], "", 5.0),
+    ]
+
+
+def main(n: int) -> None:
+    import numpy as np
+
+    from prism_irl.data.motions import MotionDemonstrations
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, D)).astype(np.float32)
+    y = rng.standard_normal((n, M)).astype(np.float32)
+    tokens = np.zeros(n, np.int64)
+    offsets = np.arange(0, n + 1, LENGTH)
+    demos = MotionDemonstrations(tokens, tokens, offsets, 1, 1, observations=x, motions=y)
+    found = {"steps": n, "markov": iteration(demos, "markov"), "recurrent": iteration(demos, "recurrent")}
+    quarter = demos.subset(np.arange(len(demos) // 4))
+    found["growth"] = found["markov"] / iteration(quarter, "markov")
+    found["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    found["plain"] = plain_iteration(x, y, offsets)
+    print(json.dumps(found))
+
+
+def iteration(demos: object, switching: str) -> float:
+    """Seconds of one EM iteration, the faster of two."""
+    import numpy as np
+
+    from prism_irl import em
+    from prism_irl.data.batching import Prepared
+    from prism_irl.data.units import Units
+    from prism_irl.models.prism import PRISM
+
+    model = PRISM(K, switching=switching, rewards="features", device="cpu", n_starts=1, embedding=16, hidden=16)
+    model.units_ = Units.fit(demos)  # type: ignore[arg-type]
+    inside = model.units_.apply(demos)  # type: ignore[arg-type]
+    model._set_up(inside, None)
+    data = Prepared.of(inside, model.contexts_)
+    start = model._new_start(0, inside)
+    start.rewards.maximise(data, np.random.default_rng(0).dirichlet(np.ones(K), inside.n_steps))
+    seconds = []
+    for seed in range(2):
+        began = time.perf_counter()
+        if start.switching.incremental:
+            em.improve(start, data, (0, 0, seed))
+        else:
+            emission, posterior = em.expectation(start, data)
+            em.maximise(start, data, emission, posterior, (0, 0, seed))
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def plain_iteration(x: object, y: object, offsets: object) -> float:
+    """A textbook EM iteration: forward and backward over time with all trajectories side by side, then regressions."""
+    import numpy as np
+
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    N, T = len(np.asarray(offsets)) - 1, LENGTH
+    design = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    rng = np.random.default_rng(0)
+    weights, kernel = rng.standard_normal((K, M, D + 1)) * 0.1, np.full((K, K), 0.02) + 0.88 * np.eye(K)
+    began = time.perf_counter()
+    density = np.stack([-0.5 * ((y - design @ w.T) ** 2).sum(axis=1) for w in weights], axis=1)
+    likelihood = np.exp(density - density.max(axis=1, keepdims=True)).reshape(N, T, K)
+    forward, backward = np.empty((N, T, K)), np.ones((N, T, K))
+    forward[:, 0] = likelihood[:, 0] / likelihood[:, 0].sum(axis=1, keepdims=True)
+    for t in range(1, T):
+        step = forward[:, t - 1] @ kernel * likelihood[:, t]
+        forward[:, t] = step / step.sum(axis=1, keepdims=True)
+    for t in range(T - 2, -1, -1):
+        step = (likelihood[:, t + 1] * backward[:, t + 1]) @ kernel.T
+        backward[:, t] = step / step.sum(axis=1, keepdims=True)
+    smoothed = forward * backward
+    smoothed = (smoothed / smoothed.sum(axis=2, keepdims=True)).reshape(-1, K)
+    for k in range(K):
+        weighted = design * smoothed[:, k, None]
+        np.linalg.solve(weighted.T @ design + np.eye(D + 1), weighted.T @ y)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else STEPS)

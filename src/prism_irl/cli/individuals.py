@@ -1,0 +1,70 @@
+"""`prism individuals`: every animal for itself, shrunk towards all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prism_irl.cli.options import CommonOptions
+from prism_irl.errors import InputError
+
+
+def individuals(
+    run: Path,
+    *,
+    unit: str | None = None,
+    seed: int = 0,
+    method: str | None = None,
+    common: CommonOptions = CommonOptions(),
+) -> None:
+    """Say how often each animal has each intention, and which animals differ from the others.
+
+    Numbers of an animal are shrunk towards those of all animals, as much as predicts its other trajectories best; its
+    table and figure (a row per animal) are left in the run folder.
+
+    Example: prism individuals runs/mouse --unit animal
+
+    Parameters
+    ----------
+    run
+        Folder of a prism fit.
+    unit
+        Column with the animal [default: the --group of the fit].
+    seed
+        Of the permutations.
+    method
+        MODULE:CLASS of the model, where it is not one of this package.
+    """
+    from prism_irl import storage
+    from prism_irl.cli.printing import print_json
+    from prism_irl.cli.run_data import open_run_data
+    from prism_irl.figures import individuals as drawing
+    from prism_irl.figures import style
+    from prism_irl.report.render import write_report
+    from prism_irl.studies import individuals as study
+    from prism_irl.studies import results
+
+    data = open_run_data(run, method)
+    name = unit or data.group_column
+    if name is None:
+        raise InputError("What is an animal? Name its column with --unit.")
+    found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
+    results.write_rows(run / "individuals.csv", found["rows"])
+    storage.write_json(run / "individuals.json", found)
+    with style.paper_style():
+        height = 0.8 + 0.18 * found["n_units"]
+        figure, axes = style.new_figure(
+            1, len(data.names), width=1.0 + 2.0 * len(data.names), height=height, sharey=True
+        )
+        for k, ax in enumerate(axes):
+            own = [row for row in found["rows"] if row["intention"] == k]
+            drawing.unit_rows(ax, own, found["shared"]["usage"][k], color=style.intention_color(k))
+            ax.set_title(data.names[k])
+        style.save(figure, run / "figures" / "individuals")
+    caption = "Usage of each intention by every animal: open as it is, filled shrunk to what all do (line); ∗ differs."
+    results.add_captions(run / "figures", {"individuals": caption})
+    write_report(run)
+    if common.json:
+        print_json(found)
+        return
+    print(found["in_words"])
+    print(f"Table: {run / 'individuals.csv'}; figure in {run / 'report.html'}")

@@ -1,0 +1,1 @@
+"""Continuous worlds: intentions without tokens, with known truth and on real recordings."""

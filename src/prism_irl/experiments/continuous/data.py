@@ -1,0 +1,96 @@
+"""The data of the experiment: simulated worlds, simulated pick-and-place, and surgery where its files are.
+
+Surgical recordings (JIGSAWS) are given out on request and no part of this package: put `suturing.npz` and
+`knot_tying.npz` into the folder `surgery` of PRISM_DATA. Labels are for evaluation, and for the rows that say so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.npz import read_arrays
+from prism_irl.datasets.store import data_folder
+from prism_irl.errors import InputError
+from prism_irl.models.phases import smoothed
+from prism_irl.worlds.goals2d import GoalsSquare
+from prism_irl.worlds.manipulation import PickAndPlace
+from prism_irl.worlds.point_maze import PointMaze
+
+SMOOTHING = 5
+"""Steps (half a second) over which velocities of the instruments are averaged."""
+OWN = 19
+"""Numbers of a simulated arm that a real one has, too: joints, effector, gripper; not where the block is."""
+SURGERY = ("suturing", "knot_tying")
+
+
+class Data(NamedTuple):
+    """Demonstrations, how many intentions are asked for, and the world that made them (None: nobody knows)."""
+
+    demos: MotionDemonstrations
+    n_intentions: int
+    world: Any = None
+
+
+def load(name: str, seed: int, *, size: float = 1.0) -> Data:
+    """The data set behind a name such as square-5, maze-0.1, pick-and-place, suturing; ``size`` shrinks simulations."""
+    kind, _, rest = name.partition("-")
+    if kind == "square":
+        world: Any = GoalsSquare(n_goals=int(rest))
+        return Data(world.simulate(max(8, round(60 * size)), seed=seed), world.n_goals, world)
+    if kind == "maze":
+        world = PointMaze(noise=float(rest))
+        return Data(world.simulate(max(8, round(36 * size)), seed=seed), world.n_goals, world)
+    if name == "pick-and-place":
+        return _pick_and_place(max(20, round(200 * size)), seed)
+    if name in SURGERY:
+        return _surgery(name)
+    raise InputError(f"There is no continuous world {name!r}.")
+
+
+def has_surgery() -> bool:
+    """Whether both files are there."""
+    return all((data_folder() / "surgery" / f"{task}.npz").is_file() for task in SURGERY)
+
+
+def _pick_and_place(n: int, seed: int) -> Data:
+    """Own state and gripper of the arm; phases are known to nobody but the metrics."""
+    episodes = list(PickAndPlace().episodes(n, seed=seed))
+    demos = MotionDemonstrations.continuous(
+        [np.asarray(episode.states)[:, :OWN] for episode in episodes],
+        [episode.actions for episode in episodes],
+        labels=[episode.phases for episode in episodes],
+        label_names=episodes[0].phase_names,
+    )
+    return Data(demos, len(episodes[0].phase_names))
+
+
+def _surgery(task: str) -> Data:
+    """Positions, orientations and gripper angles observed; smoothed velocities and turning of the grippers done."""
+    stored = read_arrays(data_folder() / "surgery" / f"{task}.npz")
+    kinematics, offsets = stored["kinematics"].astype(np.float64), stored["offsets"]
+    velocity = np.array(["vel" in str(name).lower() for name in stored["channels"]])
+    grip = np.array(["grip" in str(name).lower() or "angle" in str(name).lower() for name in stored["channels"]])
+    turning = _differences(kinematics[:, grip], offsets)
+    commands = smoothed(np.concatenate([kinematics[:, velocity], turning], axis=1), offsets, SMOOTHING)
+    parts = np.split(np.arange(len(kinematics)), offsets[1:-1])
+    labels = stored["labels"].astype(np.int64)
+    labels = np.where(
+        labels < 0, labels.max() + 1, labels
+    )  # what nobody labelled is a class of its own for the metrics
+    demos = MotionDemonstrations.continuous(
+        [kinematics[steps][:, ~velocity] for steps in parts],
+        [commands[steps] for steps in parts],
+        labels=[labels[steps] for steps in parts],
+        groups=stored["subject"].astype(str),
+    )
+    return Data(demos, len(stored["label_names"]))
+
+
+def _differences(values: npt.NDArray[np.float64], offsets: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    found = np.diff(values, axis=0, prepend=values[:1])
+    found[offsets[:-1]] = 0.0
+    return found

@@ -1,0 +1,115 @@
+"""The methods of the experiment: ours, what others offer, and simple baselines, each from data to labels.
+
+Every choice inside a method (starts, stopping) is made by likelihood; nobody sees a label, except where a row is named
+"one labelled trial per surgeon".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.experiments.continuous.data import Data
+from prism_irl.labels import ari
+from prism_irl.models.phases import KMeansPhases
+from prism_irl.models.prism import PRISM
+
+IntArray = npt.NDArray[np.int64]
+PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
+    "landmarks-recurrent": ("Goals on landmarks, recurrent", {"switching": "recurrent", "rewards": "landmarks"}),
+    "landmarks": ("Goals on landmarks, Markov chain", {"switching": "markov", "rewards": "landmarks"}),
+    "features": ("Linear-Gaussian policies, Markov chain", {"switching": "markov", "rewards": "features"}),
+    "features-recurrent": ("Linear-Gaussian policies, recurrent", {"switching": "recurrent", "rewards": "features"}),
+    "features-ordered": ("Linear-Gaussian policies, ordered", {"switching": "ordered", "rewards": "features"}),
+    "tokens": ("HIQL on k-means tokens", {"switching": "markov", "rewards": "tabular"}),
+    "tokens-prism": ("PRISM's gate on k-means tokens", {"switching": "independent", "rewards": "tabular"}),
+}
+"""Identifier → name and pair."""
+BASELINES = {
+    "chain": "Gaussian HMM on commands",
+    "chain-all": "Gaussian HMM on observations and commands",
+    "kmeans-commands": "k-means on commands",
+    "kmeans-observations": "k-means on observations",
+    "largest": "One label for all steps",
+}
+NAMES = {"oracle": "Truth (exact filter)", **{key: name for key, (name, _) in PAIRS.items()}, **BASELINES}
+
+
+class Outcome(NamedTuple):
+    """Labels of every step; density per step, distance of the goals and agreement of halves where there are any."""
+
+    labels: IntArray
+    log_density: float | None = None
+    goal_distance: float | None = None
+    agreement: float | None = None
+
+
+def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> Outcome:
+    """Fit and label."""
+    demos, K = data.demos, data.n_intentions
+    assert demos.observations is not None
+    assert demos.motions is not None
+    if method == "oracle":
+        truth = data.world.truth(demos)
+        return Outcome(truth.probabilities.argmax(axis=1), float(truth.log_likelihood.mean()))
+    if method == "largest":
+        return Outcome(np.zeros(demos.n_steps, np.int64))
+    if method.startswith("kmeans"):
+        vectors = demos.motions if method == "kmeans-commands" else demos.observations
+        return Outcome(KMeansPhases(K, seed=seed).fit(vectors).predict(vectors))
+    if method in ("chain", "chain-all"):
+        demos = blind(demos, everything=method == "chain-all")
+        pair: dict[str, Any] = {"switching": "markov", "rewards": "features"}
+    else:
+        pair = PAIRS[method][1]
+    fitted = _fit(demos, K, pair, seed, options)
+    density = float(fitted.score(demos)) if fitted.is_density else None
+    distance = None
+    if pair["rewards"] == "landmarks" and data.world is not None:
+        apart = np.linalg.norm(fitted.places_[:, None] - data.world.goals[None], axis=2)
+        distance = float(apart.min(axis=0).max())  # the goal that was missed by most
+    agreement = _halves(demos, K, pair, seed, options) if method in ("landmarks", "features") else None
+    return Outcome(fitted.decode(demos), density, distance, agreement)
+
+
+def _fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
+    return PRISM(K, **pair, **options, device="cpu", seed=seed).fit(demos)
+
+
+def _halves(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> float:
+    """ARI of all labels by two fits to disjoint halves of the trajectories."""
+    parts = demos.split(0.5, seed=seed)
+    first, second = (_fit(part, K, pair, seed, options).predict(demos) for part in parts)  # type: ignore[arg-type]
+    return float(ari(first, second))
+
+
+def blind(demos: MotionDemonstrations, *, everything: bool = False) -> MotionDemonstrations:
+    """The same steps without anything to depend on; with ``everything`` the observations are emitted, too."""
+    assert demos.observations is not None
+    assert demos.motions is not None
+    nothing = np.zeros((demos.n_steps, 1), np.float32)
+    motions = np.concatenate([demos.observations, demos.motions], axis=1) if everything else demos.motions
+    return replace(
+        demos, observations=nothing, motions=motions, noise_blocks=None, motion_names=None, observation_names=None
+    )
+
+
+def told(data: Data, subject: str, seed: int, options: dict[str, Any]) -> tuple[IntArray, IntArray]:
+    """True and predicted labels of one surgeon's trials, by a chain that was told one trial of each other surgeon."""
+    demos = blind(data.demos, everything=True)
+    assert demos.groups is not None
+    assert demos.labels is not None
+    train = demos.subset(demos.groups != subject)
+    test = demos.subset(demos.groups == subject)
+    assert train.groups is not None
+    assert train.labels is not None
+    first = [int(np.argmax(train.groups == group)) for group in np.unique(train.groups)]
+    known = np.where(np.isin(train.trajectory_index, first), train.labels, -1)  # what has no gesture is a class, too
+    pair = {"switching": "markov", "rewards": "features"}
+    model = _fit(replace(train, known=known), data.n_intentions + 1, pair, seed, options)  # type: ignore[arg-type]
+    assert test.labels is not None
+    return test.labels.astype(np.int64), model.decode(test)

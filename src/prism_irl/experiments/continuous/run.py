@@ -1,0 +1,190 @@
+"""`prism reproduce continuous`: worlds with known goals, pick-and-place and surgery, every method beside its baselines.
+
+One fit is one file in the folder `cache`, so that an interrupted run goes on with --resume. Every data set gets a
+folder with its own table and report; metrics.json of the whole run holds all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prism_irl import __version__
+from prism_irl.devices import limit_threads
+from prism_irl.evaluation.likelihood import LABEL_METRICS, label_metrics, summary
+from prism_irl.evaluation.metrics import segmentation_metrics
+from prism_irl.experiments.continuous.data import SURGERY, has_surgery, load
+from prism_irl.experiments.continuous.methods import BASELINES, NAMES, Outcome, run_method, told
+from prism_irl.labels import mean_dwell
+from prism_irl.report.render import write_report
+from prism_irl.scale import fanout, remember
+from prism_irl.studies import results
+
+OF_WORLDS = ("oracle", "landmarks-recurrent", "landmarks", "features", "tokens", "tokens-prism", *BASELINES)
+OF_ROBOTS = ("features-ordered", "features", "features-recurrent", "tokens", *BASELINES)
+TOLD = "One labelled trial per surgeon"
+NOTES = (
+    "Labels are compared after optimal matching, and never seen by a fit, except in the row of labelled trials, which "
+    "is scored without matching on surgeons that no fit has seen.",
+    "The score of policies over commands is a log density in the units of the data, comparable within one data set "
+    "alone; tokens and clusters have none.",
+    "Goal distance is that of the true goal that was missed by most, in cells. Agreement is the ARI of the labels of "
+    "two fits to disjoint halves of the trajectories.",
+)
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """Settings: which data sets, how many simulations of each, how large, and options of every fit."""
+
+    data: tuple[str, ...] = ("square-2", "square-3", "square-4", "square-5", "maze-0.1", "maze-0.2")
+    seeds: tuple[int, ...] = (10, 11, 12)
+    size: float = 1.0
+    options: dict[str, Any] = field(default_factory=dict)
+    quick: bool = False
+
+    @classmethod
+    def of(cls, *, quick: bool = False) -> Continuous:
+        """All data sets that can be made or read here; a quick run has two small worlds and one simulation of each."""
+        if quick:
+            options = {"n_starts": 2, "max_iterations": 20}
+            return cls(("square-3", "maze-0.1"), (10,), 0.4, options, quick=True)
+        more = ("pick-and-place",) if find_spec("ogbench") and find_spec("mujoco") else ()
+        return cls((*cls.data, *more, *(SURGERY if has_surgery() else ())))
+
+
+class Task(NamedTuple):
+    """One method on one data set; ``subject`` is the surgeon left out, where labels are told."""
+
+    data: str
+    method: str
+    seed: int
+    subject: str = ""
+
+
+def tasks_of(settings: Continuous) -> list[Task]:
+    """Every fit of the experiment."""
+    found = []
+    for name in settings.data:
+        simulated = name.startswith(("square", "maze"))
+        seeds = settings.seeds[:1] if name in SURGERY else settings.seeds
+        methods = OF_WORLDS if simulated else OF_ROBOTS
+        found += [Task(name, method, seed) for method in methods for seed in seeds]
+        if name in SURGERY:
+            groups = load(name, 0).demos.groups
+            assert groups is not None
+            found += [Task(name, "told", seeds[0], str(subject)) for subject in np.unique(groups)]
+    return found
+
+
+def run(
+    settings: Continuous,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    on_part: Callable[[int, int], None] | None = None,
+    title: str = "Continuous worlds",
+) -> dict[str, Any]:
+    """Make every fit, write a table and a report per data set, and return the metrics of all."""
+    cache = folder / "cache"
+    cache.mkdir(exist_ok=True)
+    tasks = tasks_of(settings)
+    shared = (settings, fanout.side_by_side(jobs))
+
+    def tell(done: int) -> None:
+        if on_part is not None:
+            on_part(done, len(tasks))
+
+    rows = remember.spread(one, tasks, shared, partial(_path, cache, settings), jobs=jobs, on_rows=tell)
+    tables = {name: table([row for row in rows if row["data"] == name]) for name in settings.data}
+    for name, methods in tables.items():
+        _write_data_set(folder / name, settings, f"{title}: {name}", methods)
+    result = {
+        "title": title,
+        "experiment": "continuous",
+        "quick": settings.quick,
+        "folds": 1,
+        "seeds": len(settings.seeds),
+        "notes": list(NOTES),
+        "data": tables,
+    }
+    results.write_results(folder, result, rows)
+    return result
+
+
+def _write_data_set(folder: Path, settings: Continuous, title: str, methods: dict[str, Any]) -> None:
+    folder.mkdir(exist_ok=True)
+    own = {"title": title, "experiment": "continuous", "quick": settings.quick, "folds": 1}
+    metrics = {**own, "seeds": len(settings.seeds), "notes": list(NOTES), "methods": methods}
+    results.write_results(folder, metrics, [{"method": key, **entry} for key, entry in methods.items()])
+    write_report(folder)
+
+
+def _path(cache: Path, settings: Continuous, task: Task) -> Path:
+    """Named after everything that a row depends on."""
+    text = f"{settings.size} {sorted(settings.options.items())} {__version__}"
+    key = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return cache / f"{'-'.join(str(part) for part in task if part != '')}-{key}.json"
+
+
+def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
+    """One row: how well the labels agree, what the fit scored, how long it took."""
+    if parallel:
+        limit_threads(1)
+    began = time.perf_counter()
+    data = load(task.data, task.seed, size=settings.size)
+    if task.method == "told":
+        true, labels = told(data, task.subject, task.seed, settings.options)
+        kept = true < data.n_intentions  # steps that somebody labelled
+        scores: dict[str, Any] = {"label_accuracy": float((true == labels)[kept].mean())}
+        outcome = Outcome(labels)
+    else:
+        outcome = run_method(task.method, data, task.seed, settings.options)
+        scores = label_metrics(outcome.labels, data.demos)
+        if task.data in SURGERY:  # unlabelled steps belong to no gesture
+            assert data.demos.labels is not None
+            scores = _labelled_only(data.demos.labels, outcome.labels, data.n_intentions, data.demos.offsets)
+        scores["mean_dwell"] = mean_dwell(outcome.labels, data.demos.offsets)
+    return {
+        **task._asdict(),
+        **scores,
+        "predictive_ll": outcome.log_density,
+        "goal_distance": outcome.goal_distance,
+        "halves_agreement": outcome.agreement,
+        "fit_seconds": time.perf_counter() - began,
+    }
+
+
+def _labelled_only(true: Any, labels: Any, n: int, offsets: Any) -> dict[str, float]:
+    kept = np.asarray(true) < n
+    lengths = np.add.reduceat(kept, offsets[:-1])
+    cut = np.concatenate([[0], np.cumsum(lengths[lengths > 0])])
+    found = segmentation_metrics(np.asarray(true)[kept], labels[kept], cut)
+    return {key: value for key, value in found.items() if isinstance(value, float)}
+
+
+def table(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Entries of one data set: mean and spread over simulations (over surgeons, where labels are told)."""
+    entries: dict[str, dict[str, Any]] = {}
+    keys = [*LABEL_METRICS, "predictive_ll", "mean_dwell", "goal_distance", "halves_agreement", "fit_seconds"]
+    for method in dict.fromkeys(row["method"] for row in rows):
+        mine = [row for row in rows if row["method"] == method]
+        entry: dict[str, Any] = {"name": NAMES.get(method, TOLD), "paper_score": None}
+        for key in keys:
+            values = [row[key] for row in mine if row.get(key) is not None]
+            entry[key] = summary(values) if values else None
+        entries[method] = entry
+    return entries
+
+
+def settings_json(settings: Continuous) -> dict[str, Any]:
+    """What config.json says."""
+    return asdict(settings)

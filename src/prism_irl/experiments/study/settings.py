@@ -1,0 +1,74 @@
+"""Simulated studies: two groups of eight animals that differ in nothing, in usage, in switching, or in a goal.
+
+Sizes of the effects were settled with seeds from `PILOT` on; the experiment reports seeds from 0 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from prism_irl.worlds.cohort import CohortWorld
+
+PILOT = 10_000
+EFFECTS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "usage": {"usage": 1.8},
+    "switching": {"switching": 2.0},
+    "rewards": {"moved": 0.4},
+    "covariate": {"covariate": 1.0},
+}
+"""Scenario → what the drug does to the cohort; the covariate is the same in both groups."""
+ASKED = {"usage": ("usage",), "switching": ("switch_rate", "dwell", "kernel"), "rewards": ("reward",)}
+"""Measures in which an effect counts as found."""
+
+
+class Study(NamedTuple):
+    """One simulated study."""
+
+    scenario: str
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """Name in tables."""
+        return f"{self.scenario}-s{self.seed:04d}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The experiment.
+
+    Parameters
+    ----------
+    simulations : int
+        Studies of every scenario; of the covariate, whose fits take longest, a fifth.
+    resamples : int
+        Of the intervals of a fit.
+    starts : int
+        Of every fit.
+    first_seed : int
+    """
+
+    quick: bool = False
+    simulations: int = 200
+    resamples: int = 200
+    starts: int = 3
+    first_seed: int = 0
+    cohort: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def small(cls) -> Settings:
+        """A smaller honest run."""
+        return cls(quick=True, simulations=6, resamples=20, starts=2)
+
+    def studies(self) -> Iterator[Study]:
+        """Every study, the scenarios in turn, so that an interrupted run has some of each."""
+        for i in range(self.simulations):
+            chosen = (scenario for scenario in EFFECTS if scenario != "covariate" or i % 5 == 0)
+            yield from (Study(scenario, self.first_seed + i) for scenario in chosen)
+
+    def world(self, scenario: str) -> CohortWorld:
+        """Where a scenario takes place."""
+        return CohortWorld(**EFFECTS[scenario], **self.cohort)

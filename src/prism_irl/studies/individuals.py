@@ -1,0 +1,137 @@
+"""Every animal for itself: how often it has each intention and how soon it leaves it, shrunk towards all animals.
+
+    usage_gk = (n_gk + m usage_k) / (n_g + m),      leaving_gk = (exits_gk + m leaving_k) / (n_gk + m)
+
+with the expected counts of the posterior. The strength m is the one that predicts a trajectory best from the other
+trajectories of its animal (leave one out); infinite where knowing the animal does not help. An animal is named where
+its usage differs from that of the others more than it would if trajectories were dealt to animals at random, corrected
+for all animals and intentions. A new animal has the shared numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.evaluation import resampling, units
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
+PERMUTATIONS = 1999
+LEVEL = 0.05
+
+
+def individuals(
+    model: Any, demos: Demonstrations, unit: npt.NDArray[Any], *, unit_name: str = "animal", seed: int = 0
+) -> dict[str, Any]:
+    """Numbers of every animal, and which animals differ; ``unit`` (N,) names the animal of each trajectory."""
+    names, who = np.unique(unit.astype(str), return_inverse=True)
+    if len(names) < 2:
+        raise InputError(f"There is one {unit_name}, {names[0]}; individuals need two or more.")
+    if model.n_intentions < 2:
+        raise InputError("There is one intention, and every animal has it all the time; fit two or more.")
+    used, left, visits = _per_trajectory(model, demos)
+    usage_m, usage = shrunk(used, used.sum(axis=1, keepdims=True), who)
+    leaving_m, leaving = shrunk(left, visits, who)
+    p = _tests(used, who, len(names), seed)
+    raw = _summed(used, who, len(names))
+    rows = []
+    for g, name in enumerate(names):
+        for k in range(model.n_intentions):
+            rows.append(
+                {
+                    "unit_of": str(name),
+                    "intention": k,
+                    "n_trajectories": int((who == g).sum()),
+                    "usage_alone": raw[g, k] / raw[g].sum(),
+                    "usage": usage[g, k],
+                    "leaving": leaving[g, k],
+                    "p_adjusted": p[g, k],
+                }
+            )
+    shared = used.sum(axis=0)
+    found: dict[str, Any] = storage.read_plain(
+        {
+            "unit": unit_name,
+            "n_units": len(names),
+            "n_intentions": model.n_intentions,
+            "strength": {"usage": usage_m, "leaving": leaving_m},
+            "shared": {"usage": shared / shared.sum(), "leaving": left.sum(axis=0) / visits.sum(axis=0)},
+            "rows": rows,
+            "differ": [str(names[g]) for g in range(len(names)) if (p[g] <= LEVEL).any()],
+        }
+    )
+    return found | {"in_words": in_words(found)}
+
+
+def _per_trajectory(model: Any, demos: Demonstrations) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Expected steps of each intention, exits from it, and steps from which it could be left, (N, K) each."""
+    K = model.n_intentions
+    counts = units.count_units(model, demos, np.arange(len(demos)))
+    steps = demos.lengths[:, None].astype(float)
+    dwell = slice(K, 2 * K)
+    return counts.over[:, :K] * steps, counts.under[:, dwell] * steps, counts.over[:, dwell] * steps
+
+
+def _summed(values: FloatArray, who: IntArray, n: int) -> FloatArray:
+    return np.stack([np.bincount(who, weights=column, minlength=n) for column in values.T], axis=1)
+
+
+def shrunk(over: FloatArray, under: FloatArray, who: IntArray) -> tuple[float, FloatArray]:
+    """Strength that predicts best, and the shrunk ratios over / under of every animal, (G, K).
+
+    ``over`` (N, K) are successes of each trajectory, ``under`` (N, K) or (N, 1) trials.
+    """
+    n = int(who.max()) + 1
+    under = np.broadcast_to(under, over.shape)
+    shared = over.sum(axis=0) / np.maximum(under.sum(axis=0), 1e-12)
+    a, b = _summed(over, who, n), _summed(under, who, n)
+    rest_a, rest_b = a[who] - over, b[who] - under  # of the same animal without the trajectory
+    # Shared numbers without the trajectory, too: else no strength at all would look best by having seen it.
+    others = (over.sum(axis=0) - over) / np.maximum(under.sum(axis=0) - under, 1e-12)
+
+    def score(m: float) -> float:
+        rate = others if np.isinf(m) else (rest_a + m * others) / (rest_b + m)
+        rate = np.clip(rate, 1e-6, 1 - 1e-6)
+        return float((special.xlogy(over, rate) + special.xlogy(under - over, 1 - rate)).sum())
+
+    best = max(STRENGTHS, key=score)
+    final = np.broadcast_to(shared, a.shape) if np.isinf(best) else (a + best * shared) / (b + best)
+    return float(best), np.asarray(final, dtype=np.float64)
+
+
+def _tests(used: FloatArray, who: IntArray, n: int, seed: int) -> FloatArray:
+    """Adjusted p of every animal and intention, (G, K): trajectories dealt to animals at random."""
+    rng = np.random.default_rng([seed, 3])
+    shared = used.sum(axis=0) / used.sum()
+    statistics = []
+    for i in range(PERMUTATIONS + 1):
+        own = _summed(used, who if i == 0 else rng.permutation(who), n)
+        total = own.sum(axis=1, keepdims=True)
+        statistics.append(np.abs(own / np.maximum(total, 1e-12) - shared).ravel())
+    return resampling.adjusted(np.array(statistics)).reshape(n, -1)
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """What the numbers say, in two sentences."""
+    differ, m = found["differ"], found["strength"]["usage"]
+    helps = (
+        "Knowing the animal does not help to predict how often a trajectory has an intention: all are given the shared "
+        "usage."
+        if m is None
+        else f"What an animal did counts beside {m:.0f} steps of what all did."
+    )
+    who = (
+        f"No {found['unit']} differs clearly from the others in usage."
+        if not differ
+        else f"Clearly different from the others in usage: {', '.join(differ)}."
+    )
+    return f"{helps} {who}"

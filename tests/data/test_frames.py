@@ -1,0 +1,67 @@
+"""What a parser would let pass without a word is refused, with its place."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from prism_irl.data.tables import read, write_table
+from support import frame, refused
+
+HEADER = "trajectory,state,action\n"
+
+
+def csv(tmp_path, text):
+    path = tmp_path / "x.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_a_column_that_is_there_twice_is_refused_where_it_is_used(tmp_path):
+    doubled = csv(tmp_path, "trajectory,state,action,state,note,note\na,0,0,1,x,y\na,1,0,0,x,y\n")
+    refused(doubled, "column 'state' appears 2 times")
+    assert read(doubled, state="note.1").demonstrations.n_steps == 2, "what is not used may be there twice"
+
+
+@pytest.mark.parametrize("name", ["state", "note"])
+def test_a_quote_that_is_not_closed_loses_no_rows(tmp_path, name):
+    rows = [["a", "0", "0", "x"], ["a", "1", "0", "x"], ["a", "0", "1", "x"], ["a", "1", "1", "x"]]
+    at = ["trajectory", "state", "action", "note"].index(name)
+    rows[0][at], rows[2][at] = '"' + rows[0][at], rows[2][at] + '"'
+    text = "trajectory,state,action,note\n" + "".join(",".join(row) + "\n" for row in rows)
+    refused(csv(tmp_path, text), "row 0", "a quote is not closed")
+
+
+def test_text_of_several_lines_is_fine(tmp_path):
+    text = 'trajectory,state,action,note\na,0,0,"first, and\nsecond"\na,1,0,x\n'
+    assert read(csv(tmp_path, text)).demonstrations.n_steps == 2
+
+
+def test_bytes_that_no_text_has_are_refused(tmp_path):
+    refused(csv(tmp_path, HEADER + "a,0,0\na,\0001,0\n"), "Line 3", "NUL byte")
+    refused(csv(tmp_path, b"\xff\xfe" + (HEADER + "a,0,0\n").encode("utf-16-le")), "NUL byte")
+
+
+def test_a_table_larger_than_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    n = 2_000_000
+    path = tmp_path / "bomb.parquet"
+    column = pa.array(np.zeros(n, dtype=np.int64))
+    pq.write_table(pa.table({"trajectory": column, "state": column, "action": column}), path, compression="zstd")
+    assert path.stat().st_size < 50_000
+    monkeypatch.setenv("PRISM_MAX_MEMORY", "0.05")
+    refused(path, "96 MB of memory", "50 MB are allowed", "PRISM_MAX_MEMORY=GB")
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 10**30, -(10**30)])
+def test_integers_beyond_64_bits_are_kept_as_text_where_nobody_counts_with_them(tmp_path, number):
+    path = csv(tmp_path, f"trajectory,state,action,serial\na,0,0,{number}\na,1,0,1\n")
+    table = read(path)
+    assert table.frame is not None
+    write_table(table.frame, tmp_path / "out.parquet")
+    assert str(pd.read_parquet(tmp_path / "out.parquet")["serial"].iloc[0]).removesuffix(".0") == str(number)
+
+
+def test_an_ordinary_frame_is_written_as_it_is(tmp_path):
+    write_table(frame(x=[0.5] * 5), tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), frame(x=[0.5] * 5))

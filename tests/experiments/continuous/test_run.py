@@ -1,0 +1,73 @@
+"""The experiment on continuous worlds: every fit once, a table per world, surgery read as its README says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from prism_irl.experiments.continuous import data as worlds
+from prism_irl.experiments.continuous.methods import blind, told
+from prism_irl.experiments.continuous.run import Continuous, run, tasks_of
+
+SMALL = {"n_starts": 1, "max_iterations": 2, "warm_up": 1, "n_candidates": 1}
+
+
+@pytest.fixture
+def surgery(tmp_path, monkeypatch):
+    """Files of the shape that the README of the data describes: three surgeons, two trials each, three gestures."""
+    rng = np.random.default_rng(0)
+    sides = ("PSML", "PSMR")
+    parts = [*(f"position_{a}" for a in "xyz"), *(f"velocity_{a}" for a in "xyz")]
+    parts += [*(f"orientation_{a}" for a in "xyzw"), "gripper_angle"]
+    channels = np.array([f"{side}_{part}" for side in sides for part in parts])
+    labels = np.tile(np.repeat([-1, 0, 1, 2], 15), 6)
+    kinematics = rng.normal(0, 0.3, (len(labels), 22)) + labels[:, None]
+    (tmp_path / "surgery").mkdir()
+    for task in worlds.SURGERY:
+        np.savez(
+            tmp_path / "surgery" / f"{task}.npz",
+            kinematics=kinematics.astype(np.float32),
+            channels=channels,
+            labels=labels.astype(np.int16),
+            label_names=np.array(["G1", "G2", "G3"]),
+            offsets=np.arange(7) * 60,
+            subject=np.array(["02", "02", "03", "03", "04", "04"]),
+        )
+    monkeypatch.setenv("PRISM_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_a_world_is_fitted_once_and_has_a_report(tmp_path):
+    settings = Continuous(("square-2",), (3,), 0.15, SMALL, quick=True)
+    metrics = run(settings, tmp_path)
+    entries = metrics["data"]["square-2"]
+    assert entries["oracle"]["label_accuracy"]["mean"] > 0.95
+    assert entries["landmarks"]["goal_distance"]["mean"] >= 0
+    assert entries["tokens"]["predictive_ll"] is None  # a probability of tokens is no density
+    assert (tmp_path / "square-2" / "report.html").is_file()
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
+    assert len(stamps) == len(tasks_of(settings))
+    assert json.loads(json.dumps(run(settings, tmp_path)["data"])) == json.loads(json.dumps(metrics["data"]))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == stamps
+
+
+def test_surgery_has_velocities_as_commands_and_surgeons_as_groups(surgery):
+    data = worlds.load("suturing", 0)
+    assert data.n_intentions == 3
+    assert data.demos.observations.shape[1] == 16
+    assert data.demos.motions.shape[1] == 8  # six velocities, two grippers
+    assert len(data.demos) == 6
+    everything = blind(data.demos, everything=True)
+    assert everything.motions.shape[1] == 24
+    assert everything.observations.shape[1] == 1
+    assert worlds.has_surgery()
+    assert {task.subject for task in tasks_of(Continuous(("suturing",)))} == {"", "02", "03", "04"}
+
+
+def test_one_labelled_trial_of_each_other_surgeon_names_the_gestures(surgery):
+    true, labels = told(worlds.load("suturing", 0), "03", 0, {**SMALL, "max_iterations": 10})
+    kept = true < 3
+    assert len(true) == 120
+    assert (true == labels)[kept].mean() > 0.9

@@ -1,0 +1,166 @@
+"""Ten thousand bad inputs: `make fuzz`, or python tests/fuzz/run.py --cases 10000 --seed 0 --jobs 2.
+
+Every case has a number; case N of seed S is the same everywhere: python tests/fuzz/run.py --seed S --only N. Cases run
+in processes of their own, so that a signal, a hang or memory that never ends is found, too, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+os.environ.setdefault("PRISM_MAX_MEMORY", "1")
+os.environ.setdefault("PRISM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+SECONDS = 60
+BYTES = 4 * 10**9
+
+
+class SlowError(BaseException):
+    """A case took too long; not an Exception, so that nobody catches it on the way."""
+
+
+def choose(seed: int, number: int) -> tuple[str, random.Random]:
+    """Target and randomness of one case."""
+    from targets import TARGETS
+
+    rng = random.Random(f"{seed} {number}")
+    names = list(TARGETS)
+    return rng.choices(names, [TARGETS[name][0] for name in names])[0], rng
+
+
+def run_case(corpus: Any, seed: int, number: int, folder: Path) -> str | None:
+    """Make one case; returns what is wrong with it."""
+    from targets import TARGETS, WrongError
+
+    target, rng = choose(seed, number)
+    place = folder / str(number)
+    place.mkdir()
+
+    def too_slow(*_: Any) -> None:
+        raise SlowError
+
+    signal.signal(signal.SIGALRM, too_slow)
+    signal.alarm(SECONDS)
+    try:
+        TARGETS[target][1](corpus, rng, place)
+    except SlowError:
+        return f"{target}: longer than {SECONDS} s"
+    except WrongError as error:
+        return f"{target}: {error}"
+    except Exception as error:
+        return f"{target}: {error!r} at {traceback.format_exc().strip().splitlines()[-3].strip()}"
+    finally:
+        signal.alarm(0)
+        _remove(place)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return f"{target}: {used / 1e9:.1f} GB of memory" if used > BYTES else None
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def work(seed: int, numbers: list[int], folder: str, results: Any) -> None:
+    """A process that makes cases and says of each that it begins and how it ended."""
+    from targets import Corpus
+
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        corpus_folder, cases = Path(own) / "corpus", Path(own) / "cases"
+        corpus_folder.mkdir()
+        cases.mkdir()
+        corpus = Corpus(corpus_folder)
+        for number in numbers:
+            results.put((number, "begins"))
+            results.put((number, run_case(corpus, seed, number, cases)))
+
+
+def fuzz(seed: int, cases: int, jobs: int) -> dict[int, str]:
+    """Run all cases; returns what is wrong, by number."""
+    context = multiprocessing.get_context("spawn")
+    wrong: dict[int, str] = {}
+    left, done = list(range(cases)), Counter[str]()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="prism-fuzz-") as folder:
+        while left:
+            parts = [left[i::jobs] for i in range(jobs) if left[i::jobs]]
+            running = []
+            for part in parts:
+                queue = context.SimpleQueue()
+                process = context.Process(target=work, args=(seed, part, folder, queue), daemon=True)
+                process.start()
+                running.append((process, queue, part))
+            for process, queue, part in running:
+                current, since = None, time.monotonic()
+                while process.is_alive() or not queue.empty():
+                    if queue.empty():
+                        if current is not None and time.monotonic() - since > 2 * SECONDS:
+                            process.kill()  # in compiled code, where no alarm is heard
+                            wrong[current] = f"{choose(seed, current)[0]}: hangs"
+                            break
+                        time.sleep(0.01)
+                        continue
+                    number, said = queue.get()
+                    since = time.monotonic()
+                    if said == "begins":
+                        current = number
+                        continue
+                    current = None
+                    part.remove(number)
+                    done[choose(seed, number)[0]] += 1
+                    if said is not None:
+                        wrong[number] = said
+                        print(f"case {number}: {said}", flush=True)
+                process.join()
+                if current is not None:
+                    part.remove(current)
+                    wrong.setdefault(current, f"{choose(seed, current)[0]}: ended by {process.exitcode}")
+                    print(f"case {current}: {wrong[current]}", flush=True)
+                elif process.exitcode:
+                    raise SystemExit(f"The fuzzer itself failed with {process.exitcode}.")
+            left = sorted(number for _, _, part in running for number in part)
+    seconds = time.monotonic() - began
+    counted = ", ".join(f"{name} {n}" for name, n in sorted(done.items()))
+    print(f"seed {seed}: {cases} cases in {seconds:.0f} s ({counted}); {len(wrong)} wrong")
+    return wrong
+
+
+def main() -> int:
+    """Exit code 1 where anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", type=int, help="one case, in this process, with its stack trace")
+    options = parser.parse_args()
+    if options.only is None:
+        return int(bool(fuzz(options.seed, options.cases, options.jobs)))
+    from targets import TARGETS, Corpus
+
+    with tempfile.TemporaryDirectory(prefix="prism-fuzz-") as folder:
+        for name in ("corpus", "case"):
+            (Path(folder) / name).mkdir()
+        target, rng = choose(options.seed, options.only)
+        print(target)
+        TARGETS[target][1](Corpus(Path(folder) / "corpus"), rng, Path(folder) / "case")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Cells of continuous data on a map."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from continuous_worlds import walking
+from prism_irl.data.units import Units
+from prism_irl.report.cells import cells_of
+
+
+def test_two_observations_are_the_axes():
+    demos = walking(n_trajectories=3, length=30)
+    units = Units.fit(demos, n_cells=9)
+    shown, layout = cells_of(demos, units)
+    np.testing.assert_allclose(layout["xy"], units.places(), atol=1e-3)
+    assert "x to the right, y upwards" in layout["note"]
+    assert layout["edges"]
+    assert shown.state_names[0].startswith("0: x ")
+    np.testing.assert_array_equal(shown.labels, demos.labels)
+
+
+def test_many_observations_are_shown_by_what_most_steps_do():
+    demos = walking(n_trajectories=3, length=30)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 1, (demos.n_steps, 2)).astype(np.float32)
+    noise[0] = 1e3  # one step far out
+    wide = replace(demos, observations=np.c_[demos.observations, noise], observation_names=("x", "y", "u", "v"))
+    _, layout = cells_of(wide, Units.fit(wide, n_cells=12))
+    xy = np.array(layout["xy"])
+    assert xy.shape == (12, 2)
+    assert layout["edges"] == []
+    assert np.ptp(xy, axis=0).max() < 10.0  # in spreads: the far cell is drawn at the margin

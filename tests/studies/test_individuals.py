@@ -1,0 +1,75 @@
+"""Animals that differ are named, those that do not are shrunk to the shared numbers, and the command leaves both."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.support import prism
+
+from prism_irl.errors import InputError
+from prism_irl.studies.individuals import individuals, shrunk
+from prism_irl.worlds.cohort import CohortWorld
+
+
+class Oracle:
+    """A stand-in for a fitted model that knows the labels."""
+
+    n_intentions = 2
+
+    def predict_proba(self, demos):
+        return np.eye(2)[demos.labels]
+
+
+def cohort(**options):
+    return CohortWorld(animals=6, trajectories=8, horizon=60, spread=0.0, **options).simulate(0).demonstrations
+
+
+def test_alike_animals_are_given_the_shared_numbers():
+    demos = cohort()
+    found = individuals(Oracle(), demos, demos.groups)
+    assert found["differ"] == []
+    spread = np.ptp([row["usage"] for row in found["rows"] if row["intention"] == 0])
+    alone = np.ptp([row["usage_alone"] for row in found["rows"] if row["intention"] == 0])
+    assert spread < 0.5 * alone
+    assert "No animal differs" in found["in_words"]
+
+
+def test_animals_that_differ_are_named_and_keep_their_numbers():
+    demos = cohort(usage=6.0)
+    names = np.unique(demos.groups)
+    unit = np.where(demos.groups == names[-1], "odd", np.where(demos.groups >= "a06", "drop", demos.groups))
+    kept = unit != "drop"
+    found = individuals(Oracle(), demos.subset(kept), unit[kept])
+    assert found["differ"] == ["odd"]
+    odd = next(row for row in found["rows"] if row["unit_of"] == "odd" and row["intention"] == 1)
+    assert abs(odd["usage"] - odd["usage_alone"]) < 0.5 * abs(odd["usage_alone"] - found["shared"]["usage"][1])
+
+
+def test_ratios_lie_between_the_animal_and_all():
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(4), 5)
+    under = rng.integers(20, 40, (20, 1)).astype(float)
+    over = rng.binomial(under.astype(int), np.array([0.2, 0.8, 0.5, 0.5])[who][:, None]).astype(float)
+    strength, rates = shrunk(over, under, who)
+    assert strength < 100
+    assert rates[0, 0] < 0.35 < 0.65 < rates[1, 0]
+
+
+def test_one_animal_is_refused():
+    demos = cohort()
+    with pytest.raises(InputError, match="There is one animal"):
+        individuals(Oracle(), demos, np.full(len(demos), "a"))
+
+
+def test_the_command_leaves_table_and_figure(tmp_path):
+    CohortWorld(animals=3, trajectories=2, horizon=40).simulate(0).demonstrations.to_pandas().to_csv(
+        tmp_path / "mouse.csv", index=False
+    )
+    quick = ("--method", "hiql", "--intentions", 2, "--n-starts", 1, "--simulations", 0)
+    assert prism("fit", "mouse.csv", *quick, "--out", "run", cwd=tmp_path).returncode == 0
+    done = prism("individuals", "run", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_units"] == 6
+    assert (tmp_path / "run" / "individuals.csv").is_file()
+    assert "Usage of each intention by every animal" in (tmp_path / "run" / "report.html").read_text()
+    assert prism("individuals", "run", "--unit", "gone", cwd=tmp_path).returncode == 2

@@ -1,0 +1,54 @@
+"""Bounds are said with their numbers, and can be raised."""
+
+from pathlib import Path
+
+import pytest
+
+from prism_irl import limits
+from prism_irl.errors import InputError, one_line
+from support import prism
+
+
+def test_memory_is_bounded_by_what_is_free_or_by_hand(monkeypatch):
+    monkeypatch.delenv("PRISM_MAX_MEMORY", raising=False)
+    free = limits.available()
+    assert free is None or limits.allowed_bytes(0.5) == pytest.approx(free / 2, rel=0.5)
+    monkeypatch.setenv("PRISM_MAX_MEMORY", "2.5")
+    assert limits.allowed_bytes() == 2_500_000_000
+    limits.check_bytes("It", 2e9, "give less")
+    with pytest.raises(InputError, match=r"It would take about 3\.0 GB of memory, and 2\.5 GB are allowed; give less"):
+        limits.check_bytes("It", 3e9, "give less")
+    for wrong in ("", "much", "-1", "nan", "inf", "0"):
+        monkeypatch.setenv("PRISM_MAX_MEMORY", wrong)
+        with pytest.raises(InputError, match="PRISM_MAX_MEMORY"):
+            limits.allowed_bytes()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit x.csv --intentions 999999999 --out o",
+        "fit x.csv --history 999999999 --out o",
+        "fit x.csv --n-starts 999999999 --out o",
+        "fit x.csv --n-candidates 999999999 --out o",
+        "fit x.csv --epochs-per-m-step 999999999 --out o",
+        f"fit x.csv --max-iterations {10**30} --out o",
+        "select x.csv --intentions 1..1000000000 --out o",
+        "select x.csv --folds 999999999 --out o",
+        "compare x.csv --jobs 99999999 --out o",
+        "compare x.csv --jobs 0 --out o",
+        "evidence x.csv --jobs -3 --out o",
+        "demo --jobs 0 --out o",
+    ],
+)
+def test_options_that_no_machine_could_work_off_are_refused(command: str, tmp_path: Path):
+    (tmp_path / "x.csv").write_text("trajectory,state,action\n" + "a,0,0\nb,1,1\n" * 5)
+    done = prism(*command.split(), cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "; give at " in done.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_what_data_bring_along_cannot_move_the_cursor():
+    assert one_line("a\x1b[2Jb\nc\x00\u2028\ud800 ä\n") == "a\\x1b[2Jb c\\x00\\x2028\\xd800 ä"
+    assert str(InputError("State \x1b[31m\nis odd.")) == "State \\x1b[31m is odd."
