@@ -44,6 +44,10 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) --editable ".[fast,cluster,data,docs,excel,interop,nwb,logging,robots,sim,test]"
 	touch $@
 
+# Pages of simulated data as pictures for the documentation.
+screenshots: $(VENV)/.installed-test browser
+	$(BIN)/python docs/screenshots.py
+
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 

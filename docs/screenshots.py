@@ -1,0 +1,152 @@
+"""Pages of reports as pictures for the documentation: python docs/screenshots.py [--only gridworld].
+
+Five kinds of data, all simulated: a grid, a maze with a map, sequences without geometry, a robot arm, ten animals. Each
+is a table, a `prism fit` as people type it, and a picture of the top of its page. Needs Chromium and playwright.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from prism_irl import maze
+from prism_irl.cli.main import main
+from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
+from prism_irl.worlds.labyrinth import LabyrinthWorld
+
+IMAGES = Path(__file__).parent / "images" / "pages"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WIDTH, HEIGHT = 1280, 1500
+FIT = ["--n-starts", "3", "--max-iterations", "60", "--device", "cpu", "--quiet"]
+
+
+def gridworld(folder: Path) -> list[str]:
+    """The frustration gridworld as a table of cells and moves."""
+    steps = FrustrationWorld().simulate(120, seed=7).demonstrations.to_pandas()
+    table = pd.DataFrame({"bout": steps["trajectory"], "cell": [f"x{s % 5}y{s // 5}" for s in steps["state"]]})
+    table["move"] = [ACTIONS[a] for a in steps["action"]]
+    table.to_csv(folder / "steps.csv", index=False)
+    cells = [{"state": f"x{s % 5}y{s // 5}", "x": s % 5, "y": s // 5} for s in range(25)]
+    pd.DataFrame(cells).to_csv(folder / "cells.csv", index=False)
+    columns = "--trajectory bout --state cell --action move --map cells.csv"
+    return [*columns.split(), "--method", "hiql", "--intentions", "2"]
+
+
+def labyrinth(folder: Path) -> list[str]:
+    """Simulated mice in the maze, with its map and its walls."""
+    demos = LabyrinthWorld(horizon=300).simulate(60, seed=1).demonstrations
+    demos.to_pandas().drop(columns="intention").to_csv(folder / "steps.csv", index=False)
+    xy, walls = maze.layout(), np.array([np.ravel(wall) for wall in maze.walls()])
+    nodes = pd.DataFrame({"state": range(127), "x": xy[:, 0], "y": -xy[:, 1]})
+    nodes["neighbours"] = ["", *map(str, maze.parents()[1:])]
+    lines = pd.DataFrame({"x": walls[:, 0], "y": -walls[:, 1], "x2": walls[:, -2], "y2": -walls[:, -1]})
+    pd.concat([nodes.astype({"state": "Int64"}), lines]).to_csv(folder / "nodes.csv", index=False)
+    return ["--map", "nodes.csv", "--valid-actions", "observed", "--method", "hiql", "--intentions", "3"]
+
+
+def syllables(folder: Path) -> list[str]:
+    """Sequences of behavioural syllables, which have no place: two regimes of what follows what."""
+    rng = np.random.default_rng(0)
+    names = np.array(["groom", "rear", "sniff", "walk", "run", "turn", "pause", "dart"])
+    kernels = [rng.dirichlet(np.full(8, 0.3), size=8) for _ in range(2)]
+    rows = []
+    for trajectory in range(60):
+        z, now = int(rng.integers(2)), int(rng.integers(8))
+        for _ in range(150):
+            z = 1 - z if rng.random() < 0.03 else z
+            following = int(rng.choice(8, p=kernels[z][now]))
+            rows.append((trajectory, names[now], names[following]))
+            now = following
+    pd.DataFrame(rows, columns=["trajectory", "state", "action"]).to_csv(folder / "steps.csv", index=False)
+    return ["--method", "hiql", "--intentions", "2"]
+
+
+def robot(folder: Path) -> list[str]:
+    """An arm that reaches, grasps, carries and returns: positions and velocities, no tokens."""
+    rng = np.random.default_rng(0)
+    goals = np.array([[0.6, 0.1, 0.0], [0.6, 0.1, 0.4], [-0.4, 0.5, 0.4], [0.0, 0.0, 0.2]])
+    rows = []
+    for episode in range(30):
+        here = rng.normal(0, 0.1, 3)
+        for goal in goals + rng.normal(0, 0.03, goals.shape):
+            while np.linalg.norm(goal - here) > 0.06:
+                step = 0.25 * (goal - here) + rng.normal(0, 0.01, 3)
+                rows.append((episode, *here, *step))
+                here = here + step
+    columns = ["trajectory", "x", "y", "z", "vx", "vy", "vz"]
+    pd.DataFrame(rows, columns=columns).to_csv(folder / "steps.csv", index=False)
+    return ["--observe", "x,y,z", "--act", "vx,vy,vz", "--intentions", "4"]
+
+
+def ten_animals(folder: Path) -> list[str]:
+    """Ten animals whose bouts are numbered from 0 in each, with accents of their own."""
+    steps = FrustrationWorld().simulate(150, seed=11).demonstrations.to_pandas()
+    steps["animal"] = [f"m{t // 15}" for t in steps["trajectory"]]
+    steps["bout"] = steps["trajectory"] % 15
+    steps[["animal", "bout", "state", "action"]].to_csv(folder / "steps.csv", index=False)
+    return [
+        "--trajectory",
+        "animal,bout",
+        "--group",
+        "animal",
+        "--grid",
+        "5x5",
+        "--method",
+        "hiql",
+        "--intentions",
+        "2",
+        "--individuals",
+    ]
+
+
+PAGES: dict[str, Callable[[Path], list[str]]] = {
+    "gridworld": gridworld,
+    "labyrinth": labyrinth,
+    "syllables": syllables,
+    "robot": robot,
+    "ten_animals": ten_animals,
+}
+
+
+def photograph(page: Path, image: Path) -> None:
+    """Save the top of a page."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("PRISM_BROWSER") or next((p for name in BROWSERS if (p := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        tab.goto(page.as_uri())
+        tab.wait_for_timeout(500)
+        image.parent.mkdir(parents=True, exist_ok=True)
+        tab.screenshot(path=image)
+        browser.close()
+
+
+def run() -> int:
+    """Make the pages that were asked for; returns the exit code of the first fit that fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=list(PAGES), action="append")
+    for name in parser.parse_args().only or PAGES:
+        with tempfile.TemporaryDirectory() as made:
+            folder = Path(made)
+            os.chdir(folder)
+            code = main(["fit", "steps.csv", *PAGES[name](folder), *FIT, "--out", "run"])
+            if code:
+                return code
+            photograph(folder / "run" / "report.html", IMAGES / f"{name}.png")
+            print(IMAGES / f"{name}.png")
+            os.chdir(IMAGES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())
