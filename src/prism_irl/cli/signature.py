@@ -42,7 +42,7 @@ def read_options(where: str) -> dict[str, Option]:
     for node in found.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             field, kind = node.target.id, ast.unparse(node.annotation)
-            if not kind.startswith("ClassVar"):
+            if not kind.startswith("ClassVar") and not field.endswith("_"):  # what a fit sets is no option
                 text = documented.pop(field, "") or (options[field].help if field in options else "")
                 options[field] = Option(names.evaluate(node.annotation), names.evaluate(node.value), text)
     return {name: option._replace(help=documented.get(name, option.help)) for name, option in options.items()}
