@@ -26,7 +26,9 @@ COMMANDS: dict[str, str] = {
     "labyrinth": "prism reproduce labyrinth --jobs 15 --out runs/labyrinth",
     "bridge": "prism reproduce bridge --out runs/bridge",
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",
-    "labyrinth-evidence": "prism evidence labyrinth --jobs 15 --out runs/labyrinth-evidence",
+    "labyrinth-evidence": (
+        "prism evidence labyrinth --events delivery --events exit --jobs 2 --out runs/labyrinth-evidence"
+    ),
     "benchmarks": "make bench",
     "stopping": "python benchmarks/stopping.py --half report --rules validation training --out runs/stopping",
     "gpu": "python benchmarks/gpu.py --out runs/gpu",

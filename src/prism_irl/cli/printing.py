@@ -171,7 +171,7 @@ def print_evidence(metrics: dict[str, Any]) -> None:
         "gain, high": ("gain_high", 4),
     }
     _print_table(metrics["title"], metrics["budget"], columns)
-    print_notes(metrics, 2)
+    print_notes(metrics, 2 + len(metrics["evidence"]["alignments"]))
 
 
 def print_calibration(metrics: dict[str, Any]) -> None:

@@ -185,10 +185,10 @@ def notes(tested: Tested) -> list[str]:
     ]
     return [
         words(found),
-        *aligned,
         f"Labellings of all data by chains fitted to disjoint halves of the {unit} agree to {found['agreement']:.2f} "
         f"(adjusted Rand index); on surrogates to {np.mean(found['surrogate_agreements']):.2f} on average "
         f"(p = {found['agreement_p_value']:.3g}).",
+        *aligned,
         f"{analysis.folds} folds over the {analysis.by}. Chains of {tried} intentions, without memory and with the "
         f"habit's, {analysis.starts} starts each; validation trajectories inside every training fold choose among "
         f"them. Surrogates are simulated from the habit, with the same starts, lengths and dynamics, and analysed in "
