@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support import prism
 
 from prism_irl.worlds.cohort import CohortWorld
+from support import prism
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import json
 
 import pandas as pd
 import pytest
-from tests.support import prism
 
 from prism_irl.worlds.cohort import CohortWorld
+from support import prism
 
 QUICK = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 10, "--simulations", 0, "--device", "cpu")
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support import prism
 
 from prism_irl.data.tables import read
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.hiql import HIQL
 from prism_irl.worlds.cohort import CohortWorld
+from support import prism
 
 
 @pytest.fixture

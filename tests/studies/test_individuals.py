@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from tests.support import prism
 
 from prism_irl.errors import InputError
 from prism_irl.studies.individuals import individuals, shrunk
 from prism_irl.worlds.cohort import CohortWorld
+from support import prism
 
 
 class Oracle:

@@ -4,9 +4,9 @@ import json
 
 import pandas as pd
 import pytest
-from tests.support import prism
 
 from prism_irl.worlds.cohort import CohortWorld
+from support import prism
 
 QUICK = ("--method", "hiql", "--intentions", 2, "--n-starts", 2, "--simulations", 0)
 
