@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -43,6 +44,7 @@ def keep(run: Path, name: str, folder: Path = HERE) -> Path:
     if missing:
         sys.exit(f"{run}/config.json does not say {', '.join(missing)}; run the command again with the present code.")
     found = {key: config[key] for key in ORIGIN if key in config} | {"metrics": brief(metrics)}
+    found["command"] = re.sub(r"--out \S+", f"--out runs/{name}", found["command"])  # where it lay is nobody's business
     for figure, image in IMAGES.get(name, {}).items():
         if folder == HERE:
             shutil.copyfile(run / "figures" / figure, HERE.parent / "images" / image)
