@@ -23,7 +23,7 @@ from mutators import CELLS, mutate_array, mutate_bytes, mutate_csv, mutate_json
 import prism_irl as prism
 from prism_irl import storage
 from prism_irl.cli.main import main
-from prism_irl.data import archive, tables
+from prism_irl.data import archive, table_files, tables
 from prism_irl.data.npz import write_npz
 from prism_irl.errors import InputError
 from prism_irl.evaluation.value_difference import read_truth
@@ -121,7 +121,7 @@ def _table(corpus: Corpus, rng: random.Random, path: Path) -> None:
         return
     written = path.with_name("out.parquet")
     guarded(
-        lambda: tables.write_table(
+        lambda: table_files.write_table(
             found.frame if found.frame is not None else found.demonstrations.to_pandas(), written
         )
     )

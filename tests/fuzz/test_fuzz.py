@@ -45,8 +45,15 @@ def test_the_fuzzer_notices() -> None:
 
     from prism_irl.errors import InputError
 
-    def two_lines() -> None:
-        raise InputError("One.\nTwo.")
+    class Talkative(InputError):
+        """Says more than it was given; an `InputError` itself is one line, whatever it quotes."""
 
+        def __str__(self) -> str:
+            return "One.\nTwo."
+
+    def two_lines() -> None:
+        raise Talkative("One.")
+
+    assert str(InputError("One.\nTwo.")) == "One. Two."
     with pytest.raises(WrongError, match="more than one line"):
         guarded(two_lines)
