@@ -45,14 +45,14 @@ def test_the_fuzzer_notices() -> None:
 
     from prism_irl.errors import InputError
 
-    class Talkative(InputError):
+    class TalkativeError(InputError):
         """Says more than it was given; an `InputError` itself is one line, whatever it quotes."""
 
         def __str__(self) -> str:
             return "One.\nTwo."
 
     def two_lines() -> None:
-        raise Talkative("One.")
+        raise TalkativeError("One.")
 
     assert str(InputError("One.\nTwo.")) == "One. Two."
     with pytest.raises(WrongError, match="more than one line"):
