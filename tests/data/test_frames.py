@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from prism_irl.data.tables import read, write_table
+from prism_irl.data.table_files import write_table
+from prism_irl.data.tables import read
 from support import frame, refused
 
 HEADER = "trajectory,state,action\n"

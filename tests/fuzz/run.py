@@ -21,11 +21,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-os.environ.setdefault("PRISM_MAX_MEMORY", "1")
-os.environ.setdefault("PRISM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("MPLBACKEND", "agg")
-
+ENVIRONMENT = {"PRISM_MAX_MEMORY": "1", "PRISM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+"""Of a fuzzing process and its workers; not of a test that imports this file."""
 SECONDS = 60
 BYTES = 4 * 10**9
 
@@ -143,6 +140,8 @@ def fuzz(seed: int, cases: int, jobs: int) -> dict[int, str]:
 
 def main() -> int:
     """Exit code 1 where anything is wrong."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
