@@ -48,6 +48,7 @@ def data_among_surrogates(ax: Axes, value: float, surrogates: Sequence[float], l
         color=MUTED,
     )
     ax.set(xlabel=label, yticks=[], ylim=(-0.9, None))
+    ax.locator_params(axis="x", nbins=5)  # long numbers need room
     ax.set_ylim(-0.9, max(ax.get_ylim()[1], 5))
     ax.spines["left"].set_visible(False)
     return ax

@@ -308,11 +308,14 @@ def _flat(tested: Tested) -> list[dict[str, Any]]:
 def _draw_test(path: Path, tested: Tested) -> str:
     found = summary(tested)
     aligned = found["alignments"]
-    figure, (left, right, *others) = style.new_figure(1, 2 + len(aligned), height=2.0, width=3.0 * (2 + len(aligned)))
+    rows = 1 + -(-len(aligned) // 2)  # two panels in each
+    figure, (left, right, *others) = style.new_figure(rows, 2, height=2.0 * rows, width=6.0)
     drawing.data_among_surrogates(left, found["gain"], found["surrogate_gains"], "gain over the habit (nats per step)")
     drawing.data_among_surrogates(right, found["agreement"], found["surrogate_agreements"], "agreement of halves (ARI)")
-    for ax, (event, own) in zip(others, aligned.items(), strict=True):
+    for ax, (event, own) in zip(others, aligned.items(), strict=False):
         drawing.data_among_surrogates(ax, own["information"], own["surrogates"], f"known of {event} (nats per step)")
+    for ax in others[len(aligned) :]:
+        ax.set_visible(False)
     style.save(figure, path)
     caption = (
         f"The data (line) among {found['surrogates']} surrogates that have its habit and no intentions (dots). From "
