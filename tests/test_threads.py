@@ -29,6 +29,15 @@ def test_one_setting_bounds_all_libraries(given, expected):
     assert done.stdout == expected
 
 
+def test_numba_that_has_begun_is_left_alone():
+    pytest.importorskip("numba", reason="needs prism-irl[fast]")
+    rest = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    late = "import numba, os; from prism_irl import threads; threads.bound(); print('NUMBA_NUM_THREADS' in os.environ)"
+    command = [sys.executable, "-c", late]
+    done = subprocess.run(command, env=rest | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_a_number_that_is_none_is_refused():
     rest = {name: value for name, value in os.environ.items() if name not in VARIABLES} | {"PRISM_THREADS": "many"}
     command = [sys.executable, "-m", "prism_irl", "methods"]

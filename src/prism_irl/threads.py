@@ -9,6 +9,7 @@ threads round differently, and the same seed has to give the same result.
 from __future__ import annotations
 
 import os
+import sys
 
 from prism_irl.errors import InputError
 
@@ -30,7 +31,8 @@ def bound() -> int | None:
     if own is not None:
         os.environ.update(dict.fromkeys(LIBRARIES, text))
     cores = os.cpu_count() or 1
-    if own is not None or "NUMBA_NUM_THREADS" not in os.environ:
+    # Numba reads its variable again now and then, and refuses another number than the one it was imported with.
+    if "numba" not in sys.modules and (own is not None or "NUMBA_NUM_THREADS" not in os.environ):
         os.environ["NUMBA_NUM_THREADS"] = str(min(int(text), cores))  # numba refuses more than there are
     return int(text)
 
