@@ -61,7 +61,8 @@ def test_results_files_say_where_they_come_from() -> None:
         found = json.loads(path.read_text(encoding="utf-8"))
         assert path.stem in blocks.COMMANDS
         assert {"command", "date", "versions", "machine", "seconds", "metrics"} <= set(found)
-        assert not found["metrics"].get("quick"), "a quick run is no result"
+        # A quick run stands in for the long one until that is made, and every table says that it is one.
+        assert blocks.origin(found).startswith("*a quick run: ") == bool(found["metrics"].get("quick"))
     assert results.listing().count("not run yet") == len(blocks.COMMANDS) - len(files)
 
 
