@@ -30,6 +30,7 @@ SPANNING = {
     "test_layers.py",
     "cli/test_help.py",  # of every command
     "cli/test_startup.py",
+    "models/test_every_continuous_pair.py",
     "models/test_every_method.py",
     "switching/test_incremental.py",  # of every switching model
 }
