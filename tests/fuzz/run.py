@@ -7,6 +7,7 @@ in processes of their own, so that a signal, a hang or memory that never ends is
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import random
@@ -54,7 +55,8 @@ def run_case(corpus: Any, seed: int, number: int, folder: Path) -> str | None:
     signal.signal(signal.SIGALRM, too_slow)
     signal.alarm(SECONDS)
     try:
-        TARGETS[target][1](corpus, rng, place)
+        with contextlib.chdir(place):  # a folder whose name is only odd is a folder like any other
+            TARGETS[target][1](corpus, rng, place)
     except SlowError:
         return f"{target}: longer than {SECONDS} s"
     except WrongError as error:

@@ -33,6 +33,21 @@ def test_every_target_refuses_or_answers(
     assert {number: said for number, said in wrong.items() if said is not None and "GB of memory" not in said} == {}
 
 
+def test_a_case_leaves_nothing_where_the_fuzzer_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import targets
+
+    def strays(corpus: object, rng: object, place: Path) -> None:
+        Path("stray").touch()
+
+    monkeypatch.setattr(targets, "TARGETS", {"strays": (1, strays)})
+    here, cases = tmp_path / "here", tmp_path / "cases"
+    here.mkdir()
+    cases.mkdir()
+    monkeypatch.chdir(here)
+    assert run.run_case(None, 0, 0, cases) is None
+    assert list(here.iterdir()) == []
+
+
 def test_the_fuzzer_notices() -> None:
     """An internal error, a second line and another answer are all found out."""
     from targets import WrongError, guarded
