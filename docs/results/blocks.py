@@ -103,7 +103,9 @@ def origin(result: Mapping[str, Any]) -> str:
 
 
 def spent(result: Mapping[str, Any]) -> str:
-    """How long it took, part by part where a run has parts; of one that was resumed, its last piece only."""
+    """How long it took, by part where a run has parts; of a resumed one, its last piece or what its keeper said."""
+    if result.get("made"):
+        return str(result["made"])
     by_part = result["metrics"].get("seconds")
     if isinstance(by_part, Mapping):
         return ", ".join(f"{part} {duration(seconds)}" for part, seconds in by_part.items())

@@ -2,6 +2,7 @@
 
     python docs/results/results.py                          # what there is, when and where it was run (make results)
     python docs/results/results.py keep runs/gridworld gridworld   # a finished run becomes docs/results/gridworld.json
+    python docs/results/results.py keep runs/gridworld gridworld --made "fits on 16 cores"   # of one that moved
     python docs/results/results.py render                   # write the tables of every page again
 
 Nothing here computes: a results file is the metrics.json of a run with what its config.json says about its origin.
@@ -28,6 +29,7 @@ from blocks import BLOCK, COMMANDS, HERE, ROOT, pages, read, rendered, spent
 
 ORIGIN = ("command", "settings", "date", "versions", "machine", "seconds", "resumed")
 IMAGES = {
+    "calibration": {"power.png": "power.png"},
     "gridworld": {"method_bars.png": "gridworld.png", "rewards_all.png": "gridworld_rewards.png"},
 }
 """Figures of a run that pages show: name in the run folder → name in docs/images."""
@@ -35,8 +37,8 @@ LEFT_OUT = ("arrival", "per_intention", "positions")
 """Entries of metrics.json that no table shows, and that would make the files large."""
 
 
-def keep(run: Path, name: str, folder: Path = HERE) -> Path:
-    """Make a results file of a run folder."""
+def keep(run: Path, name: str, folder: Path = HERE, *, made: str | None = None) -> Path:
+    """Make a results file of a run folder; a run that moved between machines says where most of it was made."""
     if name not in COMMANDS:
         sys.exit(f"There is no table of {name!r}; choose among {', '.join(COMMANDS)}.")
     metrics, config = (json.loads((run / part).read_text(encoding="utf-8")) for part in ("metrics.json", "config.json"))
@@ -44,7 +46,10 @@ def keep(run: Path, name: str, folder: Path = HERE) -> Path:
     if missing:
         sys.exit(f"{run}/config.json does not say {', '.join(missing)}; run the command again with the present code.")
     found = {key: config[key] for key in ORIGIN if key in config} | {"metrics": brief(metrics)}
-    found["command"] = re.sub(r"--out \S+", f"--out runs/{name}", found["command"])  # where it lay is nobody's business
+    if made is not None:
+        found["made"] = made
+    # Where it lay is nobody's business, and whoever types it again has nothing to resume.
+    found["command"] = re.sub(r"--out \S+", f"--out runs/{name}", found["command"]).replace(" --resume", "")
     for figure, image in IMAGES.get(name, {}).items():
         if folder == HERE:
             shutil.copyfile(run / "figures" / figure, HERE.parent / "images" / image)
@@ -97,10 +102,11 @@ def main() -> None:
     keeping = commands.add_parser("keep", help="make a results file of a run folder")
     keeping.add_argument("run", type=Path)
     keeping.add_argument("name")
+    keeping.add_argument("--made", help="where and how long the work was done, of a run that moved between machines")
     commands.add_parser("render", help="write the tables of every page again")
     options = parser.parse_args()
     if options.what == "keep":
-        print(keep(options.run, options.name))
+        print(keep(options.run, options.name, made=options.made))
     elif options.what == "render":
         print("\n".join(str(page.relative_to(ROOT)) for page in render()) or "Every table was up to date.")
     else:

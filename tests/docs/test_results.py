@@ -87,6 +87,8 @@ def test_a_run_becomes_a_results_file_and_a_table(tmp_path: Path) -> None:
     assert text.endswith(
         "*`prism reproduce labyrinth`, 5 folds × 3 seeds, version 0.1.0, 2026-01-02, two cores, 90 s.*\n"
     )
+    results.keep(run, "labyrinth", tmp_path, made="fits on 16 cores")
+    assert blocks.BLOCKS["labyrinth_fifth"].render(tmp_path).endswith("2026-01-02, two cores, fits on 16 cores.*\n")
     assert "Not run with the present code yet" in blocks.BLOCKS["labyrinth_frontier"].render(tmp_path)
     assert "prism reproduce gridworld" in blocks.BLOCKS["gridworld_methods"].render(tmp_path)
 
