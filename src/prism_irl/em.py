@@ -38,7 +38,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.known import clamped
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel
-from prism_irl.switching.base import PassResult, Posterior, Switching
+from prism_irl.switching.base import Counts, PassResult, Posterior, Switching
 
 CHECKPOINT_SECONDS = 2.0
 
@@ -190,19 +190,19 @@ def fit_start(
     before = start.seconds
     incremental = start.switching.incremental
     if not (incremental and start.monitor.rows):
-        emission, posterior = expectation(start, train)
+        step = e_step(start.switching, start.rewards, train)
     if not start.monitor.rows:  # a resumed start has recorded its present parameters already
-        _record(start, train, validation, posterior)
+        _record(start, train, validation, step.log_likelihood)
     while not start.monitor.finished:
         randomness = (seed, start.index, len(start.monitor.rows))
         if incremental:
-            seen = improve(start, train, randomness)
+            likelihood = train.mean(improve(start, train, randomness).log_likelihood)
         else:
-            maximise(start, train, emission, posterior, randomness)
-            emission, posterior = expectation(start, train)
-            seen = PassResult(posterior.responsibilities, posterior.log_likelihood)
+            m_step(start.switching, None if start.fixed_rewards else start.rewards, train, step, randomness)
+            step = e_step(start.switching, start.rewards, train)
+            likelihood = step.log_likelihood
         start.seconds = before + time.perf_counter() - clock
-        _record(start, train, validation, seen)
+        _record(start, train, validation, likelihood)
         if on_iteration is not None:
             row, limit = start.monitor.rows[-1], start.monitor.stopping.max_iterations
             on_iteration(
@@ -214,17 +214,49 @@ def fit_start(
     start.restore(start.snapshot)
 
 
-def expectation(start: Start, data: Prepared) -> tuple[Tensor, Posterior]:
-    """Emissions log π_k(a_t | s_t), (n, K), clamped where the intention is known, and the E-step, Eq. (posterior)."""
-    emission = torch.from_numpy(clamped(start.rewards.log_likelihood(data), data.demos))
-    return emission, start.switching.expectation(data, emission, online=False)
+class EStep(NamedTuple):
+    """What an E-step leaves for the M-step: beliefs about every step or, where both halves only count, their sums.
+
+    ``log_likelihood`` is the mean per step over all data; ``emission`` (n, K) are the log π_k(a_t | s_t).
+    """
+
+    log_likelihood: float
+    counts: Counts | None = None
+    emission: Tensor | None = None
+    posterior: Posterior | None = None
 
 
-def maximise(start: Start, train: Prepared, emission: Tensor, posterior: Posterior, seed: Any) -> None:
-    """Both halves of the M-step, Theorem 1: independent given the responsibilities."""
-    start.switching.maximise(train, emission, posterior, seed)
-    if not start.fixed_rewards:
-        start.rewards.maximise(train, posterior.responsibilities)
+def e_step(switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0) -> EStep:
+    """Eq. (posterior), with emissions to a power; by counts alone where both halves allow it (equal up to rounding)."""
+    table = rewards.choice_table() if data.demos.known is None else None
+    counts = None if table is None else switching.count(data, table if power == 1.0 else table**power)
+    if counts is not None:
+        return EStep(counts.log_likelihood, counts)
+    emission, posterior = expectation(switching, rewards, data, power)
+    return EStep(data.mean(posterior.log_likelihood), None, emission, posterior)
+
+
+def m_step(switching: Switching, rewards: RewardModel | None, data: Prepared, step: EStep, seed: Any = None) -> None:
+    """Both halves of the M-step, Theorem 1: independent given the responsibilities. Without rewards they stay."""
+    if step.counts is not None:
+        switching.maximise_counts(step.counts)
+        if rewards is not None:
+            rewards.maximise_counts(step.counts.choices)
+        return
+    assert step.emission is not None
+    assert step.posterior is not None
+    switching.maximise(data, step.emission, step.posterior, seed)
+    if rewards is not None:
+        rewards.maximise(data, step.posterior.responsibilities)
+
+
+def expectation(
+    switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0
+) -> tuple[Tensor, Posterior]:
+    """Emissions log π_k(a_t | s_t), (n, K), clamped where the intention is known, and beliefs about every step."""
+    logs = clamped(rewards.log_likelihood(data), data.demos)
+    emission = torch.from_numpy(logs if power == 1.0 else logs * power)
+    return emission, switching.expectation(data, emission, online=False)
 
 
 def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
@@ -261,26 +293,26 @@ def short_run(
     -------
     Likelihood per step of the last E-step: of the parameters that the last iteration began with.
     """
-    likelihood = -math.inf
+    step = EStep(-math.inf)
     for iteration in range(iterations):
-        logs = emission if rewards is None else clamped(rewards.log_likelihood(train), train.demos)
-        assert logs is not None
-        weighted = torch.from_numpy(logs if powers is None else logs * powers[iteration])
-        posterior = switching.expectation(train, weighted, online=False)
-        likelihood = train.mean(posterior.log_likelihood)
-        switching.maximise(train, weighted, posterior, None)
+        power = 1.0 if powers is None else float(powers[iteration])
         if rewards is not None:
-            rewards.maximise(train, posterior.responsibilities)
+            step = e_step(switching, rewards, train, power)
+        else:
+            assert emission is not None
+            fixed = torch.from_numpy(emission if power == 1.0 else emission * power)
+            posterior = switching.expectation(train, fixed, online=False)
+            step = EStep(train.mean(posterior.log_likelihood), None, fixed, posterior)
+        m_step(switching, rewards, train, step)
         if after is not None:
             after(iteration)
-    return likelihood
+    return step.log_likelihood
 
 
-def _record(start: Start, train: Prepared, validation: Prepared | None, seen: Posterior | PassResult) -> None:
+def _record(start: Start, train: Prepared, validation: Prepared | None, likelihood: float) -> None:
     """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
-    likelihood = train.mean(seen.log_likelihood)
     objective = likelihood + start.rewards.log_prior() / train.n_steps
-    held_out = None if validation is None else validation.mean(expectation(start, validation)[1].log_likelihood)
+    held_out = None if validation is None else e_step(start.switching, start.rewards, validation).log_likelihood
     if start.monitor.record_iteration(
         objective=objective, train=likelihood, validation=held_out, seconds=start.seconds
     ):

@@ -202,10 +202,8 @@ def test_baum_welch_equals_hmmlearn():
     oracle.emissionprob_ = rewards.policies[:, 0].copy()
     oracle.fit(np.concatenate(actions)[:, None], lengths)
 
-    start = em.Start(0, chain, rewards, em.Monitor(em.Stopping(5, None)))
     for _ in range(5):
-        emission, posterior = em.expectation(start, data)
-        em.maximise(start, data, emission, posterior, None)
+        em.m_step(chain, rewards, data, em.e_step(chain, rewards, data))
     np.testing.assert_allclose(chain.initial, oracle.startprob_, atol=1e-8)
     np.testing.assert_allclose(chain.kernel, oracle.transmat_, atol=1e-8)
     np.testing.assert_allclose(rewards.policies[:, 0], oracle.emissionprob_, atol=1e-8)

@@ -130,6 +130,11 @@ class Prepared:
         )
 
     @cached_property
+    def last_pair(self) -> int:
+        """The largest of `pairs`: what a table must hold before compiled code looks it up."""
+        return int(self.pairs.max(initial=-1))
+
+    @cached_property
     def longest_first(self) -> npt.NDArray[np.int64]:
         """Trajectories by falling length, (N,)."""
         return np.argsort(-self.demos.lengths, kind="stable")
@@ -165,6 +170,11 @@ class Prepared:
         return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)
 
     # -- sums over all data, of which a shard (`data.sharing.Shard`) holds a part ------------------------------------
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all data are here."""
+        return True
 
     @property
     def n_steps(self) -> int:

@@ -133,6 +133,11 @@ class Shard(Prepared):
         return self.of_trajectories(self.world, self.source, self.trajectories, self.contexts, self.device, mine)
 
     @property
+    def is_whole(self) -> bool:
+        """Other ranks have the rest."""
+        return False
+
+    @property
     def n_steps(self) -> int:
         """Number of steps of all ranks together."""
         return int(self.lengths.sum())

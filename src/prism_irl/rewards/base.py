@@ -64,6 +64,17 @@ class RewardModel(ABC):
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Eq. (reward_opt): refit each intention with its responsibilities (n, K)."""
 
+    def choice_table(self) -> FloatArray | None:
+        """π_k(a | context) of every pair that `Prepared.pairs` numbers, (P, K), for models that fit by counts alone.
+
+        None where steps differ by more than their pair, or where `maximise` needs more than counts.
+        """
+        return None
+
+    def maximise_counts(self, choices: FloatArray) -> None:
+        """`maximise` from the expected counts of pairs, (P, K)."""
+        raise NotImplementedError
+
     def log_prior(self) -> float:
         """Log density of the prior that `maximise` takes into account, up to a constant."""
         return 0.0
@@ -132,10 +143,13 @@ class PolicyTable(RewardModel):
         """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
         if self.accents is not None:
             return self._accented(data)
-        flat = self.policies.reshape(self.n_intentions, -1)
-        padded = np.concatenate([flat, np.full((self.n_intentions, self.n_actions), 1.0 / self.n_actions)], axis=1)
         with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(padded)[:, data.pairs].T)
+            return np.ascontiguousarray(np.log(self._padded())[:, data.pairs].T)
+
+    def _padded(self) -> FloatArray:
+        """Policies of all pairs, (K, P): those of the contexts, then uniform ones of a state without a name."""
+        flat = self.policies.reshape(self.n_intentions, -1)
+        return np.concatenate([flat, np.full((self.n_intentions, self.n_actions), 1.0 / self.n_actions)], axis=1)
 
     def policies_at(self, rows: IntArray) -> FloatArray:
         """π_k(a | c) at context rows, (n, K, A)."""

@@ -74,6 +74,16 @@ class TabularPolicies(PolicyTable):
         """Weighted counts, then back-off from short to long contexts."""
         self.set_counts(self.weighted_counts(data, responsibilities))
 
+    def choice_table(self) -> FloatArray | None:
+        """The policies, unless individuals have their own, or a subclass another M-step."""
+        kind = type(self)
+        own = kind.maximise is TabularPolicies.maximise and kind.log_likelihood is PolicyTable.log_likelihood
+        return np.ascontiguousarray(self._padded().T) if own and self.accents is None else None
+
+    def maximise_counts(self, choices: FloatArray) -> None:
+        """Back-off from expected counts."""
+        self.set_counts(np.ascontiguousarray(choices.T[:, : -self.n_actions]).reshape(self.policies.shape))
+
     def set_counts(self, counts: FloatArray) -> None:
         """Policies from counts (K, C, A) of steps at their own, longest contexts."""
         A = self.n_actions

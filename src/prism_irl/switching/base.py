@@ -55,6 +55,19 @@ class Posterior(NamedTuple):
     phases: PhaseCounts | None = None
 
 
+class Counts(NamedTuple):
+    """Expected counts of an E-step over all data: all that closed-form M-steps need of it, float64.
+
+    ``begun`` (K,): of the first steps. ``moves`` (K, K): of the steps from j to k. ``choices`` (P, K): of the pairs of
+    context and action, as `Prepared.pairs` numbers them. ``log_likelihood``: mean per step.
+    """
+
+    begun: npt.NDArray[np.float64]
+    moves: npt.NDArray[np.float64]
+    choices: npt.NDArray[np.float64]
+    log_likelihood: float
+
+
 class PassResult(NamedTuple):
     """Beliefs that one training pass met on its way, flat and aligned with the demonstrations, float64.
 
@@ -113,6 +126,17 @@ class Switching(nn.Module, ABC):
     @abstractmethod
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Improve the parameters given the posterior of the E-step; ``seed`` fixes the order of minibatches."""
+
+    def count(self, data: Prepared, table: npt.NDArray[np.float64]) -> Counts | None:
+        """E-step that keeps expected counts alone, from a table (P, K) of policies; None where that is not to be had.
+
+        `expectation` of the same emissions is the reference, and gives what this does not.
+        """
+        return None
+
+    def maximise_counts(self, counts: Counts) -> None:
+        """`maximise` from what `count` gave."""
+        raise NotImplementedError
 
     def reshard(self, data: Prepared, seed: Any) -> Prepared:
         """The data as `improve` with the same seed would have them shared out among processes."""

@@ -17,9 +17,9 @@ from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
-from prism_irl.switching.base import Posterior, SwitchingOptions
+from prism_irl.switching.base import Counts, Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer_flat
+from prism_irl.switching.inference.dispatch import expected_counts, infer_flat
 from prism_irl.switching.networks import Carry
 
 
@@ -79,12 +79,26 @@ class MarkovChain(Chain):
         """The constant kernel."""
         return self.kernel.log().expand(len(states), -1, -1), carry
 
-    @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Expected transition counts of the E-step, normalised."""
         assert posterior.transitions is not None
-        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
-        pairs = torch.from_numpy(data.total(posterior.transitions)) + FLOOR
+        begun = data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))
+        self._normalise(begun, data.total(posterior.transitions))
+
+    def count(self, data: Prepared, table: npt.NDArray[np.float64]) -> Counts | None:
+        """Both passes over a table of policies, where there is a compiled path and all data are here."""
+        own = type(self).maximise is MarkovChain.maximise and type(self).expectation is MarkovChain.expectation
+        if self.kernel.device.type != "cpu" or not data.is_whole or not own:  # a subclass may have steps of its own
+            return None
+        return expected_counts(self.initial.numpy(), self.kernel.numpy(), table, data)
+
+    def maximise_counts(self, counts: Counts) -> None:
+        """Expected counts, normalised."""
+        self._normalise(counts.begun, counts.moves)
+
+    @torch.no_grad()
+    def _normalise(self, begun: npt.NDArray[np.float64], moves: npt.NDArray[np.float64]) -> None:
+        first, pairs = torch.from_numpy(begun) + FLOOR, torch.from_numpy(moves) + FLOOR
         self.initial.copy_(first / first.sum())
         self.kernel.copy_(pairs / pairs.sum(-1, keepdim=True))
 

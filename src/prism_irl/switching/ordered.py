@@ -8,16 +8,14 @@ opening a gripper. Use it for demonstrations of one task each; not for animals, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.switching.base import Posterior
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.recurrent import Recurrent, RecurrentChain
 
@@ -57,9 +55,9 @@ class OrderedChain(MarkovChain):
         return OrderedChain(self.n_intentions)
 
     @torch.no_grad()
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def _normalise(self, begun: npt.NDArray[np.float64], moves: npt.NDArray[np.float64]) -> None:
         """Expected transition counts along the order, normalised."""
-        super().maximise(data, log_emission, posterior, seed)
+        super()._normalise(begun, moves)
         self.kernel.copy_(_ordered(self.kernel))
         self.initial.copy_(first_only(self.n_intentions))
 

@@ -17,13 +17,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.data.batching import Batch
+from prism_irl.data.batching import Batch, Prepared
+from prism_irl.switching.base import Counts
 from prism_irl.switching.inference.reference import forward_backward, possible
 
 try:
-    from prism_irl.switching.inference import compiled, lanes
+    from prism_irl.switching.inference import compiled, counted, lanes
 except ImportError:  # numba is an extra
-    compiled = lanes = None  # type: ignore[assignment]
+    compiled = counted = lanes = None  # type: ignore[assignment]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -204,6 +205,27 @@ def _side_by_side(
     beliefs = tuple(o.view(-1).numpy() for o in out)
     fine = lanes.forward_backward(tuple(range(K)), given, rows, beliefs, transitions)
     return torch.from_numpy(transitions.sum(0)) if fine else None
+
+
+def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, data: Prepared) -> Counts | None:
+    """Expected counts of a chain with one constant kernel (K, K) over a table of policies (P, K).
+
+    None where there is no compiled path, where there are too few trajectories to run side by side, or where a step
+    underflows: then `infer_flat` of the emissions gives the answer.
+    """
+    demos = data.demos
+    if not use_compiled(torch.device("cpu")) or demos.n_trajectories < lanes.LANES or data.last_pair >= len(table):
+        return None
+    K, order = len(initial), data.longest_first
+    groups = -(-demos.n_trajectories // lanes.LANES)
+    # Every part has counts of its own, which together may take as much memory as the steps themselves.
+    parts = max(1, min(counted.PARTS, groups, demos.n_steps // len(table)))
+    out = (np.zeros((parts, K)), np.zeros((parts, K, K)), np.zeros((parts, *table.shape)), np.zeros((parts, 1)))
+    rows = (demos.offsets[:-1][order].astype(np.int64), demos.lengths[order].astype(np.int64))
+    if not counted.expected_counts(tuple(range(K)), (initial, kernel, table, data.pairs), rows, out):
+        return None
+    begun, moves, choices, likelihood = (values.sum(0) for values in out)
+    return Counts(begun, moves, choices, float(likelihood[0]) / demos.n_steps)
 
 
 @torch.no_grad()
