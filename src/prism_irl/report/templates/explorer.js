@@ -248,7 +248,10 @@
       if (data.leads) found.push([`where ${name} leads`, data.leads[k], k]);
       found.push([`time of ${name}`, data.occupancy[k], k]);
       if (data.values) found.push([`value of ${name}`, data.values[k], k]);
-      if (data.rewards) found.push([`reward of ${name}`, data.rewards[k], k]);
+      if (data.rewards) {
+        found.push([`where ${name} earns its reward`, data.rewards[k].map((r, s) => (r === null ? null : r * data.occupancy[k][s])), k]);
+        found.push([`reward of a visit, ${name}`, data.rewards[k], k]);
+      }
     });
     return found;
   };
