@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from prism_irl import PRISM, Demonstrations
-from prism_irl.cli.fitted import fit_metrics
 from prism_irl.data.npz import write_npz
 from prism_irl.evaluation.likelihood import evaluate, infer_once
 from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
+from prism_irl.models.run_files import fit_metrics
 from prism_irl.robots.recordings import TOKENIZE
 from prism_irl.switching.base import Switching
 from prism_irl.switching.markov import MarkovChain

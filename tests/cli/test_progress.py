@@ -44,9 +44,20 @@ def iterate(clock: Clock, seconds: float, n: int) -> str:
 
 def test_a_line_per_minute_and_one_estimate(clock: Clock) -> None:
     lines = iterate(clock, 10.0, 30).splitlines()
-    assert "up to 16 minutes more" in lines[0]  # 99 iterations of 10 seconds
+    assert "up to 16 minutes more" in lines[0]  # 98 iterations of 10 seconds
     assert len(lines) == 1 + 5
     assert "after 60 seconds: start 1 of 1, iteration 6 of at most 100, LL -1.0000, validation -1.1000" in lines[1]
+
+
+def test_what_comes_before_the_first_iteration_is_no_measure_of_the_others(clock: Clock) -> None:
+    """The friction: a search of 40 seconds and iterations of one second were "up to 60 minutes"."""
+    with progress.em_progress() as tell:
+        clock.now += 40
+        for i in range(1, 10):
+            clock.now += 1
+            tell(em.Progress(0, 2, i, 80, -1.0, -1.1))
+    said = progress.console.file.getvalue()  # type: ignore[attr-defined]
+    assert "up to 3 minutes more" in said  # 153 iterations, and the search of the second start
 
 
 def test_what_is_short_is_silent(clock: Clock) -> None:

@@ -35,3 +35,25 @@ def test_arrows_on_the_maze_lead_where_they_should():
     _, (ax,) = style.new_figure()
     layout = {"kind": "maze", "xy": maze.layout().tolist(), "edges": [], "barriers": []}
     assert layouts.layout_map(ax, layout, np.arange(127.0), towards=towards) is ax
+
+
+@pytest.mark.parametrize("kind", ["grid", "graph", "maze"])
+def test_zero_is_in_the_middle_of_signed_colours(kind):
+    n = 127 if kind == "maze" else 6
+    xy = maze.layout().tolist() if kind == "maze" else [[s % 3, s // 3] for s in range(n)]
+    _, (ax,) = style.new_figure()
+    values = np.where(np.arange(n) == 3, -2.0, 0.5)
+    layouts.layout_map(ax, {"kind": kind, "xy": xy, "edges": [], "barriers": []}, values, signed=True)
+    assert ax.collections[0].get_clim() == (-2.0, 2.0)
+    assert ax.collections[0].get_cmap().name == style.SIGNED_MAP
+
+
+def test_names_of_neighbours_do_not_lie_on_one_another():
+    figure, (ax,) = style.new_figure(width=2.2, height=2.0)
+    xy = [[x, y] for y in range(15) for x in range(15)]
+    layout = {"kind": "graph", "xy": xy, "edges": [], "barriers": []}
+    layouts.layout_map(ax, layout, np.zeros(225))
+    layouts.label_places(ax, layout, {100: "57", 101: "116", 102: "water"})
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

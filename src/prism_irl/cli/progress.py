@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 console = Console(stderr=True)
 MINUTE = 60.0
 SURE = 5.0  # seconds of work before what is left is estimated
+ENDS_EARLIER = "a start ends earlier when it has converged"
 
 
 class Waiting:
@@ -35,17 +36,26 @@ class Waiting:
     def __init__(self) -> None:
         self.began = self.spoke = time.monotonic()
         self.estimated = False
+        self.first: tuple[float, float] | None = None  # seconds before the first iteration, and iterations then
 
-    def tell(self, done: float, total: float | None, words: str, bound: str) -> None:
-        """Tell of so much work done; ``bound`` says why it may take less than estimated."""
+    def tell(self, done: float, total: float | None, words: str, bound: str, *, starts_left: int | None = None) -> None:
+        """Tell of so much work done; ``bound`` says why it may take less than estimated.
+
+        What comes before the first iteration of a start (short runs, compilation) comes again for ``starts_left`` and
+        says nothing about the length of an iteration; None where every part of the work is like the first.
+        """
         now = time.monotonic()
         passed = now - self.began
         if Waiting.quiet:
             return
-        if not self.estimated and total and 0 < done < total and passed >= SURE:
-            self.estimated = True
-            if passed * total / done > MINUTE:
-                console.print(f"prism: this will take up to {_duration(passed * (total / done - 1))} more; {bound}.")
+        if not self.estimated and total and 0 < done < total:
+            before, at = (0.0, 0.0) if starts_left is None else self.first or (passed, done)
+            self.first = (before, at)
+            if passed - before >= SURE and done > at:
+                self.estimated = True
+                left = (passed - before) / (done - at) * (total - done) + before * (starts_left or 0)
+                if passed + left > MINUTE:
+                    console.print(f"prism: this will take up to {_duration(left)} more; {bound}.", soft_wrap=True)
         if not console.is_terminal and now - self.spoke >= MINUTE:
             self.spoke = now
             console.print(f"prism: after {_duration(passed)}: {words}", soft_wrap=True, highlight=False)
@@ -85,7 +95,7 @@ def em_progress() -> Iterator[em.OnIteration]:
             done = now.start * now.max_iterations + now.iteration
             progress.update(task, description=start, total=total, completed=done, status=status)
             words = f"{start}, iteration {now.iteration} of at most {now.max_iterations}, {status}"
-            waiting.tell(done, total, words, "a start ends earlier when it has converged")
+            waiting.tell(done, total, words, ENDS_EARLIER, starts_left=now.n_starts - now.start - 1)
 
         yield on_iteration
 

@@ -19,9 +19,11 @@ from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures.maps import grid_heatmap
 from prism_irl.figures.maze import graph_map, maze_map
-from prism_irl.figures.style import BARRIER, INK
+from prism_irl.figures.style import BARRIER, INK, SIGNED_MAP, VALUE_MAP
 
 LONGEST = 14  # characters of a label on a map
+HEIGHT, WIDTH = 110.0, 0.045  # of a map in points, about; of a character in shares of the map
+SIDES = (5, -9, 12, -16)  # points above the place, in the order in which they are tried
 
 
 def layout_map(
@@ -32,6 +34,7 @@ def layout_map(
     towards: ArrayLike | None = None,
     confidence: ArrayLike | None = None,
     title: str | None = None,
+    signed: bool = False,
 ) -> Axes:
     """Draw one number per state.
 
@@ -48,20 +51,26 @@ def layout_map(
     confidence : (S,), optional
         From 0 to 1, how sure the arrow is.
     title : str, optional
+    signed : bool
+        Numbers around zero, such as rewards: colours in which zero is white, as far to either side.
     """
     v = np.asarray(values, float)
     xy = np.array([(np.nan, np.nan) if point is None else point for point in layout["xy"]], float)
     if v.shape != (len(xy),):
         raise InputError(f"values has shape {v.shape}; the layout has {len(xy)} states.")
+    look: dict[str, Any] = {"title": title, "colours": SIGNED_MAP if signed else VALUE_MAP}
+    if signed:
+        end = max(float(np.nanmax(np.abs(v), initial=0.0)), 1e-12)
+        look["limits"] = (-end, end)
     closed = [int(s) for s in layout["barriers"]]
     if layout["kind"] == "grid":
         width, height = (int(size) + 1 for size in np.nanmax(xy, axis=0))
         cells = [(s % width, s // width) for s in closed]
         steps = None if towards is None else _directions(np.asarray(towards), width)
-        return grid_heatmap(ax, v, width=width, height=height, greedy=steps, barriers=cells, title=title)
+        return grid_heatmap(ax, v, width=width, height=height, greedy=steps, barriers=cells, **look)
     if layout["kind"] == "maze":
         policy = None if towards is None else _step_types(np.asarray(towards), confidence)
-        return maze_map(ax, v, policy=policy, title=title)
+        return maze_map(ax, v, policy=policy, **look)
     placed = np.flatnonzero(np.isfinite(xy).all(axis=1))
     number = np.full(len(xy), -1)
     number[placed] = np.arange(len(placed))
@@ -72,7 +81,7 @@ def layout_map(
         # A state that nothing follows points at itself, which draws no arrow.
         targets = np.where(aims < 0, np.arange(len(placed)), number[np.maximum(aims, 0)])
     sure = None if confidence is None else np.asarray(confidence, float)[placed]
-    graph_map(ax, v[placed], layout=xy[placed], edges=edges, towards=targets, confidence=sure, title=title)
+    graph_map(ax, v[placed], layout=xy[placed], edges=edges, towards=targets, confidence=sure, **look)
     if layout.get("walls"):
         ends = np.array(layout["walls"], float).reshape(-1, 2, 2)
         ax.add_collection(LineCollection(list(ends), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
@@ -80,16 +89,22 @@ def layout_map(
 
 
 def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) -> None:
-    """Write the names of some states beside their places."""
+    """Write the names of some states above their places; below or beside them where another name is in the way."""
     flip = -1 if layout["kind"] == "maze" else 1  # which is drawn with y downwards
+    xy = np.array([point for point in layout["xy"] if point is not None], float)
+    size = np.maximum(np.ptp(xy, axis=0), 1e-12).max() if len(xy) else 1.0
+    taken: list[tuple[float, float, int]] = []  # centre and number of characters, in shares of the map
     for s, name in names.items():
         if (point := layout["xy"][s]) is None:
             continue
         text = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+        x, y = point[0] / size, point[1] / size
+        side = next((up for up in SIDES if not _hidden((x, y + up / HEIGHT, len(text)), taken)), SIDES[0])
+        taken.append((x, y + side / HEIGHT, len(text)))
         ax.annotate(
             text,
             (point[0], flip * point[1]),
-            xytext=(0, 5),
+            xytext=(0, side),
             textcoords="offset points",
             ha="center",
             fontsize=6,
@@ -97,6 +112,12 @@ def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) 
             path_effects=[Stroke(linewidth=2, foreground="white"), Normal()],
             zorder=6,
         )
+
+
+def _hidden(label: tuple[float, float, int], others: list[tuple[float, float, int]]) -> bool:
+    """Whether a label would lie on another one."""
+    x, y, n = label
+    return any(abs(x - ox) < WIDTH * (n + on) / 2 and abs(y - oy) < 6 / HEIGHT for ox, oy, on in others)
 
 
 def _step_types(towards: np.ndarray[Any, Any], confidence: ArrayLike | None) -> np.ndarray[Any, Any]:

@@ -18,7 +18,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import BARRIER, INK, MUTED, UNVISITED, VALUE_MAP
+from prism_irl.figures.style import BARRIER, INK, MUTED, UNVISITED, VALUE_MAP, ink_on
 
 Cell = tuple[int, int]
 # (dx, dy) of up, down, left, right, stay: the order of worlds.frustration.ACTIONS.
@@ -37,6 +37,7 @@ def grid_heatmap(
     unvisited: ArrayLike | None = None,
     title: str | None = None,
     limits: tuple[float, float] | None = None,
+    colours: str = VALUE_MAP,
 ) -> Axes:
     """Draw one number per cell.
 
@@ -59,6 +60,8 @@ def grid_heatmap(
     title : str, optional
     limits : (low, high), optional
         Ends of the colour scale, to share it between maps; by default the range of the cells that are visible.
+    colours : str
+        Name of the colour scale.
     """
     v = _per_state(values, width, height, "values").astype(float)
     hidden = ~np.isfinite(v)
@@ -71,18 +74,15 @@ def grid_heatmap(
     low, high = limits if limits is not None else ((visible.min(), visible.max()) if len(visible) else (0.0, 1.0))
     masked = np.ma.array(v, mask=hidden | blocked).reshape(height, width)
     edges_x, edges_y = np.arange(width + 1) - 0.5, np.arange(height + 1) - 0.5
-    ax.pcolormesh(
-        edges_x, edges_y, masked, cmap=VALUE_MAP, norm=Normalize(low, high), edgecolors="white", linewidth=0.5
-    )
+    ax.pcolormesh(edges_x, edges_y, masked, cmap=colours, norm=Normalize(low, high), edgecolors="white", linewidth=0.5)
     for state in np.flatnonzero(hidden | blocked):
         corner = (state % width - 0.5, state // width - 0.5)
         face, pattern = (BARRIER, None) if blocked[state] else (UNVISITED, "////")
         edge = "white" if blocked[state] else "#b9bec6"
         ax.add_patch(Rectangle(corner, 1, 1, facecolor=face, edgecolor=edge, hatch=pattern, linewidth=0.5))
 
-    # White ink on the dark half of the scale, dark ink on the bright half.
     scale = high - low if high > low else 1.0
-    ink = np.where((np.nan_to_num(v) - low) / scale > 0.6, INK, "white")
+    ink = np.where(ink_on((np.nan_to_num(v) - low) / scale, colours), INK, "white")
     if greedy is not None:
         actions = np.where(hidden | blocked, -1, _per_state(greedy, width, height, "greedy"))
         _draw_actions(ax, actions, ink, width)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from prism_irl import maze
 from prism_irl.errors import InputError
-from prism_irl.figures.style import BARRIER, FAINT, INK, MUTED, UNVISITED, VALUE_MAP
+from prism_irl.figures.style import BARRIER, FAINT, INK, MUTED, UNVISITED, VALUE_MAP, ink_on
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +37,7 @@ def maze_map(
     title: str | None = None,
     limits: tuple[float, float] | None = None,
     norm: Normalize | None = None,
+    colours: str = VALUE_MAP,
 ) -> Axes:
     """Draw one number per node of the labyrinth.
 
@@ -53,6 +54,8 @@ def maze_map(
         Ends of the colour scale; by default the range of the nodes that are visible.
     norm : Normalize, optional
         Another scale, such as a logarithmic one, in place of ``limits``.
+    colours : str
+        Name of the colour scale.
     """
     v, hidden = _numbers(values, maze.N_NODES)
     scale = norm if norm is not None else _scale(v[~hidden], limits)
@@ -64,15 +67,15 @@ def maze_map(
     between[lonely] = v[nearest[lonely]]
     visible = np.ma.array(between, mask=hidden[nearest])
     squares = cells.xy[:, None] + _UNIT_CELL
-    colours = colormaps[VALUE_MAP].with_extremes(bad=UNVISITED)
+    shades = colormaps[colours].with_extremes(bad=UNVISITED)
     # Edges in the colour of the faces: without them hairlines of the background show between the cells.
-    ax.add_collection(PolyCollection(list(squares), array=visible, cmap=colours, norm=scale, edgecolors="face", lw=0.3))
+    ax.add_collection(PolyCollection(list(squares), array=visible, cmap=shades, norm=scale, edgecolors="face", lw=0.3))
     ax.add_collection(LineCollection(list(maze.walls()), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
     if policy is not None:
         p = np.asarray(policy, float)
         if p.shape != (maze.N_NODES, maze.N_ACTIONS):
             raise InputError(f"The policy has shape {p.shape}; the maze needs ({maze.N_NODES}, {maze.N_ACTIONS}).")
-        _draw_flow(ax, np.where(maze.valid_actions(), p, 0.0), v, hidden, scale)
+        _draw_flow(ax, np.where(maze.valid_actions(), p, 0.0), hidden, _ink(v, scale, colours))
     x, y = maze.layout()[maze.WATER]
     ax.plot(x, y, "*", markersize=8, color="white", markeredgecolor=INK, markeredgewidth=0.7, zorder=5)
     x, y = maze.ENTRANCE
@@ -116,6 +119,8 @@ def graph_map(
     towards: ArrayLike | None = None,
     confidence: ArrayLike | None = None,
     title: str | None = None,
+    limits: tuple[float, float] | None = None,
+    colours: str = VALUE_MAP,
 ) -> Axes:
     """Draw one number per node of any graph.
 
@@ -133,6 +138,10 @@ def graph_map(
     confidence : (S,), optional
         0 to 1, the width and darkness of the arrows; 1 by default.
     title : str, optional
+    limits : (low, high), optional
+        Ends of the colour scale; by default the range of the nodes that are visible.
+    colours : str
+        Name of the colour scale.
     """
     xy = np.asarray(layout, float)
     if xy.ndim != 2 or xy.shape[1] != 2 or not len(xy):
@@ -141,15 +150,15 @@ def graph_map(
     pairs = np.asarray(edges, np.int64).reshape(-1, 2)
     if len(pairs) and (pairs.min() < 0 or pairs.max() >= len(xy)):
         raise InputError(f"An edge names the node {pairs.max()}; nodes run from 0 to {len(xy) - 1}.")
-    scale = _scale(v[~hidden])
+    scale = _scale(v[~hidden], limits)
     lengths = np.linalg.norm(xy[pairs[:, 0]] - xy[pairs[:, 1]], axis=1) if len(pairs) else np.array([])
     unit = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
     # Discs as polygons in data units, so that they keep their size relative to the edges in any figure.
     angle = np.linspace(0, 2 * np.pi, 25)[:-1]
     discs = xy[:, None] + 0.28 * unit * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    colours = colormaps[VALUE_MAP].with_extremes(bad=UNVISITED)
+    shades = colormaps[colours].with_extremes(bad=UNVISITED)
     nodes = PolyCollection(
-        list(discs), array=np.ma.array(v, mask=hidden), cmap=colours, norm=scale, edgecolors=MUTED, lw=0.4, zorder=2
+        list(discs), array=np.ma.array(v, mask=hidden), cmap=shades, norm=scale, edgecolors=MUTED, lw=0.4, zorder=2
     )
     ax.add_collection(nodes)
     ax.add_collection(LineCollection(list(xy[pairs]), colors=FAINT, linewidths=2.5, zorder=1))
@@ -164,7 +173,7 @@ def graph_map(
         moves = length[:, 0] > 0
         _arrows(
             ax, xy[from_][moves], (offset / np.maximum(length, 1e-12))[moves], sure[from_][moves],
-            _ink(v[from_][moves], scale), size=0.42 * unit,
+            _ink(v[from_][moves], scale, colours), size=0.42 * unit,
         )  # fmt: skip
     _finish(ax, title)
     ax.set_xlim(xy[:, 0].min() - 0.6 * unit, xy[:, 0].max() + 0.6 * unit)
@@ -175,7 +184,7 @@ def graph_map(
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _draw_flow(ax: Axes, policy: Floats, values: Floats, hidden: NDArray[np.bool_], scale: Normalize) -> None:
+def _draw_flow(ax: Axes, policy: Floats, hidden: NDArray[np.bool_], ink: Floats) -> None:
     """Arrows of the most probable action where there is a choice and it is ahead of the others."""
     choices = maze.valid_actions().sum(axis=1)
     best, ranked = policy.argmax(axis=1), np.sort(policy, axis=1)
@@ -184,7 +193,7 @@ def _draw_flow(ax: Axes, policy: Floats, values: Floats, hidden: NDArray[np.bool
     target = maze.successors()[nodes, best[nodes]]
     direction = np.sign(maze.layout()[target] - maze.layout()[nodes])
     direction[(nodes == maze.EXIT[0]) & (best[nodes] == maze.EXIT[1])] = (-1.0, 0.0)
-    _arrows(ax, maze.layout()[nodes], direction, confidence[nodes], _ink(values[nodes], scale), size=0.8)
+    _arrows(ax, maze.layout()[nodes], direction, confidence[nodes], ink[nodes], size=0.8)
 
 
 def _arrows(ax: Axes, xy: Floats, direction: Floats, confidence: Floats, ink: Floats, *, size: float) -> None:
@@ -200,9 +209,9 @@ def _arrows(ax: Axes, xy: Floats, direction: Floats, confidence: Floats, ink: Fl
     )
 
 
-def _ink(values: Floats, scale: Normalize) -> Floats:
-    """(n, 4) white on the dark half of the scale, dark on the bright half."""
-    bright = np.asarray(scale(np.nan_to_num(values)), float) > 0.6
+def _ink(values: Floats, scale: Normalize, colours: str) -> Floats:
+    """(n, 4) white on dark colours, dark on bright ones."""
+    bright = ink_on(np.asarray(scale(np.nan_to_num(values)), float), colours)
     return np.where(bright[:, None], to_rgba(INK), to_rgba("white"))
 
 

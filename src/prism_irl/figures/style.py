@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
 
 from prism_irl import storage
 from prism_irl.errors import InputError
@@ -33,6 +35,7 @@ FAINT = "#d5d9df"
 UNVISITED = "#dfe2e6"
 BARRIER = "#3a4048"
 VALUE_MAP = "viridis"  # even in lightness, so that it survives a grey printer
+SIGNED_MAP = "PuOr_r"  # of numbers around zero, which is nearly white: orange above, purple below
 
 _SETTINGS: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -77,6 +80,12 @@ def intention_color(k: int) -> str:
     if k < 0:
         raise InputError(f"There is no intention {k}; intentions are numbered from 0.")
     return PALETTE[k % len(PALETTE)]
+
+
+def ink_on(shares: ArrayLike, colours: str = VALUE_MAP) -> NDArray[np.bool_]:
+    """Whether dark ink, and not white, is readable at some shares (n,) of a colour scale, by their luminance."""
+    rgb = mpl.colormaps[colours](np.asarray(shares, float))[..., :3]
+    return np.asarray(rgb @ (0.299, 0.587, 0.114) > 0.485)
 
 
 def paper_style() -> AbstractContextManager[None]:

@@ -219,7 +219,7 @@ def _map(path: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) ->
     at = np.array(occupancy["states"], int)[both]
     ratio[at] = np.clip(np.log2(data[both] / simulated[both]), -np.log2(MOST), np.log2(MOST))
     figure, (ax,) = style.new_figure(width=3.0, height=2.6)
-    layouts.layout_map(ax, layout, ratio)
+    layouts.layout_map(ax, layout, ratio, signed=True)
     add_colorbar(ax, [ax], label="log₂ (data / simulated)")
     style.save(figure, path)
     return (

@@ -14,7 +14,7 @@ from prism_irl.report.names import default_names
 
 PER_ROW = 3
 NAMED = 0.1  # share of the long run from which on a place gets its name on the map
-MANY = 50  # places from which on colours end at the 2nd and 98th percentile
+EARNED = "per 100 steps"
 
 
 def write_pictures(folder: Path, explorer: Mapping[str, Any], *, maps: bool = True) -> dict[str, str]:
@@ -33,9 +33,13 @@ def write_pictures(folder: Path, explorer: Mapping[str, Any], *, maps: bool = Tr
 
 
 def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
-    """Where each intention leads, which is what the sentences say, and below it the reward, which is less certain."""
+    """Where each intention leads, which is what the sentences say, and below it where it earns its reward.
+
+    The reward of a visit is a ratio: a dead end that was entered a few times, or a junction that was left once in many
+    visits, has a huge one, and nobody goes there for it. Times the visits it is what the intention lives on.
+    """
     rewards, leads = explorer["rewards"], explorer.get("leads") or explorer["occupancy"]
-    kinds = [("share of time", leads)] + ([] if rewards is None else [("reward", rewards)])
+    kinds = [("share of time", leads)] + ([] if rewards is None else [(EARNED, rewards)])
     K, flow = len(names), explorer["flow"]
     columns = min(K, PER_ROW)
     rows = -(-K // columns)
@@ -51,13 +55,11 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
             time = np.array(explorer["occupancy"][k], float)
             values = np.array(numbers[k], float)  # None becomes NaN
             values = np.where(time > 0, values, np.nan)  # what an inverse solve says about an unseen place is an echo
-            if label == "reward" and np.isfinite(values).sum() > MANY:
-                values = np.clip(
-                    values, *np.nanquantile(values, (0.02, 0.98))
-                )  # a place left once can drown the others
+            if label == EARNED:
+                values = 100 * time * values
             arrows = {"towards": flow["towards"][k], "confidence": flow["confidence"][k]}
-            title = names[k] if i == 0 else f"reward of {names[k]}"
-            layouts.layout_map(ax, explorer["layout"], values, title=title, **arrows)
+            title = names[k] if i == 0 else f"reward earned, {names[k]}"
+            layouts.layout_map(ax, explorer["layout"], values, title=title, signed=label == EARNED, **arrows)
             if i == 0:
                 layouts.label_places(ax, explorer["layout"], _goals(explorer, k))
             if np.isfinite(values).any():
@@ -67,8 +69,9 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
         ""
         if rewards is None
         else (
-            " Below, the recovered reward, expected under the intention's own policy: many rewards explain the same "
-            "behaviour, and a place on the way may carry what is earned at the goal."
+            " Below, where it earns its reward: the recovered reward of a visit times its visits, per 100 of its "
+            "steps; white is none, purple a cost. Many rewards explain the same behaviour, and a place on the way may "
+            "carry what is earned at the goal."
         )
     )
     return (

@@ -12,12 +12,12 @@ from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
+from prism_irl.models.reference_scores import with_references
 from prism_irl.models.registry import Method
 from prism_irl.report.explorer import FILE
 from prism_irl.studies import evidence, exemplar, results
 from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
 from prism_irl.studies.full_fits import fit_to_all
-from prism_irl.studies.references import with_references
 
 SPLIT_SEED = 0
 EXEMPLARS = Path("cache", "exemplars")

@@ -248,7 +248,10 @@
       if (data.leads) found.push([`where ${name} leads`, data.leads[k], k]);
       found.push([`time of ${name}`, data.occupancy[k], k]);
       if (data.values) found.push([`value of ${name}`, data.values[k], k]);
-      if (data.rewards) found.push([`reward of ${name}`, data.rewards[k], k]);
+      if (data.rewards) {
+        found.push([`where ${name} earns its reward`, data.rewards[k].map((r, s) => (r === null ? null : r * data.occupancy[k][s])), k]);
+        found.push([`reward of a visit, ${name}`, data.rewards[k], k]);
+      }
     });
     return found;
   };
@@ -301,7 +304,11 @@
       make(map.lastChild, "title", {}).textContent = stateName(s);
       if (barrier || (crowded && !matter.has(s))) continue;
       const text = data.states ? data.states[s] : String(s);
-      if (crowded) labels.push([cx, cy - radius - 3, text]);
+      if (crowded) {
+        const sides = [cy - radius - 3, cy + radius + 11]; // above, or below where another name is in the way
+        const free = sides.find((y) => !labels.some(([x, taken, other]) => Math.abs(x - cx) < 3.6 * (other.length + text.length) && Math.abs(taken - y) < 11));
+        labels.push([cx, free ?? sides[0], text]);
+      }
       else if (text.length <= 7) {
         write(map, grid ? cx - radius + 3 : cx, grid ? cy - radius + 10 : cy + 3.5, text, { "font-size": 9, "text-anchor": grid ? "start" : "middle" });
       }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from prism_irl.models import registry
+from prism_irl.models.reference_scores import reference_scores, with_references
 from prism_irl.models.references import Empirical, NGram, Uniform
 from prism_irl.report.findings import REFERENCES
-from prism_irl.studies.references import reference_scores, with_references
 from prism_irl.worlds.frustration import FrustrationWorld
 
 
