@@ -57,7 +57,10 @@ def test_everything_is_left_behind(selected: Path):
     assert {"predictive_ll", "standard_error", "agreement", "minimum_use", "mean_dwell", "identified"} <= set(rows)
     for name in ("config.json", "folds.csv", "report.html", "figures/selection.svg", "figures/budget.png"):
         assert (run / name).is_file(), name
-    assert "identifies 2 intentions" in (run / "report.html").read_text()
+    page = (run / "report.html").read_text()
+    assert "identifies 2 intentions" in page
+    assert "The budget of predictability" in page
+    assert "Does the model behave like the agent?" in page
 
 
 def test_the_winner_with_the_recommended_number_can_be_explored(selected: Path):

@@ -115,6 +115,18 @@ def test_the_recommended_number_of_intentions_is_marked_and_said_first(folder):
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
+def test_the_budget_stands_beside_a_comparison_with_its_intervals(folder):
+    row = {"id": "state", "name": "+ state", "predictive_ll": -1.4, "low": -1.45, "high": -1.35}
+    rows = [row, row | {"id": "memory", "name": "+ memory", "gain": 0.02, "gain_low": -0.01, "gain_high": 0.05}]
+    (folder / "figures" / "budget.svg").write_text(SVG.format(300, "budget"))
+    page = report(folder, COMPARISON | {"budget": rows})
+    text = Page(page).text
+    assert "+ memory −1.4000 −1.4500 to −1.3500 0.0200 −0.0100 to 0.0500" in text
+    assert "Intervals (95%) are over folds" in text
+    assert page.count('alt="budget"') == 1  # in its own section, and not among the figures again
+    assert 'id="budget"' not in report(folder, COMPARISON | {"budget": rows, "experiment": "evidence"})
+
+
 def test_fit_report_shows_numbers_intentions_and_verdict(folder):
     config = {"command": "prism fit mouse.csv --intentions 2", "versions": {"prism-irl": "9.8.7", "torch": "2.13.0"}}
     html = report(folder, fit(label_accuracy=0.9754), config)

@@ -263,6 +263,13 @@ def test_methods_with_intentions_are_held_against_the_references():
     assert found(compare(prism_recurrent={"n_intentions": 2}, ngram=low), "Worse than a reference") is None
 
 
+def test_a_comparison_of_intentions_that_were_not_tested_says_so():
+    several = compare(prism_recurrent={"n_intentions": 2})
+    assert found(several, "Not tested against a habit without intentions") == "warning"
+    assert found({**several, "evidence": EVIDENCE}, "Not tested") is None
+    assert found(compare(prism_recurrent={"n_intentions": 1}), "Not tested") is None  # claims nothing
+
+
 # -- verdict of a choice of K ------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from prism_irl.studies.contrast import contrast, design
 from prism_irl.worlds.cohort import CohortWorld
 
 LEVELS = ("saline", "drug")
+TESTED = {"evidence": {"p_value": 0.05, "gain": 0.01, "surrogates": 19}}
 
 
 def study(seed=0, **effect):
@@ -36,7 +37,9 @@ def test_another_usage_is_found_and_said(usage):
     test = best(found, "usage")
     assert test["p_adjusted"] <= 0.05
     assert test["interval"][0] <= test["difference"] <= test["interval"][1]
-    assert "usage of intention" in in_words(found)
+    assert "usage of intention" in in_words(found, None, TESTED)
+    assert "Not tested" not in in_words(found, None, TESTED)
+    assert "Not tested against a habit" in in_words(found, None, {})  # the very intentions that are compared
     assert found["n_per_level"] == [8, 8]
     assert found["exact"]
 
@@ -68,15 +71,15 @@ def test_a_paired_design_is_recognised_and_names_who_is_left_out():
     found = compare(model, demos, condition)
     assert found["left_out"] == ["a00"]
     assert found["n_units"] == 6
-    assert "a00" in in_words(found)
+    assert "a00" in in_words(found, None, TESTED)
 
 
 def test_too_few_animals_get_no_p():
     found = compare(*study(animals=3, usage=3.0))
     assert not found["enough_units"]
     assert all(test["p"] is None and test["p_adjusted"] is None for test in found["tests"])
-    assert "Too few" in in_words(found)
-    assert "0.10" in in_words(found)
+    assert "Too few" in in_words(found, None, TESTED)
+    assert "0.10" in in_words(found, None, TESTED)
     assert best({"tests": [t | {"p_adjusted": 0} for t in found["tests"]]}, "usage")["interval"] is not None
 
 

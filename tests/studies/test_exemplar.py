@@ -48,7 +48,7 @@ def demos():
 def test_a_comparison_explores_its_best_method_fitted_to_all_trajectories(demos, tmp_path):
     methods = [Method("iavi", "IAVI", IAVI()), Method("hiql", "HIQL", HIQL(2, n_starts=2, max_iterations=5))]
     happened = demos.states == 0
-    result = comparison.compare(demos, methods, tmp_path, folds=2, events={"at home": happened})
+    result = comparison.compare(demos, methods, tmp_path, folds=2, events={"at home": happened}, simulations=3)
     explored = read_explorer(tmp_path)
     model = HIQL(2, n_starts=2, max_iterations=5).fit(demos)
     expected = np.rint(1000 * model.predict_proba(demos)).astype(int)
@@ -60,6 +60,9 @@ def test_a_comparison_explores_its_best_method_fitted_to_all_trajectories(demos,
     assert sum(len(one["events"]["at home"]) for one in explored["trajectories"]) == happened.sum()
     captions = storage.read_json(tmp_path / "figures" / "captions.json")
     assert next(iter(captions)) == "method_bars"
+    compared = storage.read_json(tmp_path / "checks.json")
+    assert compared["simulations"] == 3
+    assert {one["intention"] for one in compared["statistics"]} == {None, 0, 1}
     assert all((tmp_path / "figures" / f"{stem}.svg").is_file() for stem in captions)
     # No score of the table is that of the fit to all data.
     assert result["methods"]["hiql"]["predictive_ll"]["mean"] != pytest.approx(model.score(demos), abs=1e-6)
@@ -76,5 +79,7 @@ def test_a_method_whose_policies_change_with_time_is_shown_without_rewards(demos
 
 def test_without_intentions_there_is_nothing_to_explore(demos, tmp_path):
     (tmp_path / "explorer.json").write_text("of an earlier run")
+    (tmp_path / "checks.json").write_text("of an earlier run")
     comparison.compare(demos, [Method("iavi", "IAVI", IAVI())], tmp_path, folds=2)
     assert read_explorer(tmp_path) is None
+    assert not (tmp_path / "checks.json").exists()

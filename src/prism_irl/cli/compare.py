@@ -19,6 +19,7 @@ def compare(
     cut: FoldOptions = FoldOptions(),
     seeds: int = 1,
     truth: Path | None = None,
+    simulations: int = 20,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
 ) -> None:
@@ -44,15 +45,22 @@ def compare(
     truth
         An .npz file with true rewards (Z, S, A) and transitions (S, A, S), for the expected value difference; needs
         true labels.
+    simulations
+        How often the best predictor with several intentions is simulated, to be compared with the data in the report;
+        0 leaves that out.
     """
     from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import fits_progress
     from prism_irl.cli.sources import read_source
+    from prism_irl.evaluation.checks import check_simulations
     from prism_irl.evaluation.value_difference import read_truth
+    from prism_irl.report.fit_verdict import is_untested
+    from prism_irl.report.verdict import verdict
     from prism_irl.robots.recordings import come_from_tokens
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import comparison
 
+    check_simulations(simulations)
     chosen = registry.methods(methods, intentions)
     source = read_source(table, columns, world)
 
@@ -72,12 +80,16 @@ def compare(
             events=source.events,
             layout=source.layout,
             tokens=come_from_tokens(table, source.demos),
+            simulations=simulations,
         )
 
     def show(metrics: dict[str, Any]) -> None:
         print_experiment(metrics)
         for note in comparison.best_two_note(metrics):
             print(note)
+        for finding in verdict(metrics):
+            if is_untested(finding):
+                print(finding.text)
 
     config = comparison.config(source.demos, chosen, folds=cut.folds, seeds=seeds, by=cut.by)
     config["data"] = {"file": table.name, "columns": columns.roles(), **config["data"]}

@@ -61,6 +61,7 @@ def contrast(
     overwrite
         Replace an earlier contrast by the same column.
     """
+    from prism_irl import storage
     from prism_irl.cli.printing import print_contrast, print_json
     from prism_irl.cli.run_data import open_run_data
     from prism_irl.report.contrast import in_words
@@ -78,7 +79,8 @@ def contrast(
     found = study.contrast(data.model, data.demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
     if intervals:
         found = _refitted(found, data, who, condition, intervals, jobs, seed)
-    found["in_words"] = in_words(found, data.names)
+    fit = storage.read_json(run / "metrics.json")
+    found["in_words"] = in_words(found, data.names, fit)
     write_contrast(run, found, data.names)
     write_report(run)
     if common.json:
@@ -86,7 +88,7 @@ def contrast(
             {name: value for name, value in found.items() if name not in ("per_unit", "occupancy", "state_names")}
         )
         return
-    print_contrast(found, data.names)
+    print_contrast(found, data.names, fit)
     print(f"Report: {run / 'report.html'}")
 
 

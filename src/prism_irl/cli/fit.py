@@ -76,12 +76,12 @@ def fit(
     from prism_irl.cli.known_evidence import read_evidence
     from prism_irl.cli.sources import is_continuous, read_inputs, read_table
     from prism_irl.cli.tensorboard import writer_class
+    from prism_irl.evaluation.checks import check_simulations
     from prism_irl.models.pair import PairModel
     from prism_irl.scale import distributed, memory
     from prism_irl.studies.intervals import check_intervals
 
-    if simulations < 0 or simulations == 1:
-        raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
+    check_simulations(simulations)
     model = continuous_defaults(model, preset, method, is_continuous(table, columns))
     estimator = with_inputs(build_model(model, preset, method), columns)
     if tensorboard:

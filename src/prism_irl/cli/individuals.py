@@ -39,6 +39,7 @@ def individuals(
     from prism_irl.cli.run_data import open_run_data
     from prism_irl.figures import individuals as drawing
     from prism_irl.figures import style
+    from prism_irl.report.fit_verdict import doubts
     from prism_irl.report.render import write_report
     from prism_irl.studies import individuals as study
     from prism_irl.studies import results
@@ -48,6 +49,8 @@ def individuals(
     if name is None:
         raise InputError("What is an animal? Name its column with --unit.")
     found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
+    known = storage.read_json(run / "metrics.json")
+    found["in_words"] = " ".join([found["in_words"], *(finding.text for finding in doubts(known))])
     results.write_rows(run / "individuals.csv", found["rows"])
     storage.write_json(run / "individuals.json", found)
     with style.paper_style():

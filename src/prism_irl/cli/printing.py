@@ -262,11 +262,11 @@ def print_tokens(metrics: dict[str, Any]) -> None:
         print("The paper's tables of BridgeData V2 are not run here: prism reproduce bridge DATASET --weights FOLDER")
 
 
-def print_contrast(found: Mapping[str, Any], names: Sequence[str]) -> None:
-    """The table of a contrast, and what it says."""
-    from prism_irl.report.contrast import findings, section
+def print_contrast(found: Mapping[str, Any], names: Sequence[str], fit: Mapping[str, Any]) -> None:
+    """The table of a contrast, and what it says; ``fit`` is the metrics.json of the run."""
+    from prism_irl.report.contrast import section
 
-    shown = section(found, names)
+    shown = section(found, names, fit)
     rows = [row._asdict() | {"style": "bold" if row.clear else None} for row in shown.rows]
     one, two = found["levels"]
     columns = {
@@ -279,7 +279,7 @@ def print_contrast(found: Mapping[str, Any], names: Sequence[str]) -> None:
         "adjusted p": ("adjusted", 0),
     }
     _print_table(shown.title, rows, columns)
-    for finding in findings(found, names):
+    for finding in shown.findings:
         print(finding.text)
 
 

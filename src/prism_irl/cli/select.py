@@ -21,6 +21,7 @@ def select_command(
     starts: int | None = None,
     surrogates: int = 19,
     max_iterations: int | None = None,
+    simulations: int = 20,
     seed: int = 0,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
@@ -51,6 +52,8 @@ def select_command(
         Simulations of a habit without intentions that the data is tested against (prism evidence); 0: no test.
     max_iterations
         EM iterations at most [default: the model's].
+    simulations
+        How often the recommended fit is simulated, to be compared with the data in the report; 0 leaves that out.
     seed
         The one source of randomness.
     """
@@ -58,9 +61,11 @@ def select_command(
     from prism_irl.cli.printing import print_selection
     from prism_irl.cli.progress import fits_and_parts
     from prism_irl.cli.sources import read_source
+    from prism_irl.evaluation.checks import check_simulations
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies.select_intentions import Select, parse_intentions, select
 
+    check_simulations(simulations)
     settings = Select(
         intentions=parse_intentions(intentions),
         switching=switching,
@@ -79,7 +84,7 @@ def select_command(
 
     def work(path: Path, callbacks: Any) -> dict[str, Any]:
         options: dict[str, Any] = {"mdp": source.mdp, "jobs": cut.jobs, "title": title, "events": source.events}
-        options["layout"] = source.layout
+        options |= {"layout": source.layout, "simulations": simulations}
         return select(demos, settings, path, on_fit=callbacks[0], on_part=callbacks[1], **options)
 
     with cluster(cut.scheduler):

@@ -124,6 +124,12 @@ class Checks:
         return {"version": 1, **asdict(self)}
 
 
+def check_simulations(simulations: int) -> None:
+    """Refuse a number of simulations that nothing can be compared with; 0 leaves the comparison out."""
+    if simulations < 0 or simulations == 1:
+        raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
+
+
 def check(
     model: IntentionModel,
     demos: Demonstrations,

@@ -62,7 +62,9 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     if is_selection(metrics):
         by_topic["number"] = verdict(metrics) + by_topic["number"]
     elif comparison:
-        by_topic["trust"] = cautious(verdict(metrics) + by_topic["trust"])
+        of_all = verdict(metrics)  # what it has said, the fit that is shown need not say again
+        said = {finding.text for finding in of_all}
+        by_topic["trust"] = cautious(of_all + [one for one in by_topic["trust"] if one.text not in said])
     elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
         text = (
             f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."

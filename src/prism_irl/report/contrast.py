@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from prism_irl.report.findings import Finding, listed, number, signed
+from prism_irl.report.fit_verdict import doubts
 from prism_irl.report.names import default_names
 from prism_irl.report.run_files import read_part
 
@@ -82,19 +83,24 @@ def _is_whole(value: dict[str, Any]) -> bool:
     )
 
 
-def section(contrast: Mapping[str, Any], names: Sequence[str] | None) -> Section:
-    """What the page says of one contrast."""
+def section(contrast: Mapping[str, Any], names: Sequence[str] | None, fit: Mapping[str, Any]) -> Section:
+    """What the page says of one contrast; ``fit`` is the metrics.json of the fit whose intentions are compared."""
     names = names or default_names(int(contrast["n_intentions"]))
     rows = [_row(test, names) for test in contrast["tests"]]
     title = f"{contrast['by']}: {contrast['levels'][1]} against {contrast['levels'][0]}"
     return Section(
-        file_stem(contrast["by"]), title, findings(contrast, names), list(contrast["levels"]), rows, _how(contrast)
+        file_stem(contrast["by"]),
+        title,
+        findings(contrast, names) + doubts(fit),
+        list(contrast["levels"]),
+        rows,
+        _how(contrast),
     )
 
 
-def in_words(contrast: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
+def in_words(contrast: Mapping[str, Any], names: Sequence[str] | None, fit: Mapping[str, Any]) -> str:
     """The whole contrast in a few sentences."""
-    return " ".join(f.text for f in findings(contrast, names or default_names(int(contrast["n_intentions"]))))
+    return " ".join(finding.text for finding in section(contrast, names, fit).findings)
 
 
 def findings(contrast: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:

@@ -31,7 +31,7 @@ def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
     findings = [finding._replace(topic="converged") for finding in converged]
     trust = _data_notes(metrics) + _references(metrics, several) + _tokens(metrics)
     if several:
-        trust += ([_agreement(metrics)] if iterated else []) + [_evidence(metrics)]
+        trust += ([_agreement(metrics)] if iterated else []) + [evidence_finding(metrics)]
         findings += [finding._replace(topic="number") for finding in _usage(metrics)]
         findings += [finding._replace(topic="switches") for finding in _dwell(metrics)]
     if "predictive_ll" in metrics:
@@ -125,8 +125,8 @@ def _agreement(metrics: Mapping[str, Any]) -> Finding:
     )
 
 
-def _evidence(metrics: Mapping[str, Any]) -> Finding:
-    """What `prism evidence` found, or that nobody has asked it."""
+def evidence_finding(metrics: Mapping[str, Any]) -> Finding:
+    """What `prism evidence` found, or that nobody has asked it; for every page and line that speaks of intentions."""
     evidence = mapping(metrics.get("evidence"))
     p, gain, surrogates = (number(evidence.get(key)) for key in ("p_value", "gain", "surrogates"))
     if p is None and metrics.get("density"):
@@ -144,6 +144,12 @@ def _evidence(metrics: Mapping[str, Any]) -> Finding:
             "bad", f"No evidence for intentions beyond habit ({numbers}): data without any intention looks the same."
         )
     return Finding("good", f"A habit without intentions does not explain this ({numbers}).")
+
+
+def doubts(metrics: Mapping[str, Any]) -> list[Finding]:
+    """What is said beside every answer that builds on the intentions of a fit, unless a test has found them."""
+    finding = evidence_finding(metrics)
+    return [] if finding.level == "good" else [finding]
 
 
 def _references(metrics: Mapping[str, Any], several: bool) -> list[Finding]:

@@ -40,7 +40,7 @@ from prism_irl.report.names import default_names, read_names
 from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 
-MAPS = "maps"
+MAPS, BUDGET = "maps", "budget"
 MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
@@ -94,9 +94,11 @@ def render(folder: Path) -> str:
     used += 0 if frames is None else (folder / FRAMES).stat().st_size
     figures, left_out = _figures(folder, used)
     checks = read_checks(folder)
-    contrasts = [contrast_section(one, names) for one in read_contrasts(folder)]
+    contrasts = [contrast_section(one, names, metrics) for one in read_contrasts(folder)]
     drawn = {figure.stem for figure in figures}
     elsewhere = {*CHECKS, MAPS} if explorer is not None else {*CHECKS}  # maps stand beside the sentences about them
+    budget = table_rows.budget_rows(metrics)
+    elsewhere |= {BUDGET} if budget else set()
     # A run that drew these itself knows better.
     method_chart = None if {"method_bars", "selection", "budget"} & drawn else _method_chart(metrics)
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
@@ -126,6 +128,9 @@ def render(folder: Path) -> str:
         interval_remark=table_rows.interval_remark(metrics),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
         method_chart=method_chart,
+        budget=budget,
+        budget_remark=table_rows.budget_remark(metrics),
+        budget_figure=next((figure for figure in figures if figure.stem == BUDGET and budget), None),
         checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
         checks_figures=[figure for figure in figures if figure.stem in CHECKS],
         maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),

@@ -198,6 +198,47 @@ def reference_rows(metrics: Mapping[str, Any]) -> list[Reference]:
     return [*rows, Reference("this fit", signed(own, 4), NOTHING, "own")] if rows and own is not None else []
 
 
+class Share(NamedTuple):
+    """One row of the budget of predictability: a model, its likelihood, and what it gains over the row above."""
+
+    name: str
+    score: str
+    interval: str
+    gain: str
+    gain_interval: str
+
+
+def budget_rows(metrics: Mapping[str, Any]) -> list[Share]:
+    """Return the budget that stands beside another table; a test of intentions has it as its table."""
+    found = metrics.get("budget")
+    if is_evidence(metrics) or not isinstance(found, list):
+        return []
+    rows = []
+    for row in map(mapping, found):
+        score, gain = number(row.get("predictive_ll")), number(row.get("gain"))
+        if score is not None:
+            texts = (signed(score, 4), _between(row, "low", "high"))
+            gains = (NOTHING if gain is None else signed(gain, 4), _between(row, "gain_low", "gain_high"))
+            rows.append(Share(str(row.get("name") or row.get("id") or ""), *texts, *gains))
+    return rows
+
+
+def budget_remark(metrics: Mapping[str, Any]) -> str:
+    """Say what a row of the budget knows, and what its intervals are made of."""
+    over = "a bootstrap over animals, or over trajectories where there are none"
+    if not is_selection(metrics):
+        over = "over folds, few of which make them wide"
+    return (
+        "Each model knows all that stands above it, but for behaviour cloning, which has no intentions; what "
+        f"intentions add is the gain in their row and nothing else. Intervals (95%) are {over}."
+    )
+
+
+def _between(row: Mapping[str, Any], low: str, high: str) -> str:
+    ends = [number(row.get(key)) for key in (low, high)]
+    return " to ".join(signed(end, 4) for end in ends if end is not None) if None not in ends else NOTHING
+
+
 class Intention(NamedTuple):
     """One row of the table of intentions."""
 

@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, mapping, number, signed, spread
-from prism_irl.report.fit_verdict import AGREEMENT_GOOD, SHORT_DWELL, SIGNIFICANT, UNTESTED, is_untested, judge_fit
+from prism_irl.report.fit_verdict import (
+    AGREEMENT_GOOD,
+    SHORT_DWELL,
+    SIGNIFICANT,
+    UNTESTED,
+    evidence_finding,
+    is_untested,
+    judge_fit,
+)
 
 NEAR_ORACLE = 0.03
 POWER = 0.9  # share of data sets with intentions in which a good test finds them
@@ -153,7 +161,13 @@ def _judge_methods(metrics: Mapping[str, Any]) -> list[Finding]:
     candidates = {key: method for key, method in methods.items() if key != "oracle"}
     findings = _best_predictor(candidates, oracle) + _worse_than_references(candidates)
     findings += _best_segmentation(candidates) + _leaks(candidates, oracle)
-    return findings + _quick(metrics)
+    return findings + _untested(metrics, candidates) + _quick(metrics)
+
+
+def _untested(metrics: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Say that methods with several intentions, whatever they predict, were not held against surrogates of a habit."""
+    several = any((number(method.get("n_intentions")) or 1) > 1 for method in methods.values())
+    return [evidence_finding(metrics)] if several else []
 
 
 def _quick(metrics: Mapping[str, Any]) -> list[Finding]:

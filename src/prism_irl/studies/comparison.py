@@ -14,6 +14,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.reference_scores import with_references
 from prism_irl.models.registry import Method
+from prism_irl.report.checks import without_checks
 from prism_irl.report.explorer import FILE
 from prism_irl.studies import evidence, exemplar, results
 from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
@@ -41,13 +42,15 @@ def compare(
     events: Mapping[str, Any] | None = None,
     layout: Mapping[str, Any] | None = None,
     tokens: bool = False,
+    simulations: int = 0,
 ) -> dict[str, Any]:
     """Cross-validate, write metrics.json, folds.csv, table.csv and figures; return the metrics.
 
     Uniform, one intention and a habit stand beside whatever was asked for. ``tokens`` says that the data is a robot's,
     made by `prism tokenize`, which the verdict has to know.
     The best predictor with several intentions is fitted once more, to all data, for the interactive part of the
-    report; ``events`` ({name: (n,) bool}) are marked there, and ``layout`` says where states lie.
+    report; ``events`` ({name: (n,) bool}) are marked there, and ``layout`` says where states lie. It is simulated so
+    many times beside the data (``simulations``).
     Finished fits are remembered in ``folder/cache``, so that
     an interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
     """
@@ -94,10 +97,12 @@ def compare(
     results.write_figures(folder / "figures", drawings | {"budget": partial(evidence.draw_budget, rows=rows)})
     if best is None:
         (folder / FILE).unlink(missing_ok=True)  # a page of an earlier comparison must not show its old one
+        without_checks(folder)
         return result
     ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
     name = f"{best.name}, the best predictor here with several intentions"
-    exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, events=events, layout=layout)
+    shown: dict[str, Any] = {"events": events, "layout": layout, "simulations": simulations}
+    exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, **shown)
     return result
 
 

@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.checks import check
 from prism_irl.evaluation.facts import fit_facts, state_rewards
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.registry import Method
+from prism_irl.report.checks import without_checks, write_checks
 from prism_irl.report.explorer import write_explorer
 from prism_irl.report.pictures import write_pictures
 from prism_irl.studies.results import add_captions
@@ -52,6 +54,7 @@ def write_exemplar(
     facts: Mapping[str, Any] | None = None,
     order: Sequence[int] | None = None,
     maps: bool = True,
+    simulations: int = 0,
     **details: Any,
 ) -> None:
     """Write explorer.json and the figures that go with it, with their captions behind those that are there already.
@@ -68,6 +71,8 @@ def write_exemplar(
         Which intention of the model comes first, second, …
     maps : bool
         Draw a map of each intention, which a run that draws its own does not need.
+    simulations : int
+        How often the model is simulated beside the data; 0, and a model in another order, leave that out.
     details
         Names, actions, events and what else `write_explorer` takes.
     """
@@ -83,4 +88,11 @@ def write_exemplar(
         fit={"name": name, "how": how, **fit},
         **details,
     )
-    add_captions(folder / "figures", write_pictures(folder / "figures", explorer, maps=maps))
+    captions = write_pictures(folder / "figures", explorer, maps=maps)
+    if simulations and order is None:
+        seed = getattr(model, "seed", 0)
+        compared = check(model, demos, probabilities.argmax(axis=1), simulations=simulations, seed=seed)
+        captions |= write_checks(folder, compared, explorer)
+    else:
+        without_checks(folder)
+    add_captions(folder / "figures", captions)

@@ -98,8 +98,12 @@ def select(
     on_part: OnPart | None = None,
     events: Mapping[str, Any] | None = None,
     layout: Mapping[str, Any] | None = None,
+    simulations: int = 0,
 ) -> dict[str, Any]:
-    """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics."""
+    """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics.
+
+    The fit with the recommended K can be explored, and is simulated so many times beside the data (``simulations``).
+    """
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
     done, found, candidates = try_numbers(demos, settings, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit)
@@ -128,6 +132,7 @@ def select(
         facts={"agreement": candidates[K].agreement} if K > 1 else None,
         events=events,
         layout=layout,
+        simulations=simulations,
     )
     return result
 

@@ -1,0 +1,67 @@
+"""Data of many fits on one device: flat arrays, from which every fit takes minibatches of its own order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prism_irl.data.batching import Prepared, minibatches
+from prism_irl.scale.stacked.switching import StackedSwitching
+from prism_irl.switching.recurrence.stacked import Rows
+
+SHAPES = 8  # different lengths of minibatches, at most
+
+
+class Flat:
+    """Data of F fits as flat arrays on the device: table rows and context rows of every step, one fit after the other.
+
+    Attributes
+    ----------
+    left, right : int32, rows of the two token tables; pairs : int64, context · A + action
+    longest, most : steps of the longest trajectory, and the largest number of trajectories
+    """
+
+    def __init__(self, data: Sequence[Prepared], switching: StackedSwitching, device: torch.device) -> None:
+        self.data, self.device = data, device
+        tokens = [switching.indices(one.demos) for one in data]
+
+        def join(parts: Iterable[np.ndarray], dtype: torch.dtype) -> Tensor:
+            return torch.cat(
+                [torch.from_numpy(np.ascontiguousarray(part).astype(np.int64)).to(dtype) for part in parts]
+            ).to(device)
+
+        self.left, self.right = (join((both[i] for both in tokens), torch.int32) for i in range(2))
+        self.pairs = join((one.pairs for one in data), torch.int64)
+        sizes = np.array([one.demos.n_steps for one in data])
+        self.begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        self.n_steps = torch.from_numpy(sizes).to(device)
+        self.lengths = [one.demos.lengths for one in data]
+        self.most = max(map(len, self.lengths))
+        self.longest = max(int(lengths.max()) for lengths in self.lengths)
+        shortest = min(int(lengths.min()) for lengths in self.lengths)
+        self.rounding = 1 if shortest == self.longest else 8 * -(-self.longest // (8 * SHAPES))
+
+    def rows(self, parts: Sequence[np.ndarray], width: int) -> Rows:
+        """Trajectories of each fit as a padded minibatch of ``width`` rows and a rounded length."""
+        first, length = np.zeros((len(parts), width), np.int64), np.zeros((len(parts), width), np.int32)
+        for f, (part, one) in enumerate(zip(parts, self.data, strict=True)):
+            first[f, : len(part)] = self.begin[f] + one.demos.offsets[part]
+            length[f, : len(part)] = self.lengths[f][part]
+        n_steps = min(-(-int(length.max()) // self.rounding) * self.rounding, self.longest)
+        return Rows(torch.from_numpy(first).to(self.device), torch.from_numpy(length).to(self.device), n_steps)
+
+    def shuffled(self, batch_size: int, seeds: Sequence[tuple[int, ...]]) -> Iterator[Rows]:
+        """Minibatches of one epoch, each fit in the order of its own seed, filled up to few different shapes.
+
+        What is computed for rows and steps that are not there costs less than launching every operation on its own.
+        """
+        orders = [
+            minibatches(one.demos.lengths, batch_size, np.random.default_rng(seed))
+            for one, seed in zip(self.data, seeds, strict=True)
+        ]
+        nothing = np.empty(0, np.int64)
+        for m in range(max(map(len, orders))):
+            yield self.rows([order[m] if m < len(order) else nothing for order in orders], batch_size)
