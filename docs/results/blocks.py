@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "labyrinth-evidence": (
         "prism evidence labyrinth --events delivery --events exit --jobs 2 --out runs/labyrinth-evidence"
     ),
+    "tutorial": "prism reproduce tutorial --jobs 15 --out runs/tutorial",
     "benchmarks": "make bench",
     "stopping": "python benchmarks/stopping.py --half report --rules validation training --out runs/stopping",
     "gpu": "python benchmarks/gpu.py --out runs/gpu",

@@ -1,4 +1,4 @@
-"""Tables of the test against a habit: its calibration, and the budget of predictability of the mice."""
+"""Tables of the test against a habit: its calibration, the budget of predictability of the mice, the tutorial."""
 
 from __future__ import annotations
 
@@ -30,3 +30,22 @@ def labyrinth_budget(metrics: dict[str, Any]) -> str:
         rows.append([entry["name"], number(entry["predictive_ll"], 4), interval, gain[0], between])
     titles = ["model", "predictive LL", "95% interval", "gain over the row above", "95% interval of the gain"]
     return table(titles, rows) + "\n" + "\n".join(f"- {note}" for note in metrics.get("notes", []))
+
+
+@block("tutorial")
+def tutorial_mice(metrics: dict[str, Any]) -> str:
+    """What the tutorial's commands call good, how much of it is wrong, and how new bouts are predicted."""
+    counts = [
+        [f"`prism {name}`", *(str(own[key]) for key in ("of", "two_intentions", "good", "wrong", "good_and_wrong"))]
+        for name, own in need(metrics, "commands").items()
+    ]
+    titles = ["command", "mice", "two intentions", "called good", "right at less than 90%", "both"]
+    own, every = metrics.get("own") or {}, need(metrics, "new_bouts")
+    names = {"predictive_ll": "predictive LL", "label_accuracy": "steps with the true intention"}
+    oracle = {"predictive_ll": "oracle_ll", "label_accuracy": "oracle_accuracy"}
+    rows = [
+        [words, number(own.get(key)), number(every[key], spread=True), number(every[oracle[key]], spread=True)]
+        for key, words in names.items()
+    ]
+    new = table(["new bouts", "this mouse", "all mice", "observer who knows the simulator"], rows)
+    return table(titles, counts) + "\n" + new

@@ -174,6 +174,20 @@ def test_evidence_speaks_either_way():
     assert found(against, "No evidence for intentions beyond habit (p = 0.4, gain −0.0010") == "bad"
 
 
+def test_too_few_surrogates_are_neither_for_nor_against():
+    few = fit(evidence={"p_value": 0.5, "gain": 0.05, "surrogates": 1})
+    assert found(few, "Tested with too few surrogates to know (p = 0.5") == "warning"
+    assert found(few, "No evidence") is None
+    beaten = fit(evidence={"p_value": 1.0, "gain": -0.05, "surrogates": 1})
+    assert found(beaten, "No evidence for intentions beyond habit") == "bad"  # whatever further ones would say
+
+
+@pytest.mark.parametrize(("agreement", "level"), [(0.2, "bad"), (0.6, "warning"), (0.9, "good")])
+def test_a_selection_speaks_of_halves_and_not_of_starts(agreement, level):
+    assert found(fit(halves_agreement=agreement), "Another half of the data gives") == level
+    assert found(fit(halves_agreement=agreement), "Equally likely starts") is None
+
+
 def test_tokens_of_a_robot_never_pass_without_a_warning():
     assert found(fit(tokens=True), "rarely recover the phases of a robot") == "warning"
     assert found(FIT, "tokens") is None

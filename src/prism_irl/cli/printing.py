@@ -293,3 +293,15 @@ def print_study(metrics: Mapping[str, Any]) -> None:
     ]
     columns = {"measure": ("what", 0), "share": ("share", 3), "from": ("low", 3), "to": ("high", 3), "of": ("of", 0)}
     _print_table(str(metrics["title"]), rows, columns)
+
+
+def print_tutorial(metrics: Mapping[str, Any]) -> None:
+    """What the tutorial's commands called good, and how new bouts were predicted."""
+    rows = [{"what": f"prism {name}", **found} for name, found in metrics["commands"].items()]
+    columns = {"measure": ("what", 0), "mice": ("of", 0), "good": ("good", 0), "wrong": ("wrong", 0)}
+    _print_table(str(metrics["title"]), rows, {**columns, "good and wrong": ("good_and_wrong", 0)})
+    new = metrics["new_bouts"]
+    print(f"new bouts: predictive LL {_cell(new['predictive_ll'], 3)} (exact filter {_cell(new['oracle_ll'], 3)}),")
+    print(f"true intention {_cell(new['label_accuracy'], 3)} (exact filter {_cell(new['oracle_accuracy'], 3)})")
+    for note in metrics["notes"]:
+        print(note)

@@ -30,7 +30,7 @@ class RobotOptions:
 
 
 def reproduce(
-    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous", "study"],
+    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous", "study", "tutorial"],
     dataset: Path | None = None,
     /,
     *,
@@ -51,7 +51,8 @@ def reproduce(
     ----------
     experiment
         Section of the paper; ours are evidence, the calibration of prism evidence, study, that of prism contrast
-        and of intervals, and continuous, worlds without tokens, and surgery where its files are.
+        and of intervals, tutorial, whether its commands ever call a wrong labelling good, and continuous, worlds
+        without tokens, and surgery where its files are.
     dataset
         Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick
@@ -91,6 +92,8 @@ def reproduce(
             _evidence(folder, fits.jobs, quick=quick)
         elif experiment == "study":
             _study(folder, fits.jobs, quick=quick)
+        elif experiment == "tutorial":
+            _tutorial(folder, fits.jobs, quick=quick)
         else:
             from prism_irl.experiments.gridworld.run import Gridworld, run
 
@@ -183,6 +186,20 @@ def _study(folder: RunFolder, jobs: int, *, quick: bool) -> None:
         return run(settings, path, jobs=jobs, on_part=lambda done, total: report("studies", done, total, ""))
 
     folder.make(work, print_study, progress=lambda: counting("studies"), config={}, report=False)
+
+
+def _tutorial(folder: RunFolder, jobs: int, *, quick: bool) -> None:
+    from prism_irl.cli.printing import print_tutorial
+    from prism_irl.cli.progress import counting
+    from prism_irl.experiments.tutorial.run import Tutorial, run
+
+    settings = Tutorial.small() if quick else Tutorial()
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("mice", done, total, ""))
+
+    config = {"settings": asdict(settings)}
+    folder.make(work, print_tutorial, progress=lambda: counting("mice"), config=config, report=False)
 
 
 def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, *, quick: bool) -> None:

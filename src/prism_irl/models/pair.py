@@ -164,26 +164,28 @@ class PairModel(PairRewards):
                 chain.take_over(found)
             return
         candidates, iterations = self._warm_up(chain)
-
-        def first() -> FloatArray:  # found on all data even where this process holds a part of it
-            halves = self.switching_options, options
-            found = starts.first_responsibilities(kind, train.whole, self.n_intentions, generator, *halves)
-            return train.share(aligned(found, train.whole, in_order=self.switching_options.in_order))
-
         if not isinstance(chain, Chain) or (iterations == 0 and kind != "annealed"):
-            start.rewards.maximise(train, first())
+            start.rewards.maximise(train, self._first_responsibilities(kind, train, generator))
             return
         powers = starts.annealing_powers() if kind == "annealed" else np.ones(iterations)
         best: tuple[float, Any, dict[str, FloatArray]] | None = None
         for _ in range(candidates):
-            start.rewards.maximise(train, first())
+            start.rewards.maximise(train, self._first_responsibilities(kind, train, generator))
             simple = chain.constant().to(self.device_)
             likelihood = em.short_run(simple, start.rewards, train, len(powers), powers=powers)
-            if best is None or likelihood > best[0]:
+            if best is None or likelihood > best[0] + starts.ROUNDING:
                 best = likelihood, simple, {name: value.copy() for name, value in start.rewards.state().items()}
         assert best is not None
         start.rewards.load_state(best[2])
         chain.take_over(best[1])
+
+    def _first_responsibilities(
+        self, kind: starts.StartKind, train: Prepared, generator: np.random.Generator
+    ) -> FloatArray:
+        """Responsibilities (n, K) to begin with, found on all data even where this process holds a part of it."""
+        halves = self.switching_options, self.reward_options
+        found = starts.first_responsibilities(kind, train.whole, self.n_intentions, generator, *halves)
+        return train.share(aligned(found, train.whole, in_order=self.switching_options.in_order))
 
     def _align(self, start: em.Start, chain: Any, train: Prepared) -> None:
         """Put what a search has found into the order of the known intentions; the chain too."""

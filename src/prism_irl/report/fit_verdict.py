@@ -41,8 +41,11 @@ def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
 
 
 def cautious(trust: list[Finding]) -> list[Finding]:
-    """Findings about trust, the worst first; before a test nothing among them answers "can I trust it?" with "good"."""
-    if any(is_untested(finding) for finding in trust):
+    """Findings about trust, the worst first: "can I trust it?" is answered with "good" only if nothing says otherwise.
+
+    One good number beside a bad one is information. What was not tested is such an objection, too.
+    """
+    if any(finding.level in ("bad", "warning") for finding in trust):
         trust = [finding._replace(level="info") if finding.level == "good" else finding for finding in trust]
     return _worst_first(trust)
 
@@ -91,7 +94,19 @@ def _convergence(em: Mapping[str, Any], several: bool) -> Finding:
     return Finding("warning", f"EM stopped{after} before it had converged; allow more iterations.")
 
 
+def _halves(agreement: float) -> Finding:
+    """What a selection knows beyond starts: whether another half of the data gives the same intentions."""
+    value = f"labellings by fits to disjoint halves of the data agree to {signed(agreement, 2)} (1 is the same cut)"
+    if agreement < AGREEMENT_BAD:
+        return Finding("bad", f"Another half of the data gives other intentions, do not interpret them: {value}.")
+    if agreement < AGREEMENT_GOOD:
+        return Finding("warning", f"Another half of the data gives these intentions only in part: {value}.")
+    return Finding("good", f"Another half of the data gives the same intentions: {value}.")
+
+
 def _agreement(metrics: Mapping[str, Any]) -> Finding:
+    if (halves := number(metrics.get("halves_agreement"))) is not None:
+        return _halves(halves)
     agreement = number(metrics.get("agreement"))
     starts = mapping(metrics.get("em")).get("starts")
     n_starts = len(starts) if isinstance(starts, list) else number(starts)
@@ -139,6 +154,10 @@ def evidence_finding(metrics: Mapping[str, Any]) -> Finding:
         return Finding("warning", f"{UNTESTED}: run prism evidence DATA.")
     numbers = f"p = {p:.2g}" + ("" if gain is None else f", gain {signed(gain, 4)} nats per step over the habit")
     numbers += "" if surrogates is None else f", {surrogates:.0f} surrogates"
+    if p > SIGNIFICANT and surrogates is not None and p * (1 + surrogates) <= 1 + 1e-9:  # the data beat them all
+        return Finding(
+            "warning", f"Tested with too few surrogates to know ({numbers}): give 19 or more (--surrogates)."
+        )
     if p > SIGNIFICANT:
         return Finding(
             "bad", f"No evidence for intentions beyond habit ({numbers}): data without any intention looks the same."

@@ -101,7 +101,7 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
     if not found:
         findings.append(Finding("warning", f"{UNTESTED}: leave --surrogates at 19, or run prism evidence DATA."))
     else:
-        findings += [Finding("warning", note) for note in [_closer(found)] if note and K > 1]
+        findings += [Finding("warning", note) for note in [_closer(found)] if note and K > 1 and found.get("found")]
     limit = number(metrics.get("by_likelihood"))
     tried = [int(key[1:]) for key in methods if key[:1] == "k" and key[1:].isdigit()]
     if limit is not None and len(tried) > 1 and limit == max(tried):

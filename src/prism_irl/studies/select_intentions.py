@@ -129,7 +129,7 @@ def select(
         found[K].model,
         name=f"the fit with K={K}",
         how="It was fitted to all trajectories; the likelihoods in the table come from held-out folds.",
-        facts={"agreement": candidates[K].agreement} if K > 1 else None,
+        facts={"halves_agreement": candidates[K].agreement} if K > 1 else None,
         events=events,
         layout=layout,
         simulations=simulations,

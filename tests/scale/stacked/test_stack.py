@@ -96,9 +96,9 @@ def test_a_fit_in_a_stack_equals_the_fit_alone(switching: str, network: str) -> 
         "n_starts": 2,
     }
     options |= {"warm_up": 2, "n_candidates": 1, "device": "cpu", "patience": 2}
-    variants = [(2, 0, 1), (3, 1, 2)]  # intentions, seed, history
+    variants = [(2, 0, 1), (3, 1, 2), (1, 2, 1)]  # intentions, seed, history; one intention needs no network
     penalties = {"l1": 0.5, "kl": 0.3} if switching == "independent" else {"switch_penalty": 0.2}
-    data = [ragged(5), ragged(6, 17)]
+    data = [ragged(5), ragged(6, 17), ragged(7, 9)]
     alone = [
         PRISM(K, seed=s, history=h, **penalties, **options).fit(d) for (K, s, h), d in zip(variants, data, strict=True)
     ]

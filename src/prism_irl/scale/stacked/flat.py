@@ -24,16 +24,19 @@ class Flat:
     longest, most : steps of the longest trajectory, and the largest number of trajectories
     """
 
-    def __init__(self, data: Sequence[Prepared], switching: StackedSwitching, device: torch.device) -> None:
+    def __init__(
+        self, data: Sequence[Prepared], device: torch.device, switching: StackedSwitching | None = None
+    ) -> None:
         self.data, self.device = data, device
-        tokens = [switching.indices(one.demos) for one in data]
 
         def join(parts: Iterable[np.ndarray], dtype: torch.dtype) -> Tensor:
             return torch.cat(
                 [torch.from_numpy(np.ascontiguousarray(part).astype(np.int64)).to(dtype) for part in parts]
             ).to(device)
 
-        self.left, self.right = (join((both[i] for both in tokens), torch.int32) for i in range(2))
+        if switching is not None:  # a chain without network reads no tokens
+            tokens = [switching.indices(one.demos) for one in data]
+            self.left, self.right = (join((both[i] for both in tokens), torch.int32) for i in range(2))
         self.pairs = join((one.pairs for one in data), torch.int64)
         sizes = np.array([one.demos.n_steps for one in data])
         self.begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -52,6 +55,11 @@ class Flat:
             length[f, : len(part)] = self.lengths[f][part]
         n_steps = min(-(-int(length.max()) // self.rounding) * self.rounding, self.longest)
         return Rows(torch.from_numpy(first).to(self.device), torch.from_numpy(length).to(self.device), n_steps)
+
+    def in_order(self, width: int) -> Iterator[Rows]:
+        """All trajectories of every fit, ``width`` of each at a time."""
+        for first in range(0, self.most, width):
+            yield self.rows([np.arange(first, min(first + width, len(own))) for own in self.lengths], width)
 
     def shuffled(self, batch_size: int, seeds: Sequence[tuple[int, ...]]) -> Iterator[Rows]:
         """Minibatches of one epoch, each fit in the order of its own seed, filled up to few different shapes.

@@ -130,13 +130,16 @@ class StackedPolicies:
         if not torch.isfinite(values["policies"]).all():
             raise InputError("The policies of a stacked fit are not finite; fit on the CPU to see which one.")
         for f, table in enumerate(self.tables):
-            n, K = len(table.valid), table.n_intentions
-            table.load_state(
-                {
-                    name: np.ascontiguousarray(values[name][f, :n, :, :K].permute(2, 0, 1).cpu().numpy())
-                    for name in ("policies", "counts")
-                }
-            )
+            table.load_state(self.state_of(f, values))
+
+    def state_of(self, f: int, values: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
+        """State of one fit's table, as it is now or of other stacked ``values``."""
+        table, found = self.tables[f], values or {"policies": self.policies, "counts": self.counts}
+        n, K = len(table.valid), table.n_intentions
+        return {
+            name: np.ascontiguousarray(found[name][f, :n, :, :K].permute(2, 0, 1).cpu().numpy())
+            for name in ("policies", "counts")
+        }
 
 
 def _normalise(counts: Tensor, otherwise: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.flat import Flat
 from prism_irl.scale.stacked.policies import StackedPolicies
 from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
+from prism_irl.scale.stacked.warm_up import find_first_points
 from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 EVALUATION_ROWS = 2**14  # of all fits together: enough to fill a GPU, and their hidden states still fit
@@ -83,16 +84,18 @@ def fit_together(
     """
     groups: dict[tuple[Any, ...], list[Entry]] = defaultdict(list)
     fits = []
+    estimated: dict[tuple[int, float], MDP] = {}  # many fits have the same demonstrations, which are counted once
     for model, given in zip(models, data, strict=True):
-        demos = model._checked(given, mdp)
-        model._set_up(demos, mdp)
+        demos, key = model._checked(given, mdp), (id(given), model.discount)
+        if mdp is None and key not in estimated:
+            estimated[key] = MDP.from_demonstrations(demos, model.discount)
+        model._set_up(demos, estimated[key] if mdp is None else mdp)
         model.device_ = torch.device("cpu")  # where first points are found and results are kept
         train, validation = model._validation_split(demos)
         starts = [model._new_start(index, train.demos) for index in range(model.n_starts)]
-        for start in starts:
-            model._first_point(start, train)
         groups[_shape(model, demos)] += [Entry(model, start, train, validation) for start in starts]
         fits.append((model, starts, train, validation, demos))
+    find_first_points([(model, starts, train) for model, starts, train, *_ in fits], torch.device(device))
     for group in groups.values():
         for first in range(0, len(group), LARGEST):
             Stack(group[first : first + LARGEST], torch.device(device)).run()
@@ -104,7 +107,7 @@ def _shape(model: PRISM, demos: Demonstrations) -> tuple[Any, ...]:
     """What the fits of a stack must have in common."""
     names = ("switching", "network", "observe", "hidden", "embedding", "batch_size")
     options = (getattr(model, name) for name in names)
-    return (*options, demos.n_states, demos.n_actions, model.validation_fraction > 0)
+    return (*options, demos.n_states, demos.n_actions, model.validation_fraction > 0, model.n_intentions == 1)
 
 
 class Stack:
@@ -124,9 +127,10 @@ class Stack:
         self.parameters = self.switching.parameters
         self.policies = StackedPolicies([cast(TabularPolicies, entry.start.rewards) for entry in entries], device)
         self.network, self.batch_size = model.network, model.batch_size
-        self.train = Flat([entry.train for entry in entries], self.switching, device)
+        self.silent = self.switching.n_intentions == 1  # nothing to choose from: networks would never be asked
+        self.train = Flat([entry.train for entry in entries], device, self.switching)
         held_out = [entry.validation for entry in entries if entry.validation is not None]
-        self.validation = Flat(held_out, self.switching, device) if held_out else None
+        self.validation = Flat(held_out, device, self.switching) if held_out else None
         self.rates = torch.tensor([entry.model.learning_rate for entry in entries], device=device)
         self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.parameters.items()}
         self.updates = torch.zeros(len(entries), device=device)
@@ -137,6 +141,8 @@ class Stack:
 
     def outputs(self, p: Parameters, rows: Rows, data: Flat) -> Tensor:
         """Outputs of every network along its rows, (F, B, T, n_outputs)."""
+        if self.silent:
+            return torch.zeros(*rows.first.shape, rows.n_steps, 1, device=self.device)
         core = "network.core.core."
         project = p[core + "weight_ih_l0"].transpose(1, 2)
         left, right = self.switching.tables(p)
@@ -156,10 +162,11 @@ class Stack:
             loss, weights, likelihood = self.switching.loss(
                 leaves, self.outputs(leaves, rows, self.train), emission, rows
             )
-            gradients = torch.autograd.grad(loss, list(leaves.values()))
+            gradients = () if self.silent else torch.autograd.grad(loss, list(leaves.values()))
         self.policies.count(pairs, weights)
         self.likelihood += likelihood.sum((1, 2))
-        self._adam(gradients, (rows.length > 0).any(1))
+        if not self.silent:  # else all gradients are zero
+            self._adam(gradients, (rows.length > 0).any(1))
 
     @torch.no_grad()
     def _adam(self, gradients: Iterable[Tensor], active: Tensor) -> None:

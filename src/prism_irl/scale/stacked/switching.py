@@ -156,7 +156,7 @@ class StackedChain(StackedSwitching):
         logits = p["bias"][:, None, None] + outputs.unflatten(-1, (K, K))
         kernel = torch.log_softmax(logits.double().masked_fill(~self.present.unsqueeze(-2), ABSENT), dim=-1)
         with torch.no_grad():
-            smoothed, pairwise, likelihood = _beliefs(initial, kernel, emission, rows)
+            smoothed, pairwise, likelihood = stacked_beliefs(initial, kernel, emission, rows)
         real = rows.mask
         steps = real.sum((1, 2)).clamp_min(1)
         first = (smoothed[:, :, 0] * initial.unsqueeze(1)).sum((1, 2))
@@ -167,8 +167,11 @@ class StackedChain(StackedSwitching):
         return loss.sum(), smoothed * real.unsqueeze(-1), likelihood * real
 
 
-def _beliefs(initial: Tensor, kernel: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
-    """Smoothed (F, B, T, K), pairwise (F, B, T, K, K) and log-likelihood (F, B, T); zero at padding."""
+def stacked_beliefs(initial: Tensor, kernel: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    """Smoothed (F, B, T, K), pairwise (F, B, T, K, K) and log-likelihood (F, B, T); zero at padding.
+
+    ``initial`` (F, K) and ``kernel`` (F, B, T, K, K) are log-probabilities, as ``emission`` (F, B, T, K).
+    """
     if use_triton(emission.device):
         from prism_irl.switching.inference import triton_kernels as kernels
 

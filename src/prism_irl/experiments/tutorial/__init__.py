@@ -1,0 +1,1 @@
+"""The commands of the tutorial, over many simulated mice."""
