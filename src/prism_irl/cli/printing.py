@@ -113,6 +113,7 @@ def print_worlds(metrics: dict[str, Any]) -> None:
         "F1@50": ("f1_at_50", 0),
         "log density": ("predictive_ll", 3),
         "goal distance": ("goal_distance", 2),
+        "transfer": ("transfer", 2),
         "halves agree": ("halves_agreement", 2),
         "dwell": ("mean_dwell", 1),
     }

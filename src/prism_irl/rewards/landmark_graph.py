@@ -40,6 +40,11 @@ class LandmarkGraph:
         self.distances: FloatArray = np.where(np.isfinite(found), found, FAR)
         np.fill_diagonal(apart, np.inf)
         self.spacing = float(np.median(apart.min(axis=1))) if len(landmarks) > 1 else 0.0
+        self._kept: tuple[npt.NDArray[Any], npt.NDArray[np.float32]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what was kept to save time."""
+        return {**self.__dict__, "_kept": None}
 
     @classmethod
     def fit(
@@ -93,6 +98,17 @@ class LandmarkGraph:
             towards[hidden] = np.take_along_axis(ways, total.argmin(axis=1)[:, None, None], axis=1)[:, 0]
         size = np.linalg.norm(towards, axis=1, keepdims=True)
         return np.asarray(towards / np.maximum(size, 1e-9) * np.minimum(1.0, size / self.slow))
+
+    def all_fields(self, observations: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """u(x, l) for every landmark as the goal, (L, n, d); kept for the observations of the last call."""
+        if self._kept is None or self._kept[0] is not observations:
+            cells = nearest(observations, self.landmarks)
+            x = observations.astype(np.float64)
+            ways = np.empty((len(self.landmarks), *observations.shape), np.float32)
+            for row, goal in zip(ways, self.landmarks, strict=True):
+                row[:] = self.field(x, cells, goal)
+            self._kept = observations, ways
+        return self._kept[1]
 
     def within(self, places: FloatArray) -> npt.NDArray[np.bool_]:
         """Whether places (n, d) lie among the landmarks; the first always does, so that a search can stay."""

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
+from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import needs_units
@@ -27,11 +28,14 @@ from prism_irl.halves import check_numbers
 from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions, ShortRun
 from prism_irl.rewards.landmark_graph import LandmarkGraph, nearest
 from prism_irl.rewards.linear import observed
+from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
 
 SCREENING, DECIDING, FINALISTS = 2, 8, 6
 """EM iterations of a chain for every candidate goal, for the best of these, and how many are the best."""
 REACHES = (np.inf, 3.0)
 """How far landmarks see; every start draws one, and the likelihood decides."""
+TURNS = 2
+"""Of skill and local habits in an M-step."""
 SCREENED_STEPS = 20_000
 """Steps that a search looks at: goals are places, and a few hundred visits show them."""
 FIRST_STEP, SHRINK, ROUNDS = 0.2, 0.5, 3
@@ -47,8 +51,8 @@ class LandmarkGoals(RewardModel):
     ----------
     n_intentions, n_observations, n_commands, n_actions : int
     n_landmarks : int
-    ridge : float
-        Strength of the prior on skill and habit.
+    ridge, habit_ridge : float
+        Strength of the prior on skill and straight habit, and on what is done at single places.
     noise, noise_strength : float
         Prior guess of a variance, and how many commands it is worth.
     """
@@ -64,15 +68,17 @@ class LandmarkGoals(RewardModel):
         n_landmarks: int,
         *,
         ridge: float = 1.0,
+        habit_ridge: float = 20.0,
         noise: float = 0.01,
         noise_strength: float = 10.0,
     ) -> None:
-        self.n_intentions, self.n_actions = n_intentions, n_actions
+        self.n_intentions, self.n_actions, self.habit_ridge = n_intentions, n_actions, habit_ridge
         self.ridge, self.noise, self.noise_strength = ridge, noise, noise_strength
         self.goals: FloatArray = np.zeros((n_intentions, n_observations))
         self.landmarks: FloatArray = np.zeros((n_landmarks, n_observations))
         self.sees: FloatArray = np.zeros((n_landmarks, n_landmarks))
         self.weights: FloatArray = np.zeros((n_commands, 2 * n_observations + 1))
+        self.local: FloatArray = np.zeros((n_landmarks, n_commands, 1 + n_observations))
         self.variances: FloatArray = np.ones(n_commands)
         self._graph: LandmarkGraph | None = None
         self._steps = 0
@@ -105,68 +111,116 @@ class LandmarkGoals(RewardModel):
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Goals given skill and noise, then skill and noise given the goals."""
         x, y = observed(data.demos, self.goals.shape[1], len(self.variances))
+        if self._steps % EVERYWHERE == 0:
+            self._move_anywhere(data, x, y, responsibilities)
         places = x.astype(np.float64)
-        everywhere = self._steps % EVERYWHERE == 0
         for k in range(self.n_intentions):
-            self.goals[k] = self._best_goal(data, places, y, responsibilities[:, k], self.goals[k], everywhere)
+            self.goals[k] = self._move_about(data, places, y, responsibilities[:, k], self.goals[k])
         self._steps += 1
         self.fit_skill(data, places, y, responsibilities)
 
-    def _best_goal(
-        self, data: Prepared, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray, everywhere: bool
-    ) -> FloatArray:
-        """The likeliest of the landmarks and of the places around the present goal."""
+    def _move_anywhere(self, data: Prepared, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> None:
+        """Every goal to the likeliest of the landmarks, or where it is."""
+        places = x.astype(np.float64)
+        stay = np.stack(
+            [self._losses(places, y, r, goal[None]) for r, goal in zip(responsibilities.T, self.goals, strict=True)]
+        )
+        go = self._landmark_losses(x, y, responsibilities)
+        found = data.total(np.concatenate([stay, go], axis=1)).argmin(axis=1)
+        for k in np.flatnonzero(found):
+            self.goals[k] = self.graph.landmarks[found[k] - 1]
+
+    def _losses(self, x: FloatArray, y: FloatArray, w: FloatArray, candidates: FloatArray) -> FloatArray:
+        """Σ_t w_t |y_t − M u(x_t, g) − H (1, x_t)|² / Σ of candidates (G, d), (G,)."""
         steps = np.flatnonzero(w > 1e-3)
-        x, y, w = x[steps], y[steps], w[steps]
-        rest = y - self._habit(x)
+        if not len(steps):
+            return np.zeros(len(candidates))
+        x, w, skill = x[steps], w[steps], self.weights[:, : x.shape[1]]
+        rest = y[steps] - self._habit(x)
+        ways = self.fields(x, candidates)
+        return np.array([float(w @ (((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1)) for way in ways])
 
-        def losses(candidates: FloatArray) -> FloatArray:
-            if not len(steps):
-                return data.total(np.zeros(len(candidates)))
-            ways = self.fields(x, candidates)
-            skill = self.weights[:, : x.shape[1]]
-            return data.total(
-                np.array([float(w @ (((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1)) for way in ways])
-            )
+    def _landmark_losses(self, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
+        """The same of all landmarks at once, (K, L): |rest − M u|² = |rest|² − 2 rest·M u + |M u|²."""
+        total = np.zeros((self.n_intentions, len(self.graph.landmarks)))
+        for rows in chunks(len(x), max(1, SCREENED_STEPS)):
+            squared = self._squared(x if len(x) <= SCREENED_STEPS else x[rows], y[rows])
+            total += responsibilities[rows].T @ squared
+        return total
 
-        if everywhere:
-            candidates = np.concatenate([goal[None], self.graph.landmarks])
-            goal = candidates[int(losses(candidates).argmin())]
+    def _squared(self, x: npt.NDArray[Any], y: FloatArray) -> FloatArray:
+        """|y − M u(x, l) − H (1, x)|² / Σ for every landmark l, (n, L)."""
+        ways = self.graph.all_fields(x)
+        L, n, d = ways.shape
+        precise = (self.weights[:, :d] / np.sqrt(self.variances)[:, None]).astype(np.float32)  # whitened skill, (m, d)
+        rest = ((y - self._habit(x.astype(np.float64))) / np.sqrt(self.variances)).astype(np.float32)
+        moved = ways.reshape(L * n, d) @ precise.T  # (L n, m)
+        gap = moved.reshape(L, n, -1) - rest
+        return np.asarray(np.einsum("lnm,lnm->nl", gap, gap), dtype=np.float64)
+
+    def _move_about(self, data: Prepared, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray) -> FloatArray:
+        """The likeliest of the places around a goal."""
         size = FIRST_STEP
         for _ in range(ROUNDS):
             around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
             places = (goal + around)[self.graph.within(goal + around)]
-            goal = places[int(losses(places).argmin())]
+            goal = places[int(data.total(self._losses(x, y, w, places)).argmin())]
             size *= SHRINK
         return goal
 
     def fit_skill(self, data: Prepared, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
-        """Skill, habit and noise by ridge regression over all steps and intentions."""
+        """Skill and habits by ridge regression over all steps and intentions, in turns; then the noise."""
+        ways = self.fields(x)
+        cells, near = self._nearby(x)
+        total, own = np.array([data.n_steps]), responsibilities.sum(axis=1)
+        for _ in range(TURNS):
+            theta, residual = self._global(data, x, y - habit_at(self.local, cells, near), ways, responsibilities)
+            self.weights = theta.T
+            mean = (
+                sum(responsibilities[:, k, None] * way for k, way in enumerate(ways)) @ self.weights[:, : x.shape[1]].T
+            )
+            rest = own[:, None] * (y - self._straight(x)) - mean
+            self.local = solve(data.total(sums_of(near, rest, cells, len(self.landmarks))), self.habit_ridge)
+        _, residual = self._global(data, x, y - habit_at(self.local, cells, near), ways, responsibilities)
+        spread = self.habit_ridge * (self.local**2).sum(axis=(0, 2))
+        free = total[0] + self.weights.shape[1] + self.noise_strength + 2.0 + self.local.shape[0] * self.local.shape[2]
+        self.variances = (residual + spread + self.noise_strength * self.noise) / free
+
+    def _global(
+        self, data: Prepared, x: FloatArray, y: FloatArray, ways: FloatArray, responsibilities: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Skill and straight habit, (2 d + 1, m), and the squares that remain, with those of the prior, (m,)."""
         p, m = self.weights.shape[1], len(self.variances)
         sums = np.zeros((p + m, p + m))
-        ways = self.fields(x)
         for k, way in enumerate(ways):
             joined = np.concatenate([way, np.ones((len(x), 1)), x, y], axis=1)
             sums += (joined * responsibilities[:, k, None]).T @ joined
         sums = data.total(sums)
         gram, cross, square = sums[:p, :p], sums[:p, p:], np.diag(sums[p:, p:])
         theta = np.asarray(np.linalg.solve(gram + self.ridge * np.eye(p), cross), dtype=np.float64)
-        residual = np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)
-        self.weights = theta.T
-        self.variances = (residual + self.noise_strength * self.noise) / (data.n_steps + p + self.noise_strength + 2.0)
+        return theta, np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)
+
+    def _nearby(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Cell of every step (n,), and where in it the agent is, (n, 1 + d)."""
+        cells = nearest(x, self.graph.landmarks)
+        return cells, offsets(x, cells, self.graph.landmarks, self.graph.spacing)
 
     def log_prior(self) -> float:
-        """As in `rewards.linear`: weights given the noise, and the noise, up to a constant."""
-        p = self.weights.shape[1]
+        """As in `rewards.linear`: weights and habits given the noise, and the noise, up to a constant."""
+        p = self.weights.shape[1] + self.local.shape[0] * self.local.shape[2]
         spread = self.ridge * (self.weights**2).sum(axis=1) + self.noise_strength * self.noise
+        spread = spread + self.habit_ridge * (self.local**2).sum(axis=(0, 2))
         free = p + self.noise_strength + 2.0
         return float(-0.5 * (spread / self.variances + free * np.log(self.variances)).sum())
 
     # -- likelihood ------------------------------------------------------------------------------------------------
 
-    def _habit(self, x: FloatArray) -> FloatArray:
+    def _straight(self, x: FloatArray) -> FloatArray:
         d = x.shape[1]
         return np.asarray(self.weights[:, d] + x @ self.weights[:, d + 1 :].T)
+
+    def _habit(self, x: FloatArray) -> FloatArray:
+        return self._straight(x) + habit_at(self.local, *self._nearby(x))
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log density of every command under every intention, (n, K), in the units of the data."""
@@ -185,6 +239,11 @@ class LandmarkGoals(RewardModel):
         squared = [(((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1) for way in self.fields(x, goals)]
         return np.asarray(-0.5 * (np.stack(squared, axis=1) + np.log(2.0 * np.pi * self.variances).sum()))
 
+    def landmark_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
+        """The same for all landmarks at once, (n, L)."""
+        constant = np.log(2.0 * np.pi * self.variances).sum()
+        return np.asarray(-0.5 * (self._squared(observations, commands) + constant))
+
     def policies_at(self, rows: IntArray) -> FloatArray:
         """A density gives no probability to a cell of commands: uniform, (n, K, A)."""
         return np.full((len(rows), self.n_intentions, self.n_actions), 1.0 / self.n_actions)
@@ -195,7 +254,7 @@ class LandmarkGoals(RewardModel):
 
     def state(self) -> dict[str, FloatArray]:
         """Goals, graph, skill and noise."""
-        return {name: getattr(self, name) for name in ("goals", "landmarks", "sees", "weights", "variances")}
+        return {name: getattr(self, name) for name in ("goals", "landmarks", "sees", "weights", "local", "variances")}
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
         """Undo `state`."""
@@ -217,19 +276,22 @@ class Landmarks(RewardOptions):
         How many: more are finer, and need more data for the transitions between them.
     ridge, noise, noise_strength : float
         Priors of skill and noise, as for features.
+    habit_ridge : float
+        How many steps the prior of what is done at one place, whatever the goal, is worth.
     """
 
     searches: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40}
     landmarks: int = 100
     ridge: float = 1.0
+    habit_ridge: float = 20.0
     noise: float = 0.01
     noise_strength: float = 10.0
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Continuous data, and more landmarks than goals."""
         check_numbers(self, {"landmarks": max(4, n_intentions)}, integer=True)
-        check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0})
+        check_numbers(self, {"ridge": 0, "habit_ridge": 0, "noise": 0, "noise_strength": 0})
         if not needs_units(demos):
             raise InputError("Goals on landmarks need continuous data; name columns with --observe and --act.")
 
@@ -240,7 +302,12 @@ class Landmarks(RewardOptions):
         assert demos.observations is not None
         assert demos.motions is not None
         sizes = demos.observations.shape[1], demos.motions.shape[1], demos.n_actions
-        prior: Any = {"ridge": self.ridge, "noise": self.noise, "noise_strength": self.noise_strength}
+        prior: Any = {
+            "ridge": self.ridge,
+            "habit_ridge": self.habit_ridge,
+            "noise": self.noise,
+            "noise_strength": self.noise_strength,
+        }
         return LandmarkGoals(problem.n_intentions, *sizes, self.landmarks, **prior)
 
     def search(
@@ -265,7 +332,7 @@ class Landmarks(RewardOptions):
         chosen: list[int] = []
         chain = None
         for _ in range(n_intentions):
-            columns = rewards.goal_density(part.observations, part.motions, candidates)
+            columns = rewards.landmark_density(part.observations, part.motions)
 
             def trial(goal: int, iterations: int, columns: FloatArray = columns) -> tuple[float, Any]:
                 return run(data, np.ascontiguousarray(columns[:, [*chosen, goal]]), iterations)
@@ -302,6 +369,7 @@ def first_skill(rewards: LandmarkGoals, demos: Demonstrations, x: npt.NDArray[An
     p = design.shape[1]
     theta = np.linalg.solve(design.T @ design + rewards.ridge * np.eye(p), design.T @ y[later - 1])
     rewards.weights = np.zeros_like(rewards.weights)
+    rewards.local = np.zeros_like(rewards.local)
     rewards.weights[:, :p] = theta.T
     # The direction that a noisy step went in explains more of the command than a goal will.
     rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)

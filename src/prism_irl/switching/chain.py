@@ -9,10 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.data.batching import Batch
+from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.errors import InputError
 from prism_irl.switching.base import BatchPosterior, Stream, Switching
 from prism_irl.switching.inference.dispatch import infer
@@ -70,6 +72,18 @@ class Chain(Switching):
         return BatchPosterior(
             beliefs.smoothed, beliefs.predicted, beliefs.filtered, beliefs.log_likelihood, beliefs.transitions
         )
+
+    @torch.no_grad()
+    def pairwise(self, data: Prepared, log_emission: Tensor) -> npt.NDArray[np.float64]:
+        """P(z_{t-1}=j, z_t=k | everything) of every step, (n, K, K); zero at first steps."""
+        K = self.n_intentions
+        flat = torch.zeros(len(log_emission), K * K, dtype=torch.float64)
+        for batch in data.batches:
+            emission = data.gather(batch, log_emission)
+            beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
+            assert beliefs.pairwise is not None
+            scatter(batch, beliefs.pairwise.flatten(2), flat)
+        return flat.reshape(-1, K, K).numpy()
 
     @torch.no_grad()
     def decode(self, batch: Batch, log_emission: Tensor) -> Tensor:

@@ -17,11 +17,10 @@ import torch
 from scipy import optimize, special
 from torch import Tensor
 
-from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.batching import Batch, Prepared
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry
 
@@ -86,18 +85,6 @@ class InputChain(Chain):
         self.initial.copy_(first / first.sum())
 
     # -- learning ------------------------------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def pairwise(self, data: Prepared, log_emission: Tensor) -> FloatArray:
-        """P(z_{t-1}=j, z_t=k | everything) of every step, (n, K, K); zero at first steps."""
-        K = self.n_intentions
-        flat = torch.zeros(len(log_emission), K * K, dtype=torch.float64)
-        for batch in data.batches:
-            emission = data.gather(batch, log_emission)
-            beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
-            assert beliefs.pairwise is not None
-            scatter(batch, beliefs.pairwise.flatten(2), flat)
-        return flat.reshape(-1, K, K).numpy()
 
     @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:

@@ -6,8 +6,8 @@
 SWIRL's g = W2ᵀ·sigmoid(W1[s] + b1) + b2 ("mlp", the labyrinth of their paper) or a free table ("table", their
 gridworld) says where a state leads to, whatever the intention was. A kernel per state *and* pair of intentions says
 which intention ends there: the goal that is reached, and no other. It is a table of expected counts, shrunk towards the
-kernel that knows no state by m steps, as policies are shrunk towards shorter histories. `recurrent` reads more: the
-whole history.
+kernel that knows no state by m steps, as policies are shrunk towards shorter histories. In continuous worlds every
+intention ends at one place (`places`). `recurrent` reads more: the whole history.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 from prism_irl.switching.base import Posterior, SwitchingOptions
@@ -33,8 +34,9 @@ from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry
+from prism_irl.switching.places import PlaceChain
 
-KernelName = Literal["mlp", "table", "pair"]
+KernelName = Literal["auto", "mlp", "table", "pair", "place"]
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive
 
 
@@ -232,8 +234,9 @@ class State(SwitchingOptions):
 
     Parameters
     ----------
-    kernel : {"pair", "table", "mlp"}
-        A table per state and pair of intentions, or SWIRL's pull of the state as a free table or by a network.
+    kernel : {"auto", "pair", "place", "table", "mlp"}
+        A table per state and pair of intentions; one place per intention, for continuous data (`switching.places`); or
+        SWIRL's pull of the state as a free table or by a network. "auto" is place for continuous data, else pair.
     shrinkage : float
         For "pair": steps that the kernel without the state is worth.
     hidden : int
@@ -243,20 +246,24 @@ class State(SwitchingOptions):
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
-    kernel: KernelName = "pair"
+    kernel: KernelName = "auto"
     shrinkage: float = 8.0
     hidden: int = 32
     kernel_ridge: float = 0.1
 
     def check(self, n_intentions: int) -> None:
         """Name and strengths."""
-        check_choice(self, kernel=("pair", "table", "mlp"))
+        check_choice(self, kernel=("auto", "pair", "place", "table", "mlp"))
         check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0})
         check_numbers(self, {"hidden": 1}, integer=True)
 
-    def build(self, n_intentions: int, demos: Demonstrations) -> StateKernel:
+    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
         """The chain, which begins as the Markov chain that warmed it up."""
-        if self.kernel == "pair":
+        if self.kernel == "place" or (self.kernel == "auto" and needs_units(demos)):
+            if demos.observations is None:
+                raise InputError("Intentions end at places where there are observations; choose --kernel pair.")
+            return PlaceChain(n_intentions, demos.observations.shape[1])
+        if self.kernel in ("auto", "pair"):
             return StatePairChain(demos.n_states, n_intentions, shrinkage=self.shrinkage)
         options: dict[str, Any] = {"kind": self.kernel, "hidden": self.hidden, "ridge": self.kernel_ridge}
         return StateChain(demos.n_states, n_intentions, **options)

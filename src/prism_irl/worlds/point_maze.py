@@ -8,6 +8,7 @@ is the oracle. ``moved_wall`` gives the same maze with one wall elsewhere, for r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -52,27 +53,49 @@ class PointMaze(GoalsSquare):
         return np.array([[mark != "#" for mark in row] for row in self.walls]).T
 
     @cached_property
-    def _next(self) -> npt.NDArray[np.int64]:
-        """Cell after each cell on the way to each goal, (G, cells)."""
+    def _moves(self) -> FloatArray:
+        """Which cells lie side by side, (cells, cells)."""
         width, height = self.free.shape
         moves = np.zeros((width * height, width * height))
         for x, y in np.argwhere(self.free):
             for dx, dy in ((1, 0), (0, 1)):
                 if x + dx < width and y + dy < height and self.free[x + dx, y + dy]:
                     moves[x * height + y, (x + dx) * height + y + dy] = 1.0
-        targets = [int(g[0]) * height + int(g[1]) for g in self.goals]
-        _, before = shortest_path(moves, directed=False, unweighted=True, return_predecessors=True, indices=targets)
-        return np.asarray(np.where(before < 0, np.arange(width * height), before), dtype=np.int64)
+        return moves
+
+    def _next_on_the_way(self, places: FloatArray) -> npt.NDArray[np.int64]:
+        """Cell after each cell on the way to each place, (G, cells)."""
+        targets = [int(x) * self.free.shape[1] + int(y) for x, y in places]
+        _, before = shortest_path(
+            self._moves, directed=False, unweighted=True, return_predecessors=True, indices=targets
+        )
+        return np.asarray(np.where(before < 0, np.arange(self.free.size), before), dtype=np.int64)
+
+    @cached_property
+    def _next(self) -> npt.NDArray[np.int64]:
+        return self._next_on_the_way(self.goals)
 
     def towards(self, positions: FloatArray, goals: npt.NDArray[np.int64]) -> FloatArray:
         """Mean command on the way to goals: to the centre of the next cell, at last to the goal."""
+        return self._head(positions, self.goals, self._next, goals)
+
+    def heading_for(self, place: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Mean command, as a function of positions (n, 2), of an agent that wants to be at a place (2,) of the maze."""
+        cells = np.argwhere(self.free)
+        cell = cells[np.linalg.norm(cells + 0.5 - place, axis=1).argmin()]  # never inside of a wall
+        own = np.clip(place, cell + 0.01, cell + 0.99)[None]
+        following = self._next_on_the_way(own)
+        return lambda positions: self._head(positions, own, following, np.zeros(len(positions), np.int64))
+
+    def _head(
+        self, positions: FloatArray, goals: FloatArray, following: npt.NDArray[np.int64], which: npt.NDArray[np.int64]
+    ) -> FloatArray:
         height = self.free.shape[1]
         column, row = np.clip(np.floor(positions).astype(np.int64), 0, np.array(self.free.shape) - 1).T
-        here = column * height + row
-        following = self._next[goals, here]
-        centre = np.stack([following // height, following % height], axis=1) + 0.5
-        at_goal = (np.floor(self.goals[goals]) == np.floor(positions)).all(axis=1)
-        way = np.where(at_goal[:, None], self.goals[goals], centre) - positions
+        after = following[which, column * height + row]
+        centre = np.stack([after // height, after % height], axis=1) + 0.5
+        at_goal = (np.floor(goals[which]) == np.floor(positions)).all(axis=1)
+        way = np.where(at_goal[:, None], goals[which], centre) - positions
         return np.asarray(self.step * way / np.maximum(np.linalg.norm(way, axis=1, keepdims=True), 1e-9))
 
     def move(self, positions: FloatArray, commands: FloatArray) -> FloatArray:

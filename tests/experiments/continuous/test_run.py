@@ -10,6 +10,8 @@ import pytest
 from prism_irl.experiments.continuous import data as worlds
 from prism_irl.experiments.continuous.methods import blind, told
 from prism_irl.experiments.continuous.run import Continuous, run, tasks_of
+from prism_irl.experiments.continuous.transfer import transfer
+from prism_irl.worlds.point_maze import PointMaze
 
 SMALL = {"n_starts": 1, "max_iterations": 2, "warm_up": 1, "n_candidates": 1}
 
@@ -44,7 +46,8 @@ def test_a_world_is_fitted_once_and_has_a_report(tmp_path):
     metrics = run(settings, tmp_path)
     entries = metrics["data"]["square-2"]
     assert entries["oracle"]["label_accuracy"]["mean"] > 0.95
-    assert entries["landmarks"]["goal_distance"]["mean"] >= 0
+    assert entries["landmarks-state"]["goal_distance"]["mean"] >= 0
+    assert -0.5 <= entries["landmarks-state"]["halves_agreement"]["mean"] <= 1
     assert entries["tokens"]["predictive_ll"] is None  # a probability of tokens is no density
     assert (tmp_path / "square-2" / "report.html").is_file()
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
@@ -71,3 +74,11 @@ def test_one_labelled_trial_of_each_other_surgeon_names_the_gestures(surgery):
     kept = true < 3
     assert len(true) == 120
     assert (true == labels)[kept].mean() > 0.9
+
+
+def test_true_goals_lose_nothing_behind_moved_walls_and_wrong_ones_do():
+    world = PointMaze(noise=0.1)
+    assert transfer(world, world.goals[::-1], 0) == pytest.approx(1.0)
+    near = transfer(world, world.goals + 0.1, 0)
+    assert 0.9 < near <= 1.05
+    assert transfer(world, world.goals + np.array([0.0, 1.5]), 0) < near - 0.2

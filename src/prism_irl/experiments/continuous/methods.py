@@ -14,21 +14,35 @@ import numpy.typing as npt
 
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.experiments.continuous.data import Data
+from prism_irl.experiments.continuous.transfer import transfer
 from prism_irl.labels import ari
 from prism_irl.models.phases import KMeansPhases
 from prism_irl.models.prism import PRISM
+from prism_irl.worlds.point_maze import PointMaze
 
 IntArray = npt.NDArray[np.int64]
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "landmarks-recurrent": ("Goals on landmarks, recurrent", {"switching": "recurrent", "rewards": "landmarks"}),
+    "landmarks-state": ("Goals on landmarks that end at places", {"switching": "state", "rewards": "landmarks"}),
     "landmarks": ("Goals on landmarks, Markov chain", {"switching": "markov", "rewards": "landmarks"}),
     "features": ("Linear-Gaussian policies, Markov chain", {"switching": "markov", "rewards": "features"}),
+    "features-state": ("Linear-Gaussian policies that end at places", {"switching": "state", "rewards": "features"}),
     "features-recurrent": ("Linear-Gaussian policies, recurrent", {"switching": "recurrent", "rewards": "features"}),
     "features-ordered": ("Linear-Gaussian policies, ordered", {"switching": "ordered", "rewards": "features"}),
     "tokens": ("HIQL on k-means tokens", {"switching": "markov", "rewards": "tabular"}),
     "tokens-prism": ("PRISM's gate on k-means tokens", {"switching": "independent", "rewards": "tabular"}),
 }
 """Identifier → name and pair."""
+LIMITS: dict[str, dict[str, int]] = {
+    "landmarks-recurrent": {"n_starts": 2, "max_iterations": 25},
+    "landmarks": {"n_starts": 3},
+    "landmarks-state": {"n_starts": 5},
+    "tokens-prism": {"n_starts": 2, "max_iterations": 60},
+    "features-recurrent": {"n_starts": 2, "max_iterations": 60},
+}
+"""Of methods whose fits take minutes, unless the settings say otherwise."""
+HALVES = ("landmarks-state", "features", "features-state")
+"""Methods that are fitted to disjoint halves of the trajectories, too."""
 BASELINES = {
     "chain": "Gaussian HMM on commands",
     "chain-all": "Gaussian HMM on observations and commands",
@@ -40,12 +54,12 @@ NAMES = {"oracle": "Truth (exact filter)", **{key: name for key, (name, _) in PA
 
 
 class Outcome(NamedTuple):
-    """Labels of every step; density per step, distance of the goals and agreement of halves where there are any."""
+    """Labels of every step; density per step, distance of the goals and what they are worth behind other walls."""
 
     labels: IntArray
     log_density: float | None = None
     goal_distance: float | None = None
-    agreement: float | None = None
+    transfer: float | None = None
 
 
 def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> Outcome:
@@ -66,24 +80,28 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
         pair: dict[str, Any] = {"switching": "markov", "rewards": "features"}
     else:
         pair = PAIRS[method][1]
-    fitted = _fit(demos, K, pair, seed, options)
+    fitted = _fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
     density = float(fitted.score(demos)) if fitted.is_density else None
-    distance = None
+    distance = worth = None
     if pair["rewards"] == "landmarks" and data.world is not None:
         apart = np.linalg.norm(fitted.places_[:, None] - data.world.goals[None], axis=2)
         distance = float(apart.min(axis=0).max())  # the goal that was missed by most
-    agreement = _halves(demos, K, pair, seed, options) if method in ("landmarks", "features") else None
-    return Outcome(fitted.decode(demos), density, distance, agreement)
+        worth = transfer(data.world, fitted.places_, seed) if isinstance(data.world, PointMaze) else None
+    return Outcome(fitted.decode(demos), density, distance, worth)
 
 
 def _fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
     return PRISM(K, **pair, **options, device="cpu", seed=seed).fit(demos)
 
 
-def _halves(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> float:
+def halves_agree(method: str, data: Data, seed: int, options: dict[str, Any]) -> float:
     """ARI of all labels by two fits to disjoint halves of the trajectories."""
-    parts = demos.split(0.5, seed=seed)
-    first, second = (_fit(part, K, pair, seed, options).predict(demos) for part in parts)  # type: ignore[arg-type]
+    pair = PAIRS[method][1]
+    fits = (
+        _fit(part, data.n_intentions, pair, seed, {**LIMITS.get(method, {}), **options})
+        for part in data.demos.split(0.5, seed=seed)
+    )  # type: ignore[arg-type]
+    first, second = (fit.predict(data.demos) for fit in fits)
     return float(ari(first, second))
 
 
