@@ -18,6 +18,7 @@ def compare(
     intentions: int = 3,
     cut: FoldOptions = FoldOptions(),
     seeds: int = 1,
+    intervals: int = 0,
     truth: Path | None = None,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
@@ -41,20 +42,25 @@ def compare(
         Number of intentions of the methods that have several.
     seeds
         Fits per method and fold.
+    intervals
+        Resamples of the animals (trajectories, without --group) over what each scored when held out, for intervals of
+        the likelihoods and of their differences; fits are not made again. 0 for none, 200 is usual.
     truth
         An .npz file with true rewards (Z, S, A) and transitions (S, A, S), for the expected value difference; needs
         true labels.
     """
-    from prism_irl.cli.printing import print_experiment
+    from prism_irl.cli.printing import print_experiment, print_score_intervals
     from prism_irl.cli.progress import fits_progress
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.value_difference import read_truth
     from prism_irl.robots.recordings import come_from_tokens
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import comparison
+    from prism_irl.studies.score_intervals import scoring
 
     chosen = registry.methods(methods, intentions)
     source = read_source(table, columns, world)
+    scoring(source.demos, intervals)  # says what is wrong before a folder is made
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
         return comparison.compare(
@@ -72,10 +78,12 @@ def compare(
             events=source.events,
             layout=source.layout,
             tokens=come_from_tokens(table, source.demos),
+            intervals=intervals,
         )
 
     def show(metrics: dict[str, Any]) -> None:
         print_experiment(metrics)
+        print_score_intervals(metrics)
         for note in comparison.best_two_note(metrics):
             print(note)
 
