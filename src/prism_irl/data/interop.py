@@ -85,8 +85,7 @@ def to_minari(demos: Demonstrations, name: str, intentions: npt.ArrayLike | None
     minari.MinariDataset
     """
     minari, spaces = need("minari", "interop"), need("gymnasium", "interop").spaces
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-
+    buffers = need("minari.data_collector.episode_buffer", "interop")
     labels = None if intentions is None else np.asarray(intentions)
     if labels is not None and labels.shape != (demos.n_steps,):
         raise InputError(f"There are {labels.size} intentions for {demos.n_steps} steps; give one per step.")
@@ -96,7 +95,7 @@ def to_minari(demos: Demonstrations, name: str, intentions: npt.ArrayLike | None
         # One entry of the infos belongs to each observation, the last one, which no action follows, among them.
         infos = None if labels is None else {"intention": np.append(labels[steps], labels[end - 1])}
         episodes.append(
-            EpisodeBuffer(
+            buffers.EpisodeBuffer(
                 id=i,
                 observations=np.append(demos.states[steps], demos.states[end - 1]).astype(np.int64),
                 actions=demos.actions[steps].astype(np.int64),
