@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_irl import HIQL, Demonstrations, InputError
-from prism_irl.data.interop import to_xarray
+from prism_irl.data.interop import to_minari, to_xarray
 
 
 @dataclass
@@ -66,6 +66,27 @@ def test_minari_discrete(minari_dataset: Callable[..., Any]) -> None:
         np.testing.assert_array_equal(demos.actions, [0, 1, 2, 2, 0])
         np.testing.assert_array_equal(demos.offsets, [0, 3, 5])
         assert (demos.n_states, demos.n_actions) == (6, 4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")  # about what is not said of the author
+def test_minari_round_trip(
+    make_demos: Callable[..., Demonstrations], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minari = pytest.importorskip("minari", reason="needs the extra interop")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    demos = make_demos(3)
+    labels = np.arange(demos.n_steps) % 2
+    to_minari(demos, "mouse/maze-v0", labels, description="Steps of a mouse.")
+    again = Demonstrations.from_minari("mouse/maze-v0")
+    for name in ("states", "actions", "offsets"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(demos, name))
+    assert (again.n_states, again.n_actions) == (demos.n_states, demos.n_actions)
+    kept = [e.infos["intention"][: len(e)] for e in minari.load_dataset("mouse/maze-v0").iterate_episodes()]
+    np.testing.assert_array_equal(np.concatenate(kept), labels)
+    with pytest.raises(InputError, match="3 intentions for"):
+        to_minari(demos, "mouse/other-v0", [0, 1, 0])
+    with pytest.raises(InputError, match="Minari does not take"):
+        to_minari(demos, "mouse/maze-v0")
 
 
 def test_minari_vectors_need_a_state_index(minari_dataset: Callable[..., Any]) -> None:
@@ -142,3 +163,10 @@ def test_posterior_as_xarray(make_demos: Callable[..., Demonstrations], tmp_path
     assert all(variable.dtype.kind != "O" for variable in found.variables.values())
     restored = xarray.Dataset.from_dict(found.to_dict())
     assert restored.identical(found)
+    found.to_netcdf(tmp_path / "posterior.nc", engine="scipy")
+    with xarray.open_dataset(tmp_path / "posterior.nc", engine="scipy") as stored:
+        np.testing.assert_array_equal(stored.posterior, found.posterior)
+        again = Demonstrations.from_table(stored.drop_dims("intention").to_dataframe().reset_index(drop=True))
+    for name in ("states", "actions", "offsets", "groups"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(demos, name))
+    assert model.score(again) == model.score(demos)

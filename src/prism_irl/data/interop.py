@@ -65,6 +65,58 @@ def from_minari(
     return _build(episodes, (state, action), (n_states, n_actions))
 
 
+def to_minari(demos: Demonstrations, name: str, intentions: npt.ArrayLike | None = None, **about: Any) -> Any:
+    """Write a Minari dataset onto this machine, which `from_minari` reads back as it was.
+
+    Parameters
+    ----------
+    demos : Demonstrations
+        Of discrete states and actions; each trajectory becomes an episode, truncated after its last action. The
+        observation behind it, which nobody recorded, repeats the last state.
+    name : str
+        Id of the dataset, such as "mouse/maze-v0".
+    intentions : (n,) int, optional
+        Intention of every step, such as ``model.predict(demos)``; kept in the infos of the episodes.
+    **about
+        What Minari keeps beside the data: ``author``, ``author_email``, ``description``, ….
+
+    Returns
+    -------
+    minari.MinariDataset
+    """
+    minari, spaces = need("minari", "interop"), need("gymnasium", "interop").spaces
+    buffers = need("minari.data_collector.episode_buffer", "interop")
+    labels = None if intentions is None else np.asarray(intentions)
+    if labels is not None and labels.shape != (demos.n_steps,):
+        raise InputError(f"There are {labels.size} intentions for {demos.n_steps} steps; give one per step.")
+    episodes = []
+    for i, (begin, end) in enumerate(zip(demos.offsets[:-1], demos.offsets[1:], strict=True)):
+        steps, n = slice(int(begin), int(end)), int(end - begin)
+        # One entry of the infos belongs to each observation, the last one, which no action follows, among them.
+        infos = None if labels is None else {"intention": np.append(labels[steps], labels[end - 1])}
+        episodes.append(
+            buffers.EpisodeBuffer(
+                id=i,
+                observations=np.append(demos.states[steps], demos.states[end - 1]).astype(np.int64),
+                actions=demos.actions[steps].astype(np.int64),
+                rewards=[0.0] * n,
+                terminations=[False] * n,
+                truncations=[False] * (n - 1) + [True],
+                infos=infos,
+            )
+        )
+    try:
+        return minari.create_dataset_from_buffers(
+            name,
+            episodes,
+            observation_space=spaces.Discrete(demos.n_states),
+            action_space=spaces.Discrete(demos.n_actions),
+            **about,
+        )
+    except ValueError as error:
+        raise InputError(f"Minari does not take {name!r}: {error}".rstrip(".") + ".") from None
+
+
 def from_imitation(
     trajectories: Iterable[Any],
     *,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
 from prism_irl.models.plotting import Plot
+from prism_irl.models.reporting import Page, remembering, write
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -39,6 +41,11 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
     n_states_: int
     n_actions_: int
     monitor_: list[dict[str, float]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):  # so that `report` and `plot` need not be told again what the fit was given
+            cls.fit = remembering(cls.fit)  # type: ignore[method-assign]
 
     @abstractmethod
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
@@ -100,9 +107,36 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def plot(self) -> Plot:
-        """Pictures of the fitted model: ``plot.raster(demos)``, ``plot.timeline(demos)``, ``plot.maps(demos)``."""
+        """Pictures of the fitted model: ``plot.raster()``, ``plot.timeline()``, ``plot.maps()``, or of other data."""
         self._check_fitted()
         return Plot(self)
+
+    def report(
+        self,
+        folder: str | Path,
+        demos: Demonstrations | None = None,
+        *,
+        layout: Mapping[str, Any] | None = None,
+        events: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+    ) -> Page:
+        """Write the folder that `prism fit` would have written, and return where its page is.
+
+        Parameters
+        ----------
+        folder : path
+            A new or an empty one.
+        demos : Demonstrations, optional
+            Data to show; by default those of the fit.
+        layout : dict, optional
+            Where states lie, as `prism_irl.report.state_places` makes it; by default found from the moves.
+        events : {name: (n,) bool}, optional
+            Steps at which something happened, to be marked on the page.
+        overwrite : bool
+            Replace a run that is already there.
+        """
+        self._check_fitted()
+        return write(self, folder, demos, layout=layout, events=events, overwrite=overwrite)
 
     # -- persistence -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,132 @@
+"""`model.report("runs/x")`: the page of a fit, where one works with it.
+
+The folder is that of `prism fit` (model, metrics, segments, tables, figures, report.html), so that ``prism report``,
+``segment``, ``score`` and ``names`` go on from it. The data are those of the fit, as long as somebody holds them: a
+model remembers them weakly, because it must not keep a large table alive, nor save it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+
+from prism_irl.errors import InputError
+
+if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.models.base import IntentionModel
+
+_fitted_to: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fit` that remembers which data it was given."""
+
+    @wraps(fit)
+    def fitting(model: Any, demos: Any, *arguments: Any, **options: Any) -> Any:
+        found = fit(model, demos, *arguments, **options)
+        try:
+            _fitted_to[model] = ref(demos)
+        except TypeError:  # a method from outside whose instances have no hash, or data of another kind
+            return found
+        return found
+
+    return fitting
+
+
+def data_of(model: IntentionModel, demos: Demonstrations | None, call: str) -> Demonstrations:
+    """The data that were given, or else those of the fit."""
+    known = _fitted_to.get(model, lambda: None)() if demos is None else demos
+    if known is None:
+        raise InputError(f"This model does not hold the data of its fit any more; pass them: model.{call}.")
+    return known
+
+
+class Page(type(Path())):  # type: ignore[misc]
+    """Where a report lies; a notebook shows a link to it."""
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f'Report: <a href="{escape(self.as_posix(), quote=True)}" target="_blank">{escape(str(self))}</a>'
+
+
+def write(
+    model: IntentionModel,
+    folder: str | Path,
+    demos: Demonstrations | None = None,
+    *,
+    layout: Mapping[str, Any] | None = None,
+    events: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> Page:
+    """Write the run folder of a fitted model and return where its page is; see `IntentionModel.report`."""
+    from prism_irl import storage
+    from prism_irl.data import tables
+    from prism_irl.data.motions import MotionDemonstrations
+    from prism_irl.data.table_files import write_table
+    from prism_irl.data.vocabulary import Vocabulary
+    from prism_irl.evaluation.facts import state_rewards, state_values
+    from prism_irl.evaluation.likelihood import infer_once
+    from prism_irl.evaluation.tidy import seen_in_words
+    from prism_irl.models.persistence import save
+    from prism_irl.models.run_files import fit_metrics, write_figures, write_history, write_tables
+    from prism_irl.report.cells import cells_of
+    from prism_irl.report.explorer import write_explorer
+    from prism_irl.report.pictures import write_pictures
+    from prism_irl.report.render import write_report
+
+    data, path = data_of(model, demos, f'report("{folder}", demos)'), Path(folder)
+    _check_folder(path, overwrite=overwrite)
+    discrete = not isinstance(data, MotionDemonstrations)
+    states, actions = Vocabulary(data.state_names, data.n_states), Vocabulary(data.action_names, data.n_actions)
+    marks = {name: np.asarray(at) for name, at in (events or {}).items()}
+    found = infer_once(model, data)
+    known = {"file": "in memory", "sha256": data.checksum(), "columns": {}, "events": list(marks)}
+    if not discrete:
+        known["names"] = {"observations": data.observation_names, "commands": data.motion_names}  # type: ignore[attr-defined]
+    save(
+        model,
+        path,
+        {"data": known, "world": {}, "vocabulary": {"states": states.to_json(), "actions": actions.to_json()}},
+    )
+    metrics = fit_metrics(model, data, found)
+    if discrete:
+        metrics["notes"] = [seen_in_words(data)]
+    storage.write_json(path / "metrics.json", metrics)
+    write_history(path, model)
+    table = tables.Table(data, None, np.arange(data.n_steps), states, actions, None)
+    write_table(tables.with_posterior(table, found.labels, found.probabilities), path / "segments.parquet")
+    write_tables(path, model, data, found, estimated=True)
+    shown, place = data, layout
+    if (units := getattr(model, "units_", None)) is not None:  # continuous data are shown by their cells
+        shown, place = cells_of(data, units)
+    explorer = write_explorer(
+        path,
+        shown,
+        found.probabilities,
+        layout=place,
+        rewards=state_rewards(model),
+        values=state_values(model),
+        events=marks,
+    )
+    figures = path / "figures"
+    captions = write_pictures(figures, explorer) | write_figures(figures, model, data, found.labels)
+    storage.write_json(figures / "captions.json", captions)
+    return Page(write_report(path))
+
+
+def _check_folder(path: Path, *, overwrite: bool) -> None:
+    """Never write among files of somebody else."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    ours = (path / "config.json").is_file() and (path / "model.safetensors").is_file()
+    if not ours:
+        raise InputError(f"{path} is there already and holds no run of prism; choose another folder.")
+    if not overwrite:
+        raise InputError(f"{path} already holds a run; choose another folder or pass overwrite=True.")

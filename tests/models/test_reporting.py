@@ -1,0 +1,61 @@
+"""The page and the pictures of a fit from where one works with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prism_irl import HIQL, Demonstrations, InputError, load
+from prism_irl.worlds.frustration import FrustrationWorld
+from support import prism
+
+
+def small(seed: int = 1) -> Demonstrations:
+    return FrustrationWorld(horizon=12).simulate(16, seed=seed).demonstrations
+
+
+def quick(k: int = 2) -> HIQL:
+    return HIQL(k, n_starts=1, max_iterations=3, device="cpu")
+
+
+def test_a_report_needs_no_data_but_those_of_the_fit(tmp_path: Path) -> None:
+    demos = small()
+    model = quick().fit(demos)
+    page = model.report(tmp_path / "run", events={"first": demos.first_steps})
+    assert page == tmp_path / "run" / "report.html"
+    assert "report.html" in page._repr_html_()
+    text = page.read_text(encoding="utf-8")
+    assert "What does each intention want?" in text
+    assert json.loads((tmp_path / "run" / "explorer.json").read_text())["events"] == ["first"]
+    assert load(tmp_path / "run").score(demos) == model.score(demos)
+    demos.to_pandas().to_csv(tmp_path / "new.csv", index=False)
+    done = prism("score", "run", "new.csv", "--json", cwd=tmp_path)  # the folder is one that commands go on from
+    assert json.loads(done.stdout)["predictive_ll"] == pytest.approx(model.score(demos), abs=1e-9)
+    with pytest.raises(InputError, match="already holds a run"):
+        model.report(tmp_path / "run")
+    model.report(tmp_path / "run", overwrite=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds no run of prism"):
+        model.report(tmp_path / "mine", overwrite=True)
+
+
+def test_pictures_of_the_fit(tmp_path: Path) -> None:
+    demos = small()
+    model = quick().fit(demos)
+    assert len(model.plot.maps().axes) == 2
+    assert len(model.plot.timeline().axes) == len(model.plot.raster().axes) == 1
+    model.save(tmp_path)
+    with pytest.raises(InputError, match=r"does not hold the data.*model\.plot\.maps\(demos\)"):
+        load(tmp_path).plot.maps()
+
+
+def test_a_model_keeps_no_data_alive() -> None:
+    demos = small()
+    model = quick().fit(demos)
+    del demos
+    with pytest.raises(InputError, match=r'model\.report\("x", demos\)'):
+        model.report("x")
+    assert not Path("x").exists()
