@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -146,6 +147,14 @@ def test_broken_json_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"config\.json is not readable as JSON"):
         storage.read_json(path)
+
+
+def test_no_cell_of_results_is_a_formula(tmp_path):
+    names = ["=1+1", "@x", "-door", "+", "plain", "-1.5", "\t=x"]
+    storage.write_rows(tmp_path / "x.csv", pd.DataFrame({"state": names, "reward": [-1.0] * len(names)}))
+    found = pd.read_csv(tmp_path / "x.csv", dtype={"state": str})
+    assert found["state"].tolist() == ["'=1+1", "'@x", "'-door", "'+", "plain", "-1.5", "'\t=x"]
+    assert found["reward"].tolist() == [-1.0] * len(names)
 
 
 def test_json_is_json(tmp_path):

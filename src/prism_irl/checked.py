@@ -44,6 +44,15 @@ def ids(name: str, values: npt.NDArray[Any], limit: int) -> None:
         raise InputError(f"The saved {name} are out of range; restore the file or fit again.")
 
 
+def text(name: str, values: npt.NDArray[Any]) -> None:
+    """Refuse text, (…,) of numpy's U, that holds numbers which are no characters: nobody could write it down."""
+    if not values.dtype.itemsize:
+        return
+    points = np.ascontiguousarray(values).view(np.uint32 if values.dtype.isnative else values.dtype.str[0] + "u4")
+    if ((points >= 0x110000) | ((points >= 0xD800) & (points < 0xE000))).any():
+        raise InputError(f"The {name} hold text that is damaged; restore the file.")
+
+
 def shape(name: str, values: npt.NDArray[Any], expected: tuple[int, ...]) -> None:
     """Refuse another shape."""
     if values.shape != expected:

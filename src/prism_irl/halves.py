@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from prism_irl import limits
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 
 
 class Half(NamedTuple):
@@ -33,8 +33,9 @@ def locate(where: str, what: str) -> Any:
         sys.path.append("")
     try:
         found: Any = import_module(module)
-    except (ImportError, ValueError) as error:
-        raise InputError(f"The {what} {where!r} cannot be imported ({error}); is its package installed?") from error
+    except Exception as error:  # whatever somebody's module does when it is imported
+        reason = brief(error)
+        raise InputError(f"The {what} {where!r} cannot be imported ({reason}); is its package installed?") from error
     for name in names.split("."):
         if not hasattr(found, name):
             raise InputError(f"The module {module} has no {name!r}, which should be a {what}; check the spelling.")
@@ -48,7 +49,10 @@ def options_class(what: str, name: str, known: Mapping[str, Half]) -> Any:
         return locate(known[name].where, what)
     if not isinstance(name, str) or ":" not in name:
         raise InputError(f"There is no {what} {name!r}; choose {', '.join(known)}, or module:Class for your own.")
-    return locate(name, what)
+    found = locate(name, what)
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise InputError(f"{name} is no {what}; give a dataclass of options that builds it (docs/extend.md).")
+    return found
 
 
 def resolve(what: str, given: Any, known: Mapping[str, Half], parameters: Mapping[str, Any]) -> Any:

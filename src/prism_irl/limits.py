@@ -37,6 +37,7 @@ MOST = {
     "starts": 10_000,
     "surrogates": 1_000_000,
     "simulations": 100_000,
+    "intervals": 1_000_000,
     "states": 10_000_000,
     "actions": 1_000_000,
 }
@@ -83,6 +84,8 @@ def check_bytes(what: str, n_bytes: float, advice: str, share: float = SHARE) ->
 
 def check_option(name: str, value: object) -> None:
     """Refuse a value of an option that no machine could work off; ``name`` as in Python."""
+    if name == "seed" and isinstance(value, int) and value < 0:
+        raise InputError(f"--seed is {value}; give 0 or more.")
     most = MOST.get(name)
     if most is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= most:
         return

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import platform
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -24,8 +25,10 @@ from prism_irl.errors import InputError, brief
 
 if TYPE_CHECKING:  # reading and writing JSON needs neither
     import numpy as np
+    from pandas import DataFrame
     from torch import Tensor
 
+_NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)
 FORMAT = "prism-irl"
 VERSION = 2
 """Of tensor files. 1 had no checksum and is still read, checked as far as its numbers allow; newer is refused."""
@@ -73,6 +76,23 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically; NaN becomes null, because NaN is not JSON."""
     write_text(path, _json(value))
+
+
+def inert(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: an apostrophe before =, +, - or @, unless it is a number."""
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r")) or _NUMBER.fullmatch(text):
+        return text
+    return f"'{text}"
+
+
+def write_rows(path: Path, table: DataFrame) -> None:
+    """Write a table of results as CSV, atomically; no name in it is a formula, whatever the data called its states."""
+
+    def safe(value: Any) -> Any:
+        return inert(value) if isinstance(value, str) else value
+
+    text = {name: column.map(safe) for name, column in table.items() if column.dtype.kind not in "biufcmM"}
+    write_text(path, table.assign(**{str(name): column for name, column in text.items()}).to_csv(index=False))
 
 
 def read_json(path: Path) -> Any:

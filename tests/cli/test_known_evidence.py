@@ -44,6 +44,10 @@ def test_other_data_and_other_folders_are_refused(tmp_path: Path, demos: Demonst
     run(tmp_path, demos, gain="much")
     with pytest.raises(InputError, match="holds no evidence"):
         read_evidence(tmp_path, demos)
+    for wrong in ({"surrogates": float("inf")}, {"gain": float("nan")}, {"p_value": 7}):
+        run(tmp_path, demos, **wrong)
+        with pytest.raises(InputError, match="holds no evidence"):
+            read_evidence(tmp_path, demos)
     run(tmp_path, demos.subset([0, 1]))
     with pytest.raises(InputError, match="about other data"):
         read_evidence(tmp_path, demos)

@@ -105,6 +105,19 @@ def test_a_new_run_takes_the_place_of_the_old_one_as_a_whole(tmp_path: Path) -> 
     assert not list(out.glob(".unfinished")) + list(out.glob(".replaced*"))
 
 
+def test_what_was_added_to_a_run_goes_with_it(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    work_of(RunFolder(out), OLD)
+    (out / "notes.txt").write_text("mine")
+    with run_marker.adding(out):
+        (out / "contrasts").mkdir()
+        (out / "contrasts" / "drug.csv").write_text("of the old intentions")
+        with pytest.raises(InputError, match="is being written"), run_marker.adding(out):
+            pass
+    work_of(RunFolder(out, overwrite=True), NEW)
+    assert listed(out) == NEW | {"notes.txt": "mine"}
+
+
 @pytest.mark.parametrize("flags", [{}, {"overwrite": True}, {"resume": True}], ids=str)
 def test_a_folder_that_is_not_ours_is_not_touched(tmp_path: Path, flags: dict[str, bool]) -> None:
     theirs = {"config.json": '{"mine": 1}', "checkpoint/state": "mine", "cache/thing": "mine"}

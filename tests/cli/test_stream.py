@@ -43,6 +43,10 @@ def test_every_line_is_answered_as_the_batch_would(run):
         ("x,y,vx\n1,2,3\n", "no column 'vy'"),
         ("x,y,vx,vy\n1,2,3\n", "Row 0 of the stream has 3 cells"),
         ("x,y,vx,vy\n1,2,3,up\n", "'up' in column 'vy'"),
+        ("x,y,vx,vy\n1,2,3,4\n1,inf,3,4\n", "Row 1 of the stream has 'inf' in column 'y'; send a finite number"),
+        ("x,y,vx,vy\n1,2,3,nan\n", "'nan' in column 'vy'"),
+        ("x,y,vx,vy,x\n1,2,3,4,5\n", "2 columns 'x'"),
+        (f"x,y,vx,vy\n1,2,3,{'4' * 200_000}\n", "not CSV in UTF-8"),
         ("x,y,vx,vy\n", "no row"),
         ("", "no column 'x'"),
     ],
@@ -51,6 +55,11 @@ def test_what_is_wrong_is_said(run, text, words):
     with pytest.raises(InputError) as error:
         stream(run, None, io.StringIO(text), lambda line: None)
     assert words in one_sentence(error)
+
+
+def test_bytes_that_are_no_text_are_said(run):
+    with pytest.raises(InputError, match="not CSV in UTF-8"):
+        stream(run, None, io.TextIOWrapper(io.BytesIO(b"x,y,vx,vy\n1,2,3,\xff\n"), "utf-8"), lambda line: None)
 
 
 def test_a_stream_needs_no_table(run):

@@ -115,6 +115,19 @@ def rewrite(path: Path, **changes: object) -> None:
 
 DAMAGES = {
     "a changed action": (lambda f: change_byte(f / "actions.npy", -1), "not those that were written"),
+    "another name of a trajectory": (
+        lambda f: np.save(f / "trajectory_names.npy", np.load(f / "trajectory_names.npy")[::-1]),
+        "not those that were written",
+    ),
+    "other labels": (lambda f: change_byte(f / "labels.npy", -1), "not those that were written"),
+    "another order of names": (
+        lambda f: rewrite(f / "meta.json", action_names=list("cba")),
+        "not those that were written",
+    ),
+    "numbers that are no characters": (
+        lambda f: np.save(f / "trajectory_names.npy", np.full(8, 0x110000, "<u4").view("<U1")),
+        "text that is damaged",
+    ),
     "a changed observation": (lambda f: change_byte(f / "observations.npy", -2), "not those that were written"),
     "a state out of range": (lambda f: np.save(f / "states.npy", np.full(43, 77, np.uint8)), "state 77"),
     "too few states": (lambda f: np.save(f / "states.npy", np.zeros(42, np.uint8)), r"shape \(42,\) for 43"),
@@ -138,6 +151,14 @@ DAMAGES = {
     ),
     "no sizes": (lambda f: rewrite(f / "meta.json", n_states=None), "meta.json is damaged"),
 }
+
+
+def test_a_folder_of_an_earlier_version_is_read(full: Demonstrations, tmp_path: Path) -> None:
+    full.save(tmp_path / "demos")
+    meta = json.loads((tmp_path / "demos" / "meta.json").read_text())
+    del meta["described"]
+    (tmp_path / "demos" / "meta.json").write_text(json.dumps(meta))
+    assert Demonstrations.open(tmp_path / "demos").checksum() == full.checksum()
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

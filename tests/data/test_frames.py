@@ -1,13 +1,18 @@
 """What a parser would let pass without a word is refused, with its place."""
 
+from zipfile import ZipFile
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.sources import read_inputs, read_table
 from prism_irl.data.table_files import write_table
 from prism_irl.data.tables import read
+from prism_irl.errors import InputError
 from support import frame, refused
 
 HEADER = "trajectory,state,action\n"
@@ -23,6 +28,57 @@ def test_a_column_that_is_there_twice_is_refused_where_it_is_used(tmp_path):
     doubled = csv(tmp_path, "trajectory,state,action,state,note,note\na,0,0,1,x,y\na,1,0,0,x,y\n")
     refused(doubled, "column 'state' appears 2 times")
     assert read(doubled, state="note.1").demonstrations.n_steps == 2, "what is not used may be there twice"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"inputs": "thirst"},
+        {"since": "water"},
+        {"events": ("water",)},
+        {"observations": ("thirst",)},
+        {"observe": "thirst", "act": "water"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+def test_whatever_a_column_is_used_for_it_is_there_once(tmp_path, said, suffix):
+    rows = [["trajectory", "state", "action", "thirst", "water", "thirst", "water"]]
+    rows += [["a", i % 2, 0, i, i % 2, -i, 0] for i in range(4)]
+    path, table = tmp_path / f"x.{suffix}", pd.DataFrame(rows)
+    if suffix == "csv":
+        table.to_csv(path, index=False, header=False)
+    else:
+        pytest.importorskip("openpyxl")
+        if "observe" in said:
+            pytest.skip("columns to observe are those of text or Parquet")
+        table.to_excel(path, index=False, header=False)
+    columns = ColumnOptions(**said)
+    with pytest.raises(InputError, match="appears 2 times"):
+        read_inputs(read_table(path, columns).rows, columns)
+
+
+def test_a_trajectory_may_be_called_infinite(tmp_path):
+    found = read(csv(tmp_path, HEADER + "inf,0,0\ninf,1,0\n3,0,0\n3,1,0\n"))
+    assert found.demonstrations.n_steps == 4
+
+
+def test_damaged_spreadsheets_are_refused(tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "x.xlsx"
+    frame().to_excel(path, index=False)
+    good = path.read_bytes()
+    with ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content[:-9] if name.endswith("sheet1.xml") else content)
+    refused(path, "damaged or not an .xlsx file")
+    path.write_bytes(good[: len(good) // 2])
+    refused(path, "damaged or not an .xlsx file")
+    path.write_bytes(good)
+    monkeypatch.setenv("PRISM_MAX_MEMORY", "0.00001")
+    refused(path, "of memory", "PRISM_MAX_MEMORY=GB")
 
 
 @pytest.mark.parametrize("name", ["state", "note"])

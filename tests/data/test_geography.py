@@ -32,6 +32,19 @@ def test_a_map_has_places_neighbours_and_walls(tmp_path: Path) -> None:
     assert found.walls.tolist() == [[0, 0, 3, 0]]
 
 
+@pytest.mark.parametrize(("cell", "words"), [("1 door", "door"), ("1 1e999", "1e999"), ("7", "7")])
+def test_neighbours_that_are_no_states_are_named(tmp_path: Path, cell: str, words: str) -> None:
+    (tmp_path / "w.csv").write_text(f"state,x,y,neighbours\n0,0,0,{cell}\n1,1,0,\n")
+    with pytest.raises(InputError, match=f"The state {words} at column 'neighbours', line 2"):
+        geography.read_map(Rows(tmp_path / "w.csv", ("state", "x", "y"), "a map"), Vocabulary(None, 2))
+
+
+def test_a_number_far_beyond_the_data_is_no_state() -> None:
+    with pytest.raises(InputError, match="names the state 1000000000000, and the data end at 4"):
+        geography.extended(Vocabulary(None, 5), [3, 10**12], "state")
+    assert geography.extended(Vocabulary(None, 5), [3, 8], "state").size == 9
+
+
 def test_numbers_stay_numbers_beside_walls(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("state,x,y,x2,y2,neighbours\n0,0,0,,,1\n1,1,0,,,\n,0,0,1,1,\n")
     found = geography.read_map(Rows(tmp_path / "w.csv", ("state", "x", "y"), "a map"), Vocabulary(None, 2))

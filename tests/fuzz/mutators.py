@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import random
 from typing import Any
@@ -101,7 +102,7 @@ def mutate_json(rng: random.Random, content: bytes) -> bytes:
 
 def _changed(rng: random.Random, value: Any) -> Any:
     if not isinstance(value, dict | list) or not value or rng.random() < 0.08:
-        return rng.choice(VALUES)
+        return copy.deepcopy(rng.choice(VALUES))  # a later change must not reach the list, nor other cases
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     key = rng.choice(keys)
     match rng.randrange(8):
@@ -110,7 +111,7 @@ def _changed(rng: random.Random, value: Any) -> Any:
         case 1 if isinstance(value, dict):
             value[rng.choice([*map(str, VALUES[:12]), "__class__"])] = value.pop(key)
         case 2 if isinstance(value, list):
-            value.append(value[key])
+            value.append(copy.deepcopy(value[key]))
         case _:
             value[key] = _changed(rng, value[key])
     return value

@@ -1,115 +1,32 @@
 """What is fuzzed: every reader and every command that reads, each with a good input and a way to make it bad.
 
 A case is right when it ends with a result or with one sentence; where the good answer is known, a result has to be it.
+Commands and readers of studies and robots are in `study_targets`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
+import csv
 import json
-import pickle
 import random
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import study_targets
+from corpus import Corpus, WrongError, guarded, run_main
 from mutators import CELLS, mutate_array, mutate_bytes, mutate_csv, mutate_json
 
 import prism_irl as prism
 from prism_irl import storage
-from prism_irl.cli.main import main
 from prism_irl.data import archive, table_files, tables
-from prism_irl.data.npz import write_npz
-from prism_irl.errors import InputError
 from prism_irl.evaluation.value_difference import read_truth
-from prism_irl.robots.episodes import Episode, open_episodes
-from prism_irl.robots.lerobot_writing import write_lerobot
+from prism_irl.robots.episodes import open_episodes
 from prism_irl.robots.safe_pickle import load_arrays
-from recordings_on_disk import write_rlds
-
-Case = Callable[[random.Random, Path], None]
-
-
-class WrongError(Exception):
-    """The contract is broken: an internal error, more than one sentence, or another answer."""
-
-
-class Corpus:
-    """Good inputs, made once in a folder; each case works on copies."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        rng = np.random.default_rng(0)
-        n, m = 8, 15
-        states = rng.integers(0, 5, (n, m))
-        names = np.array(["north", "south", "stay"])[rng.integers(0, 3, (n, m))]
-        frame = pd.DataFrame(
-            {
-                "trajectory": np.repeat([f"t{i}" for i in range(n)], m),
-                "state": states.ravel(),
-                "action": names.ravel(),
-                "time": np.tile(np.arange(m)[::-1], n),
-                "group": np.repeat([f"g{i % 2}" for i in range(n)], m),
-                "intention": rng.integers(0, 2, n * m),
-                "water": rng.integers(0, 2, n * m),
-                "note": ["plain"] * (n * m),
-            }
-        )
-        self.csv, self.parquet, self.npz = folder / "data.csv", folder / "data.parquet", folder / "data.npz"
-        frame.to_csv(self.csv, index=False)
-        frame.to_parquet(self.parquet)
-        self.demos = prism.Demonstrations.from_table(frame)
-        write_npz(self.demos, self.npz)
-        self.archive = archive.write(folder / "archive", [self.demos])
-        self.run = folder / "run"
-        self.fit_options = "--switching markov --intentions 2 --n-starts 1 --max-iterations 3 --simulations 2".split()
-        run_main("fit", self.csv, *self.fit_options, "--events", "water", "--out", self.run)
-        self.answer = run_main("score", self.run, self.csv, "--json")
-        self.truth = folder / "truth.npz"
-        P = rng.dirichlet(np.ones(5), size=(5, 3))
-        np.savez(self.truth, rewards=rng.normal(size=(2, 5, 3)), transitions=P, discount=0.9)
-        episodes = [
-            Episode(i, rng.normal(size=(6, 3)).astype("f4"), rng.normal(size=(6, 2)).astype("f4"), language="go")
-            for i in range(3)
-        ]
-        self.lerobot, self.rlds = folder / "lerobot", folder / "rlds"
-        write_lerobot(self.lerobot, episodes, fps=10)
-        write_rlds(self.rlds, episodes)
-        self.pickle = folder / "obs.pkl"
-        self.pickle.write_bytes(pickle.dumps({"full_state": rng.normal(size=(4, 3)), "time_stamp": [1.0, 2.0]}))
-
-
-def run_main(*arguments: object) -> tuple[int, str]:
-    """Run a command; anything but a result or one sentence is wrong. Returns exit code and standard output."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        code = main([str(argument) for argument in arguments])
-    said = err.getvalue().strip().splitlines()
-    if code not in (0, 2) or (code == 2 and (not said or not said[-1].startswith("prism: "))):
-        raise WrongError(f"exit {code}: {' '.join(map(str, arguments))}: {err.getvalue()[-500:]}")
-    if code == 2 and len([line for line in said if not line.startswith("prism: warning")]) != 1:
-        raise WrongError(f"more than one line: {err.getvalue()[-800:]}")
-    if not err.getvalue().replace("\n", "").isprintable():
-        raise WrongError(f"control characters: {err.getvalue()!r:.300}")
-    return code, out.getvalue()
-
-
-def guarded(read: Callable[[], Any]) -> Any:
-    """Call a reader; an `InputError` of one line is fine."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return read()
-    except InputError as error:
-        if "\n" in str(error):
-            raise WrongError(f"more than one line: {error}") from None
-        return None
 
 
 def _table(corpus: Corpus, rng: random.Random, path: Path) -> None:
@@ -135,6 +52,12 @@ def _csv(corpus: Corpus, rng: random.Random, folder: Path) -> None:
     path = folder / rng.choice(["x.csv", "x.csv", "x.tsv"])
     path.write_bytes(mutate_csv(rng, corpus.csv.read_bytes()))
     _table(corpus, rng, path)
+    found = guarded(lambda: tables.read(path))
+    if found is not None and found.frame is not None:
+        with path.open(newline="", encoding="utf-8-sig") as file:  # Python's own parser counts the rows
+            rows = sum(1 for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row) - 1
+        if len(found.frame) != rows:
+            raise WrongError(f"{len(found.frame)} rows of {rows} were read")
 
 
 def _parquet(corpus: Corpus, rng: random.Random, folder: Path) -> None:
@@ -311,7 +234,7 @@ def _commands(corpus: Corpus, rng: random.Random, folder: Path) -> None:
             ["segment", corpus.run, corpus.csv, "--out", rng.choice([odd, folder / "x.xlsx", "/proc/x.csv"])],
             ["segment", corpus.run, corpus.csv, "--names", odd, "--out", folder / "y.csv"],
             ["report", odd],
-            ["fit", odd, "--out", rng.choice([folder / "f", odd])],
+            ["fit", odd, *corpus.fit_options, "--out", rng.choice([folder / "f", odd])],
             ["fit", corpus.csv, *corpus.fit_options, "--evidence", odd, "--out", folder / "f"],
             ["select", corpus.csv, "--intentions", number, "--surrogates", "-5", "--out", folder / "s"],
             ["compare", corpus.csv, "--folds", number, "--methods", "x", "--out", folder / "c"],
@@ -338,7 +261,8 @@ TARGETS: dict[str, tuple[int, Callable[[Corpus, random.Random, Path], None]]] = 
     "dataset": (10, _dataset),
     "pickle": (6, _pickle),
     "truth": (4, _truth),
-    "options": (3, _options),
+    "options": (2, _options),
     "commands": (4, _commands),
+    **study_targets.TARGETS,
 }
 """Name → how often among a hundred cases or so, and what a case does."""

@@ -105,6 +105,7 @@ def test_options_go_to_the_methods_that_know_them():
         ("hmm+tabular", "There is no switching 'hmm'; choose single, per-trajectory"),
         ("markov+maps", "There is no rewards 'maps'; choose tabular, iql"),
         ("no_such_module:Model", "cannot be imported"),
+        ("state+os:system", "os:system is no rewards"),
         ("prism_irl.models.prism:Prism", "has no 'Prism'"),
         ("prism_irl.errors:InputError", "is no method"),
     ],

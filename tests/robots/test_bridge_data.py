@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
+from prism_irl.robots import bridge_data
 from prism_irl.robots.bridge_data import BridgeSource
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
 from recordings_on_disk import encode_image
@@ -98,6 +99,14 @@ def test_damage_is_named(write):
     assert "images0/im_3.jpg cannot be decoded" in reasons[1]
     assert "3 actions for 7 states" in reasons[2]
     assert "obs_dict.pkl is missing" in reasons[3]
+
+
+def test_a_whole_disk_is_not_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr(bridge_data, "MAX_FOLDERS", 3)
+    for i in range(4):
+        (tmp_path / str(i)).mkdir()
+    with pytest.raises(InputError, match=r"more than 3 folders below .*; give the folder of the dataset itself"):
+        BridgeSource(tmp_path)
 
 
 def test_a_folder_without_trajectories(tmp_path):

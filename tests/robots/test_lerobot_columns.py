@@ -67,6 +67,15 @@ def test_what_the_datasets_library_knows_is_kept_up(episodes, tmp_path):
     assert json.loads(metadata[b"huggingface"])["info"]["features"]["intention"]["dtype"] == "int64"
 
 
+@pytest.mark.parametrize("line", [b'{"episode_index": 0, "stats": "\xff"}', b'{"episode_index": 0, "stats": 3}', b"[]"])
+def test_a_damaged_line_of_the_metadata_leaves_no_copy(episodes, tmp_path, line):
+    source = write_lerobot(tmp_path / "source", episodes(1, cameras=()))
+    (source / "meta" / "episodes_stats.jsonl").write_bytes(line)
+    with pytest.raises(InputError):
+        add_column(source, tmp_path / "copy", {0: (np.arange(5), np.zeros(5, int))})
+    assert not (tmp_path / "copy").exists()
+
+
 def test_refusals(episodes, tmp_path):
     source = write_lerobot(tmp_path / "source", episodes(2, cameras=()))
     good = {0: (np.arange(5), np.zeros(5, int))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prism_irl import limits
 from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
@@ -64,12 +65,15 @@ def contrast(
     from prism_irl import storage
     from prism_irl.cli.printing import print_contrast, print_json
     from prism_irl.cli.run_data import open_run_data
+    from prism_irl.cli.run_marker import adding
     from prism_irl.report.contrast import in_words
     from prism_irl.report.render import write_report
     from prism_irl.studies import contrast as study
     from prism_irl.studies.contrast_files import check_new, write_contrast
     from prism_irl.studies.intervals import check_intervals
 
+    for name, value in (("intervals", intervals), ("jobs", jobs), ("seed", seed)):
+        limits.check_option(name, value)
     data = open_run_data(run, method)
     check_intervals(intervals, data.model, data.demos)
     check_new(run, by, overwrite=overwrite)
@@ -81,8 +85,9 @@ def contrast(
         found = _refitted(found, data, who, condition, intervals, jobs, seed)
     fit = storage.read_json(run / "metrics.json")
     found["in_words"] = in_words(found, data.names, fit)
-    write_contrast(run, found, data.names)
-    write_report(run)
+    with adding(run):
+        write_contrast(run, found, data.names)
+        write_report(run)
     if common.json:
         print_json(
             {name: value for name, value in found.items() if name not in ("per_unit", "occupancy", "state_names")}

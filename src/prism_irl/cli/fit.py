@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl import halves, storage, threads
+from prism_irl import halves, limits, storage, threads
 from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, continuous_defaults
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
@@ -82,6 +82,8 @@ def fit(
     from prism_irl.studies.intervals import check_intervals
 
     check_simulations(simulations)
+    for name, value in (("intervals", intervals), ("jobs", jobs)):
+        limits.check_option(name, value)
     model = continuous_defaults(model, preset, method, is_continuous(table, columns))
     estimator = with_inputs(build_model(model, preset, method), columns)
     if tensorboard:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from prism_irl import limits
 from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
@@ -37,13 +39,13 @@ def individuals(
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.run_data import open_run_data
-    from prism_irl.figures import individuals as drawing
-    from prism_irl.figures import style
+    from prism_irl.cli.run_marker import adding
     from prism_irl.report.fit_verdict import doubts
     from prism_irl.report.render import write_report
     from prism_irl.studies import individuals as study
     from prism_irl.studies import results
 
+    limits.check_option("seed", seed)
     data = open_run_data(run, method)
     name = unit or data.group_column
     if name is None:
@@ -51,23 +53,31 @@ def individuals(
     found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
     known = storage.read_json(run / "metrics.json")
     found["in_words"] = " ".join([found["in_words"], *(finding.text for finding in doubts(known))])
-    results.write_rows(run / "individuals.csv", found["rows"])
-    storage.write_json(run / "individuals.json", found)
-    with style.paper_style():
-        height = 0.8 + 0.18 * found["n_units"]
-        figure, axes = style.new_figure(
-            1, len(data.names), width=1.0 + 2.0 * len(data.names), height=height, sharey=True
-        )
-        for k, ax in enumerate(axes):
-            own = [row for row in found["rows"] if row["intention"] == k]
-            drawing.unit_rows(ax, own, found["shared"]["usage"][k], color=style.intention_color(k))
-            ax.set_title(data.names[k])
-        style.save(figure, run / "figures" / "individuals")
-    caption = "Usage of each intention by every animal: open as it is, filled shrunk to what all do (line); ∗ differs."
-    results.add_captions(run / "figures", {"individuals": caption})
-    write_report(run)
+    with adding(run):
+        results.write_rows(run / "individuals.csv", found["rows"])
+        storage.write_json(run / "individuals.json", found)
+        _draw(run / "figures", found, data.names)
+        write_report(run)
     if common.json:
         print_json(found)
         return
     print(found["in_words"])
     print(f"Table: {run / 'individuals.csv'}; figure in {run / 'report.html'}")
+
+
+def _draw(folder: Path, found: dict[str, Any], names: list[str]) -> None:
+    """A figure with a row per animal, and its caption."""
+    from prism_irl.figures import individuals as drawing
+    from prism_irl.figures import style
+    from prism_irl.studies import results
+
+    with style.paper_style():
+        height = 0.8 + 0.18 * found["n_units"]
+        figure, axes = style.new_figure(1, len(names), width=1.0 + 2.0 * len(names), height=height, sharey=True)
+        for k, ax in enumerate(axes):
+            own = [row for row in found["rows"] if row["intention"] == k]
+            drawing.unit_rows(ax, own, found["shared"]["usage"][k], color=style.intention_color(k))
+            ax.set_title(names[k])
+        style.save(figure, folder / "individuals")
+    caption = "Usage of each intention by every animal: open as it is, filled shrunk to what all do (line); ∗ differs."
+    results.add_captions(folder, {"individuals": caption})

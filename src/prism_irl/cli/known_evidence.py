@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,10 @@ def read_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any]:
         metrics, config = (storage.read_json(folder / name) for name in ("metrics.json", "config.json"))
         found = metrics["evidence"]
         known = {name: kind(found[name]) for name, kind in KEPT.items()}
+        if not all(math.isfinite(value) for value in known.values()) or not 0 <= known["p_value"] <= 1:
+            raise ValueError
         about = config["data"]["content"]
-    except (OSError, KeyError, TypeError, ValueError, InputError):
+    except (OSError, KeyError, TypeError, ValueError, OverflowError, InputError):
         raise InputError(
             f"{folder} holds no evidence; give the folder of prism evidence, or of prism select with --surrogates."
         ) from None

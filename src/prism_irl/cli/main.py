@@ -105,7 +105,7 @@ def main(tokens: list[str] | None = None) -> int:
             traceback.print_exc()
         if (reason := _fault_of_the_machine(error)) is not None:
             return _refuse(reason)
-        text = one_line(repr(error))
+        text = one_line(f"{error!r:.500}")
         print(f"prism: internal error: {text}; run again with --debug and report it.", file=sys.stderr)
         return 1
 

@@ -35,6 +35,7 @@ def names(
     """
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
+    from prism_irl.cli.run_marker import adding
     from prism_irl.report.name_matching import carry_names, remember
     from prism_irl.report.names import FILE, read_names, write_names
     from prism_irl.report.render import write_report
@@ -58,7 +59,9 @@ def names(
     else:
         assert file is not None
         given = read_names(file, n)
-    write_names(run, given)
+    with adding(run):
+        write_names(run, given)
+        path = write_report(run)
     for note in notes:
         print(note)
-    print(f"Named {', '.join(given)}. Report: {write_report(run)}")
+    print(f"Named {', '.join(given)}. Report: {path}")

@@ -15,6 +15,7 @@ import pandas as pd
 from prism_irl import storage
 from prism_irl.data import tables
 from prism_irl.data.inputs import Inputs
+from prism_irl.data.roles import check_single
 from prism_irl.data.vocabulary import Vocabulary, factorize, missing
 from prism_irl.errors import InputError
 from prism_irl.report.names import FILE as NAMES
@@ -69,6 +70,7 @@ class RunData(NamedTuple):
                 raise InputError(
                     f"{path} has no column {name!r}; it needs {by!r} and {unit!r} (or {trajectory!r}), and has {there}."
                 )
+            check_single(other, name)
         wanted = who if key == unit else np.array([self.demos.name_of(i) for i in range(len(self.demos))])
         known: dict[str, str] = {}
         for row, (name, value) in enumerate(zip(other[key].astype(str), other[by], strict=True)):

@@ -163,6 +163,20 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+@contextmanager
+def adding(folder: Path) -> Iterator[None]:
+    """Hold a finished run while something is added to it: what is new then belongs to the run, and goes with it."""
+    with locked(folder):
+        before = set(files_of(folder))
+        try:
+            yield
+        finally:
+            marker = read_marker(folder)
+            if marker is not None and isinstance(marker.get("files"), list):
+                files = {*_texts(marker["files"]), *(set(files_of(folder)) - before)}
+                storage.write_json(folder / MARKER, marker | {"files": sorted(files)})
+
+
 def _by_whom(folder: Path) -> str:
     inner = folder / UNFINISHED
     who = (read_marker(inner if inner.is_dir() else folder) or {}).get("process")

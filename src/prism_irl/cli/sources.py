@@ -18,6 +18,7 @@ from prism_irl.cli.options import ColumnOptions, WorldOptions
 from prism_irl.cli.world import read_world
 from prism_irl.data import tables
 from prism_irl.data.inputs import Inputs, event_marks
+from prism_irl.data.roles import check_single
 from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError
 
@@ -113,5 +114,6 @@ def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDAr
         if name not in table.frame.columns:
             there = ", ".join(map(str, table.frame.columns[:50]))
             raise InputError(f"There is no column {name!r} for the events; the table has the columns {there}.")
+        check_single(table.frame, name)
         found[name] = event_marks(table.frame[name], name)[table.order]
     return found

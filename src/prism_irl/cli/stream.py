@@ -10,14 +10,14 @@ from __future__ import annotations
 import csv
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from prism_irl import storage
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 
 
 def stream(run: Path, method: str | None, lines: Iterable[str], write: Callable[[str], object]) -> dict[str, float]:
@@ -28,7 +28,7 @@ def stream(run: Path, method: str | None, lines: Iterable[str], write: Callable[
     if not hasattr(model, "filter"):
         raise InputError(f"{type(model).__name__} has no filter of a stream; fit a pair of switching and rewards.")
     config = storage.read_json(run / "config.json")
-    rows = csv.reader(lines)
+    rows = _rows(lines)
     header = [name.strip() for name in next(rows, [])]
     read = _reader(config, header, continuous=model.units_ is not None)
     trajectory = config["data"]["columns"].get("trajectory", "trajectory")
@@ -61,6 +61,14 @@ def stream(run: Path, method: str | None, lines: Iterable[str], write: Callable[
     return {"steps": float(len(times)), "median": float(np.median(times)), "p99": float(np.quantile(times, 0.99))}
 
 
+def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Cells of every line; what is no CSV is an `InputError`."""
+    try:
+        yield from csv.reader(lines)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"The stream is not CSV in UTF-8 ({brief(error)}); send a header and rows.") from None
+
+
 def _reader(
     config: dict[str, Any], header: list[str], *, continuous: bool
 ) -> Callable[[list[str], int], dict[str, Any]]:
@@ -71,6 +79,8 @@ def _reader(
         for name in names:
             if name not in header:
                 raise InputError(f"The stream has no column {name!r}; its header is {', '.join(header) or 'empty'}.")
+            if header.count(name) > 1:
+                raise InputError(f"The stream has {header.count(name)} columns {name!r}; keep one or rename others.")
         return [header.index(name) for name in names]
 
     def numbers(cells: list[str], at: list[int], number: int) -> list[float]:
@@ -81,6 +91,11 @@ def _reader(
             raise InputError(
                 f"Row {number} of the stream has {cells[bad]!r} in column {header[bad]!r}; send a number."
             ) from None
+        if not np.isfinite(found).all():  # it would be the belief of every later row
+            bad = at[int(np.argmin(np.isfinite(found)))]
+            raise InputError(
+                f"Row {number} of the stream has {cells[bad]!r} in column {header[bad]!r}; send a finite number."
+            )
         return found
 
     if continuous:

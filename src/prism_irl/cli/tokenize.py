@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from prism_irl import storage
+from prism_irl import limits, storage
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
 
@@ -77,6 +77,8 @@ def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = Tok
     from prism_irl.robots.episodes import open_episodes
     from prism_irl.robots.vision.encoders import make_encoder
 
+    for name in ("states", "actions", "batch_size", "seed"):
+        limits.check_option(name, getattr(options, name, None))
     source = open_episodes(dataset, split=options.split, strict=options.strict)
     encoder = make_encoder(options.encoder, camera=options.camera, batch_size=options.batch_size, device=options.device)
     tokenizer = _tokenizer(options)

@@ -10,6 +10,7 @@ to fit into memory, and checked chunk by chunk when it is opened: a damaged one 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import storage
+from prism_irl import checked, storage
 from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
@@ -51,7 +52,8 @@ def write(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
             temporary.mkdir(parents=True)
             meta = _write_arrays(temporary, parts)
             checksum = _load(temporary, meta).checksum()
-            storage.write_json(temporary / "meta.json", {**meta, "sha256": checksum})
+            meta = storage.read_plain({**meta, "sha256": checksum})
+            storage.write_json(temporary / "meta.json", {**meta, "described": _described(temporary, meta)})
     except OSError as error:
         raise InputError(f"Cannot write {target} ({brief(error)}).") from None
     return target
@@ -156,9 +158,20 @@ def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
         raise InputError(f"{folder} holds no demonstrations (there is no meta.json in it); check the path.")
     meta = storage.read_object(folder / "meta.json")
     demos = _load(folder, meta)
-    if verify and demos.checksum() != meta.get("sha256"):
+    other = "described" in meta and verify and meta["described"] != _described(folder, meta)  # older ones lack it
+    if verify and (other or demos.checksum() != meta.get("sha256")):
         raise InputError(f"The files in {folder} are not those that were written there; restore or write it again.")
     return demos
+
+
+def _described(folder: Path, meta: dict[str, Any]) -> str:
+    """Checksum of what no fit reads, but everybody who looks at the result: names, labels and times."""
+    files = {}
+    for name in ("labels", "times", "trajectory_names"):
+        if (folder / f"{name}.npy").is_file():
+            with (folder / f"{name}.npy").open("rb") as file:
+                files[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return storage.checksum({"files": files, "meta": {key: meta[key] for key in meta if key != "described"}})
 
 
 def _load(folder: Path, meta: Any) -> Demonstrations:
@@ -200,8 +213,13 @@ def _of_motions(meta: dict[str, Any]) -> dict[str, Any]:
 def _map(folder: Path, name: str) -> npt.NDArray[Any]:
     path = folder / f"{name}.npy"
     try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # a view: the file stays on disk
+        values = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # a view: the file stays on disk
+        if values.dtype.kind == "U":
+            checked.text(name, values)
+        return values
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {folder}; restore or write the folder again.") from None
     except BROKEN as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} is damaged or not an npy file ({brief(error)}).") from None

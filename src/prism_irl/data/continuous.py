@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.roles import check_single
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def read_frame(
         if name not in frame.columns:
             there = ", ".join(map(str, frame.columns[:50]))
             raise InputError(f"There is no column {name!r} to --{role}; the table has the columns {there}.")
+        check_single(frame, name)
     table = read(frame.assign(**{STATE: 0, ACTION: 0}), STATE, ACTION)
     order = table.order
     x, x_names = _matrix(frame, seen, "observation")

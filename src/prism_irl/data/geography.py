@@ -19,13 +19,14 @@ from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.npz import read_arrays
+from prism_irl.data.roles import check_single
 from prism_irl.data.table_files import line_of, read_table_file
-from prism_irl.data.vocabulary import Vocabulary, distinct
+from prism_irl.data.vocabulary import Vocabulary, distinct, whole_numbers
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 
 OBSERVED = "observed"
-MAX_CELLS = 1_000_000  # of a grid
+MAX_CELLS = 1_000_000  # of a grid, and numbers of states in a file
 
 
 class Geography(NamedTuple):
@@ -52,6 +53,8 @@ class Rows:
                 raise InputError(
                     f"{path} has no column {name!r}; {what} needs {', '.join(needed)} (there are {there})."
                 )
+        for name in self.frame.columns:
+            check_single(self.frame, str(name))
         if not len(self.frame):
             raise InputError(f"{path} has no rows; {what} needs {', '.join(needed)}.")
 
@@ -83,6 +86,11 @@ def extended(known: Vocabulary, values: Any, what: str) -> Vocabulary:
             raise InputError(
                 f"The {what}s of the data are numbers, and a file of the world names {found[0]}; use numbers."
             )
+        if int(found.max()) >= max(MAX_CELLS, known.size):
+            raise InputError(
+                f"A file of the world names the {what} {int(found.max())}, and the data end at {known.size - 1}; "
+                "correct it, or use names."
+            )
         return Vocabulary(None, max(known.size, int(found.max()) + 1))
     names = sorted({*known.names, *(str(value) for value in found)})
     return known if len(names) == known.size else Vocabulary(tuple(names), len(names))
@@ -110,7 +118,7 @@ def read_map(rows: Rows, states: Vocabulary) -> Geography:
             f"The state at {rows.where('state', walls)(0)} is missing; fill it in, or add columns x2 and y2 if the row "
             "is a wall."
         )
-    ids = states.encode(_whole(cells.iloc[places]), "state", rows.where("state", places))
+    ids = states.encode(whole_numbers(cells.iloc[places]), "state", rows.where("state", places))
     if len(np.unique(ids)) < len(ids):
         i = int(np.argmax(pd.Series(ids).duplicated()))
         raise InputError(
@@ -126,11 +134,6 @@ def read_map(rows: Rows, states: Vocabulary) -> Geography:
     return Geography(xy, edges, segments, f"The map is {rows.path.name}.")
 
 
-def _whole(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers as they were before empty cells beside them made them floats."""
-    return values.astype(np.int64) if values.dtype.kind == "f" and (np.floor(values) == values).all() else values
-
-
 def _neighbours(
     rows: Rows, places: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], states: Vocabulary
 ) -> npt.NDArray[np.int64]:
@@ -142,7 +145,7 @@ def _neighbours(
         text = f"{cell:g}" if isinstance(cell, float) else str(cell)
         words = pd.Series(re.split(r"[;\s]+", text.strip()), dtype=object)
         at = partial(_fixed, where(i))
-        found = states.encode(pd.to_numeric(words) if states.names is None else words, "state", at)
+        found = states.encode(words, "state", at)  # where states are numbers, it reads numbers
         pairs |= {(min(int(ids[i]), int(j)), max(int(ids[i]), int(j))) for j in found if int(j) != int(ids[i])}
     return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 

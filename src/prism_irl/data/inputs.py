@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.roles import check_single
 from prism_irl.data.tables import Table
 from prism_irl.data.vocabulary import missing
 from prism_irl.errors import InputError
@@ -123,6 +124,7 @@ def _column(table: Table, name: str) -> pd.Series[Any]:
     if name not in table.frame.columns:
         there = ", ".join(map(str, table.frame.columns[:50]))
         raise InputError(f"There is no column {name!r} for the inputs; the table has the columns {there}.")
+    check_single(table.frame, name)
     return table.frame[name]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl import limits, storage
+from prism_irl import checked, limits, storage
 from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
@@ -70,6 +70,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
             raise ValueError(f"the array {name!r} of type {dtype} and shape {shape} does not fit its bytes")
         content = bytearray(file.read())
     flat = np.frombuffer(content, dtype=dtype, count=math.prod(shape)) if content else np.empty(math.prod(shape), dtype)
+    if dtype.kind == "U":
+        checked.text(name, flat)
     return flat.reshape(shape, order="F" if fortran_order else "C")
 
 

@@ -43,7 +43,7 @@ class Columns:
         several = [("trajectory", name) for name in keys] + [("observations", name) for name in self.observations]
         single = [(role, name) for role, name in found.items() if role != "trajectory"]
         for role, name in [*several, *single]:
-            times = frame.attrs.get(DOUBLED, {}).get(name, int((frame.columns == name).sum()))
+            times = count(frame, name)
             if times == 0 and role in self.may_lack:
                 del found[role]
             elif times == 0:
@@ -52,9 +52,19 @@ class Columns:
                     f"There is no column {name!r} for the {role}; the table has the columns {there}; "
                     f"name the right one with {role}= (--{role})."
                 )
-            if times > 1:
-                raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
+            check_single(frame, name)
         return found
+
+
+def count(frame: pd.DataFrame, name: str) -> int:
+    """How often a file has a column of this name; pandas would take the first, and call the others NAME.1, …."""
+    return int(frame.attrs.get(DOUBLED, {}).get(name, (frame.columns == name).sum()))
+
+
+def check_single(frame: pd.DataFrame, name: str) -> None:
+    """Refuse a column that is there more than once: nobody knows which of them is meant."""
+    if (times := count(frame, name)) > 1:
+        raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
 
 
 def key_columns(frame: pd.DataFrame, name: str | Sequence[str]) -> tuple[str, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import pandas as pd
 
-from prism_irl import storage
+from prism_irl import limits, storage
+from prism_irl.checked import BROKEN
 from prism_irl.data.frames import read_frame, storable_frame
 from prism_irl.data.roles import DOUBLED
 from prism_irl.errors import InputError, brief
@@ -19,6 +21,8 @@ from prism_irl.optional import need
 READABLE = (".csv", ".tsv", ".parquet", ".npz", ".xlsx", ".nwb")
 WRITABLE = (".csv", ".tsv", ".parquet")
 NWB = ".nwb"
+PER_EXCEL_BYTE = 4
+"""Bytes of memory per byte of the XML in an .xlsx file: a cell of some thirty bytes becomes an object of Python."""
 
 
 def read_table_file(path: Path, text: Mapping[str, type[str]], wanted: Sequence[str] = ()) -> pd.DataFrame:
@@ -34,9 +38,24 @@ def read_table_file(path: Path, text: Mapping[str, type[str]], wanted: Sequence[
         return read_frame(path, text, DOUBLED)
     need("openpyxl", "excel")
     try:
-        return pd.read_excel(path, dtype=dict(text), engine="openpyxl")
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        return _read_excel(path, text)
+    except (*BROKEN, BadZipFile, zlib.error) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} is damaged or not an .xlsx file ({brief(error)}).") from None
+
+
+def _read_excel(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
+    """The first sheet of a workbook, with the columns that it has more than once as `frames.read_frame` counts them."""
+    with ZipFile(path) as archive:
+        unpacked = sum(info.file_size for info in archive.infolist())
+    limits.check_bytes(f"{path}", PER_EXCEL_BYTE * unpacked, "give a Parquet or CSV file")
+    with pd.ExcelFile(path, engine="openpyxl") as book:
+        frame: pd.DataFrame = pd.read_excel(book, dtype=dict(text))
+        header = pd.read_excel(book, header=None, nrows=1)
+    names = [] if header.empty else header.iloc[0].dropna().astype(str).tolist()
+    frame.attrs[DOUBLED] = {name: names.count(name) for name in names if names.count(name) > 1}
+    return frame
 
 
 def line_of(path: Path, row: int) -> int:
@@ -63,7 +82,8 @@ def check_writable(path: str | Path) -> None:
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
     check_writable(path)
-    suffix = Path(path).suffix.lower()
+    suffix, frame = Path(path).suffix.lower(), frame.copy(deep=False)
+    frame.attrs = {}  # what was noticed when a table was read is no part of it
 
     def write(file: IO[bytes]) -> None:
         if suffix != ".parquet":

@@ -22,7 +22,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_rows, with_missing
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
-from prism_irl.data.roles import DOUBLED, Columns, key_columns
+from prism_irl.data.roles import Columns, key_columns
 from prism_irl.data.table_files import READABLE, WRITABLE, line_of, read_table_file
 from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
 from prism_irl.data.units import needs_units
@@ -159,7 +159,6 @@ def _from_frame(
     how: Missing = "error",
 ) -> Table:
     found = columns.resolve(frame)
-    frame.attrs.pop(DOUBLED, None)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
     key = key_columns(frame, columns.trajectory)

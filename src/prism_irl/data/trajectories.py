@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl.data.vocabulary import Array, Where, factorize
+from prism_irl.data.vocabulary import Array, Where, factorize, whole_numbers
 from prism_irl.errors import InputError
 
 Ties = Literal["error", "keep"]
@@ -57,9 +57,7 @@ def factorize_keys(
 
 def _factorize(values: pd.Series[Any], name: str, at: Where) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
     codes, names = factorize(values, "trajectory", lambda row: f"column {name!r}, {at(row)}")
-    if names.dtype.kind == "f" and (np.floor(names) == names).all():
-        names = names.astype(np.int64)  # 3.0 is the 3 of a column in which a cell was empty once
-    return codes, names
+    return codes, whole_numbers(names)  # 3.0 is the 3 of a column in which a cell was empty once
 
 
 def sort_rows(

@@ -135,6 +135,13 @@ def factorize(values: pd.Series[Any], what: str, where: Where) -> tuple[npt.NDAr
     return codes, pd.Series(found)
 
 
+def whole_numbers(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Integers where floats are all whole, and fit: what they were before empty cells beside them made them floats."""
+    if values.dtype.kind != "f" or not ((np.floor(values) == values) & (np.abs(values) < 2.0**63)).all():
+        return values
+    return values.astype(np.int64)
+
+
 def missing(what: str, place: str, count: int = 1) -> InputError:
     """Return the error of the first of so many empty cells."""
     return InputError(f"The {what} at {place} is missing; fill it in or remove that row{in_all(count)}.")

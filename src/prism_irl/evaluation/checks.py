@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.behaviour import (
@@ -128,6 +129,7 @@ def check_simulations(simulations: int) -> None:
     """Refuse a number of simulations that nothing can be compared with; 0 leaves the comparison out."""
     if simulations < 0 or simulations == 1:
         raise InputError(f"--simulations is {simulations}; give 2 or more, or 0 to leave the comparison out.")
+    limits.check_option("simulations", simulations)
 
 
 def check(

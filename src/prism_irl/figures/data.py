@@ -16,6 +16,8 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
 
+from prism_irl.storage import inert
+
 COLUMNS = ("axes", "series", "kind", "x", "y", "value")
 MAX_ROWS = 50_000  # a picture with more points is not data that anybody reads
 
@@ -40,11 +42,6 @@ def to_csv(figure: Figure) -> str:
             writer.writerow((inert(name.replace("\n", " ")), inert(series), kind, _cell(x), _cell(y), _cell(value)))
             written += 1
     return text.getvalue()
-
-
-def inert(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe before =, +, - or @."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _points(ax: Axes) -> Iterator[tuple[str, str, Any, Any, Any]]:

@@ -16,7 +16,6 @@ import pandas as pd
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.table_files import write_table
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, label_metrics
 from prism_irl.labels import mean_dwell, segments
@@ -101,7 +100,7 @@ def _validation_score_before(model: Any) -> float:
 def write_history(folder: Path, model: IntentionModel) -> None:
     """history.csv: what the monitor of EM saw; without EM there is none, not even that of an earlier run."""
     if hasattr(model, "starts_"):
-        storage.write_text(folder / "history.csv", pd.DataFrame(model.monitor_).to_csv(index=False))
+        storage.write_rows(folder / "history.csv", pd.DataFrame(model.monitor_))
         return
     for old in (folder / "history.csv", *folder.glob("figures/em_curves.*")):
         old.unlink(missing_ok=True)
@@ -122,7 +121,7 @@ def write_tables(
         if table is None:
             (folder / name).unlink(missing_ok=True)
         else:
-            write_table(table, folder / name)
+            storage.write_rows(folder / name, table)
 
 
 def write_figures(

@@ -24,6 +24,8 @@ from prism_irl.robots.safe_pickle import load_arrays
 from prism_irl.robots.video import decode_image
 
 NO_DELAY_SINCE = datetime(2021, 7, 23)
+MAX_FOLDERS = 20_000
+"""So many are looked into before the first recording: whoever gives a whole disk is told so."""
 _CAMERA = re.compile(r"images(\d+)")
 _PICTURE = re.compile(r"im_(\d+)\.(?:jpg|png)")
 
@@ -97,9 +99,16 @@ def _trajectories(folder: Path) -> Iterator[Path]:
         stem = name.rstrip("0123456789")
         return stem, int(name[len(stem) :] or 0)
 
-    for place, folders, _ in os.walk(folder):
+    found = False
+    for visited, (place, folders, _) in enumerate(os.walk(folder)):
+        if not found and visited == MAX_FOLDERS:
+            raise InputError(
+                f"There are more than {MAX_FOLDERS:,} folders below {folder}, and none of the first is a recording of "
+                "BridgeData; give the folder of the dataset itself."
+            )
         folders.sort(key=numbered)
         here = Path(place)
+        found = found or here.parent.name.startswith("traj_group")
         if here.name.startswith("traj") and here.parent.name.startswith("traj_group"):
             folders.clear()
             yield here

@@ -253,7 +253,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a file, one per line."""
     if not path.is_file():
         raise InputError(f"{path} is missing; restore it from the dataset's source.")
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:  # bytes that are no text make one line unreadable, and it is named
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prism_irl import storage
-from prism_irl.errors import InputError
+from prism_irl.checked import BROKEN
+from prism_irl.errors import InputError, brief
 from prism_irl.robots.lerobot import LeRobotSource, read_lines
 from prism_irl.robots.lerobot_writing import statistics_of, write_lines
 
@@ -82,8 +83,10 @@ def add_column(
             _describe(unfinished, values, columns)
             if subtasks is not None:
                 _write_subtasks(unfinished, subtasks)
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise InputError(f"Cannot copy {dataset.folder} to {copy} ({error}).") from None
+    except (*BROKEN, pa.ArrowException) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Cannot copy {dataset.folder} to {copy} ({brief(error)}).") from None
     return sum(written.values())
 
 

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
@@ -52,6 +53,8 @@ class Analysis:
             raise InputError("Evidence is about two intentions or more; write --intentions 2,3.")
         if self.folds < 2 or self.starts < 1 or self.max_iterations < 1:
             raise InputError("Evidence needs at least 2 folds, 1 start and 1 iteration.")
+        for name in ("folds", "starts", "max_iterations", "seed"):
+            limits.check_option(name, getattr(self, name))
 
     def individuals(self, demos: Demonstrations) -> bool:
         """Whether habits and chains know the animals: there are several, and folds do not leave whole ones out."""

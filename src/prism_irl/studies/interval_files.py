@@ -29,7 +29,7 @@ def write_intervals(
     """Write table and figures; return what belongs into metrics.json, and the captions."""
     without_intervals(folder)
     plain: dict[str, Any] = storage.read_plain(found)
-    storage.write_text(folder / TABLE, _table(plain["numbers"], states).to_csv(index=False))
+    storage.write_rows(folder / TABLE, _table(plain["numbers"], states))
     (folder / "figures").mkdir(exist_ok=True)
     kept = {name: value for name, value in plain["numbers"].items() if name not in LONG}
     return plain | {"numbers": kept}, _draw(folder / "figures", plain["numbers"], names, states)

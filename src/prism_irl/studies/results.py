@@ -40,7 +40,7 @@ def write_results(folder: Path, result: Mapping[str, Any], rows: Sequence[Mappin
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as CSV; numbers inside numbers (mean and std) become columns with dots."""
-    storage.write_text(path, pd.json_normalize([dict(row) for row in rows]).to_csv(index=False))
+    storage.write_rows(path, pd.json_normalize([dict(row) for row in rows]))
 
 
 def write_methods(path: Path, entries: Mapping[str, Mapping[str, Any]]) -> None:

@@ -196,7 +196,7 @@ def write_labels(folder: Path, data: Data, outcomes: dict[str, Outcome]) -> None
             columns[name] = outcome.labels
         if outcome.model is not None:
             save(outcome.model, folder / "models" / name)
-    storage.write_text(folder / "segments.csv", pd.DataFrame(columns).to_csv(index=False))
+    storage.write_rows(folder / "segments.csv", pd.DataFrame(columns))
 
 
 def _notes(settings: Bridge, data: Data) -> list[str]:
