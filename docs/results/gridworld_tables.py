@@ -48,10 +48,13 @@ def gridworld_gate(metrics: dict[str, Any]) -> str:
         f"{number(one['label_accuracy'], 2, spread=True)} of the steps, depending on its seed; with the starts that "
         f"every other family gets, to {number(ours['label_accuracy'], 2, spread=True)}. Its predictive LL is "
         f"{number(one['predictive_ll'], 3)} and {number(ours['predictive_ll'], 3)}, where a single intention has "
-        f"{number(methods['iavi']['predictive_ll'], 3)}. What is between the two is the start, not the "
-        f"gate. From the same starts HIQL labels {number(chain['label_accuracy'], 3)} of the steps and recurrent "
-        f"switching {number(recurrent['label_accuracy'], 3)} (the Bayes filter: {number(truth['label_accuracy'], 3)}); "
-        f"what recurrent switching adds is the likelihood, {number(recurrent['predictive_ll'], 3)} against "
+        f"{number(methods['iavi']['predictive_ll'], 3)}. What is between the two rows is the start. "
+        f"From the same starts HIQL labels {number(chain['label_accuracy'], 3)} of the steps and recurrent switching "
+        f"{number(recurrent['label_accuracy'], 3)} (the Bayes filter: {number(truth['label_accuracy'], 3)}), with "
+        f"spreads of {number(chain['label_accuracy']['std'], 3)} and {number(recurrent['label_accuracy']['std'], 3)}: "
+        f"what is between them and the second row is the gate, whose score chooses among starts without being a "
+        f"likelihood. Over HIQL "
+        f"recurrent switching gains likelihood, {number(recurrent['predictive_ll'], 3)} against "
         f"{number(chain['predictive_ll'], 3)}, because it knows *when*."
     )
 
