@@ -78,7 +78,7 @@ def run(folder, note=""):
     own, *others = [Behaviour(rng.integers(4, size=240), np.roll(labels, i), demos.offsets) for i in range(8)]
     sizes = (6, 240, 6, 240)
     found = Checks(0, *sizes, [], [], {}, note=note) if note else compare(own, others, 4, 2, sizes)
-    captions = write_checks(folder, found, explorer)
+    captions = {stem: words for wait in write_checks(folder, found, explorer) for stem, words in wait().items()}
     (folder / "metrics.json").write_text(json.dumps({**FIT, "n_intentions": 2}))
     (folder / "figures" / "captions.json").write_text(json.dumps(captions))
     return captions

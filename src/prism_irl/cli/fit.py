@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl import em
+    from prism_irl.figures.elsewhere import Drawing
     from prism_irl.models.base import IntentionModel
 
 
@@ -72,29 +74,30 @@ def fit(
     jobs
         Resamples of --intervals that are fitted at the same time.
     """
-    from prism_irl.cli.fitted import write_run
-    from prism_irl.cli.known_evidence import read_evidence
-    from prism_irl.cli.sources import is_continuous, read_inputs, read_table
-    from prism_irl.cli.tensorboard import writer_class
-    from prism_irl.evaluation.checks import check_simulations
-    from prism_irl.models.pair import PairModel
-    from prism_irl.scale import distributed, memory
-    from prism_irl.studies.intervals import check_intervals
-
-    check_simulations(simulations)
     for name, value in (("intervals", intervals), ("jobs", jobs)):
         limits.check_option(name, value)
-    model = continuous_defaults(model, preset, method, is_continuous(table, columns))
-    estimator = with_inputs(build_model(model, preset, method), columns)
-    if tensorboard:
-        writer_class()
-    iterates = _iterates(estimator)
-    resume = folder.resume and iterates
-    if iterates and distributed.restarted() and (folder.begun / "checkpoint" / "request.json").exists():
-        # After a lost rank torchrun repeats the command as it was.
-        folder, resume = replace(folder, overwrite=False, resume=True), True
-    watch: dict[str, Any] = {"resume": resume}
     with ExitStack() as claim:
+        drawing = claim.enter_context(_drawing())  # its processes import matplotlib while this one imports torch
+        from prism_irl.cli.fitted import write_run
+        from prism_irl.cli.known_evidence import read_evidence
+        from prism_irl.cli.sources import is_continuous, read_inputs, read_table
+        from prism_irl.cli.tensorboard import writer_class
+        from prism_irl.evaluation.checks import check_simulations
+        from prism_irl.models.pair import PairModel
+        from prism_irl.scale import distributed, memory
+        from prism_irl.studies.intervals import check_intervals
+
+        check_simulations(simulations)
+        model = continuous_defaults(model, preset, method, is_continuous(table, columns))
+        estimator = with_inputs(build_model(model, preset, method), columns)
+        if tensorboard:
+            writer_class()
+        iterates = _iterates(estimator)
+        resume = folder.resume and iterates
+        if iterates and distributed.restarted() and (folder.begun / "checkpoint" / "request.json").exists():
+            # After a lost rank torchrun repeats the command as it was.
+            folder, resume = replace(folder, overwrite=False, resume=True), True
+        watch: dict[str, Any] = {"resume": resume}
         with distributed.join() as ranks:  # under torchrun the ranks fit together, and one of them writes and prints
             source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
             assert source.rows is not None
@@ -127,10 +130,18 @@ def fit(
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
         if intervals:
             written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
-        metrics = write_run(path, estimator, rows, **written)
+        metrics = write_run(path, estimator, rows, drawing=drawing, **written)
         shutil.rmtree(checkpoint)
         write_report(path)
     folder.tell(metrics, show)
+
+
+def _drawing() -> AbstractContextManager[Drawing]:
+    """Where the figures are drawn: in processes of their own where the command is one, and has a second core."""
+    from prism_irl.figures.elsewhere import HERE, Drawing, drawing_elsewhere, has_room
+
+    alone = Drawing.allowed and "RANK" not in os.environ  # ranks share the cores already
+    return drawing_elsewhere() if alone and has_room(threads.bound()) else nullcontext(HERE)
 
 
 def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:

@@ -21,9 +21,11 @@ from prism_irl.data.table_files import write_table
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import infer_once
 from prism_irl.evaluation.tidy import seen_in_words
+from prism_irl.figures.elsewhere import HERE, Drawing
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import save
-from prism_irl.models.run_files import fit_metrics, write_figures, write_history, write_tables
+from prism_irl.models.run_files import begin_figures, fit_metrics, write_history, write_tables
+from prism_irl.report import drawn
 from prism_irl.report.name_matching import SEGMENTS, Remembered, carry_names, remember
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import write_names
@@ -44,15 +46,16 @@ def write_run(
     intervals: Mapping[str, Any] | None = None,
     inputs: Inputs | None = None,
     before: Path | None = None,
+    drawing: Drawing = HERE,
 ) -> dict[str, Any]:
     """Write everything that a fit leaves behind but its report; returns the metrics.
 
     ``before`` is the folder of the run that this one will replace, whose names its intentions take over.
+    ``drawing`` is where its figures are drawn.
     """
     from prism_irl.evaluation.facts import state_rewards, state_values
     from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
-    from prism_irl.report.pictures import write_pictures
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
@@ -67,7 +70,8 @@ def write_run(
         extra["data"]["inputs"] = inputs.to_json()
     if isinstance(demos, MotionDemonstrations):
         extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
-    found = infer_once(model, demos)
+    found, figures = infer_once(model, demos), folder / "figures"
+    own = begin_figures(figures, model, demos, found.labels, drawing)
     result = fit_metrics(model, demos, found)
     if come_from_tokens(source, demos):
         result["tokens"] = True
@@ -93,12 +97,12 @@ def write_run(
         folder, shown, found.probabilities, layout=place, rewards=rewards, values=values, events=marks
     )
     _write_frames(folder, demos, explorer, source)
-    figures = folder / "figures"
-    captions = write_pictures(figures, explorer) | write_figures(figures, model, demos, found.labels)
-    if inputs is not None:
-        captions |= _draw_inputs(figures, model, inputs, intervals)
-    captions |= _write_checks(folder, model, demos, found.labels, explorer, 0 if units is not None else simulations)
-    storage.write_json(figures / "captions.json", captions | sure)
+    begun = [drawing.draw(drawn.pictures, figures, explorer), own]
+    effects = {} if inputs is None else _draw_inputs(figures, model, inputs, intervals)
+    repeats = 0 if units is not None else simulations
+    checks = _write_checks(folder, model, demos, found.labels, explorer, repeats, drawing)
+    captions = drawn.gathered(begun) | effects | drawn.gathered(checks) | sure
+    storage.write_json(figures / "captions.json", captions)
     return result
 
 
@@ -172,13 +176,14 @@ def _write_checks(
     labels: npt.NDArray[np.int64],
     explorer: dict[str, Any],
     simulations: int,
-) -> dict[str, str]:
-    """checks.json and its figures: the data beside simulations of the model; returns their captions."""
+    drawing: Drawing,
+) -> list[drawn.Captions]:
+    """checks.json and its figures: the data beside simulations of the model."""
     from prism_irl.evaluation.checks import check
     from prism_irl.report import checks
 
     if simulations == 0:
         checks.without_checks(folder)
-        return {}
-    seed = getattr(model, "seed", 0)
-    return checks.write_checks(folder, check(model, demos, labels, simulations=simulations, seed=seed), explorer)
+        return []
+    found = check(model, demos, labels, simulations=simulations, seed=getattr(model, "seed", 0))
+    return checks.write_checks(folder, found, explorer, drawing)

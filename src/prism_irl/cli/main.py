@@ -39,6 +39,7 @@ from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
 from prism_irl.cli.tokenize import tokenize
 from prism_irl.errors import InputError, one_line
+from prism_irl.figures.elsewhere import Drawing
 
 app = App(
     name="prism",
@@ -145,6 +146,7 @@ def run() -> int:
     # Importing makes hundreds of thousands of objects that all stay: looking for garbage among them takes a second,
     # and as long again at the end.
     gc.set_threshold(200_000, 20, 20)
+    Drawing.allowed = True
     code = main()
     gc.freeze()
     return code

@@ -20,15 +20,12 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from prism_irl import storage
-from prism_irl.errors import InputError
 from prism_irl.figures.data import to_csv
+from prism_irl.figures.palette import PALETTE, intention_color
 
 COLUMN_WIDTH = 3.3  # inches: one column of a two-column page
 PAGE_WIDTH = 6.8
 
-# Okabe–Ito, without its black in front and with yellow late: the first ones differ in lightness too (grey printers)
-# and keep their contrast on white.
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
 INK = "#1b1f24"
 MUTED = "#6b7280"
 FAINT = "#d5d9df"
@@ -36,6 +33,8 @@ UNVISITED = "#dfe2e6"
 BARRIER = "#3a4048"
 VALUE_MAP = "viridis"  # even in lightness, so that it survives a grey printer
 SIGNED_MAP = "PuOr_r"  # of numbers around zero, which is nearly white: orange above, purple below
+
+__all__ = ["PALETTE", "intention_color", "new_figure", "note", "paper_style", "save", "to_svg"]
 
 _SETTINGS: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -73,13 +72,6 @@ _SETTINGS: dict[str, Any] = {
     "ytick.labelsize": 7,
     "ytick.major.width": 0.6,
 }
-
-
-def intention_color(k: int) -> str:
-    """Return the colour of intention ``k``, the same everywhere; the palette starts again after eight."""
-    if k < 0:
-        raise InputError(f"There is no intention {k}; intentions are numbered from 0.")
-    return PALETTE[k % len(PALETTE)]
 
 
 def ink_on(shares: ArrayLike, colours: str = VALUE_MAP) -> NDArray[np.bool_]:

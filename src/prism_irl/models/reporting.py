@@ -75,7 +75,7 @@ def write(
     from prism_irl.evaluation.likelihood import infer_once
     from prism_irl.evaluation.tidy import seen_in_words
     from prism_irl.models.persistence import save
-    from prism_irl.models.run_files import fit_metrics, write_figures, write_history, write_tables
+    from prism_irl.models.run_files import begin_figures, fit_metrics, write_history, write_tables
     from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
@@ -116,7 +116,7 @@ def write(
         events=marks,
     )
     figures = path / "figures"
-    captions = write_pictures(figures, explorer) | write_figures(figures, model, data, found.labels)
+    captions = write_pictures(figures, explorer) | begin_figures(figures, model, data, found.labels)()
     storage.write_json(figures / "captions.json", captions)
     return Page(write_report(path))
 

@@ -18,9 +18,11 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, label_metrics
+from prism_irl.figures.elsewhere import HERE, Drawing
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.reference_scores import reference_scores
+from prism_irl.report import drawn
 
 
 def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) -> dict[str, Any]:
@@ -124,31 +126,13 @@ def write_tables(
             storage.write_rows(folder / name, table)
 
 
-def write_figures(
-    folder: Path, model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64]
-) -> dict[str, str]:
-    """Segmentation raster, dwell histogram and, where EM was run, its curves; returns their captions."""
-    from prism_irl.figures import curves, style, timelines
-
-    captions = {
-        "segmentation": "Intention of every step, one row per trajectory.",
-        "dwell": "How long each intention lasts once it has begun.",
-    }
-    with style.paper_style():
-        figure, (ax,) = style.new_figure(width=6.6, height=3.2)
-        timelines.segmentation_raster(ax, labels, demos.offsets)
-        style.save(figure, folder / "segmentation")
-        cut = segments(labels, demos.offsets)
-        figure, (ax,) = style.new_figure(height=2.4)
-        says = getattr(getattr(model, "switching_", None), "dwell_proba", None)
-        if says is not None and model.n_intentions > 1:
-            captions["dwell"] += " Dashed: what the model expects of a visit that no end of a trajectory cuts short."
-        expected = None if says is None or model.n_intentions == 1 else says(int(cut.lengths.max()))
-        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(model.n_intentions)], expected)
-        style.save(figure, folder / "dwell")
-        if hasattr(model, "starts_"):
-            figure, (ax,) = style.new_figure(height=2.4)
-            curves.em_curves(ax, model.monitor_)
-            style.save(figure, folder / "em_curves")
-            captions["em_curves"] = "Likelihood during EM, one line per start."
-    return captions
+def begin_figures(
+    folder: Path, model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64], drawing: Drawing = HERE
+) -> drawn.Captions:
+    """Begin segmentation raster, dwell histogram and, where EM was run, its curves."""
+    says = getattr(getattr(model, "switching_", None), "dwell_proba", None)
+    expected = None
+    if says is not None and model.n_intentions > 1:
+        expected = says(int(segments(labels, demos.offsets).lengths.max()))
+    monitor = model.monitor_ if hasattr(model, "starts_") else None
+    return drawing.draw(drawn.fit_figures, folder, labels, demos.offsets, model.n_intentions, expected, monitor)

@@ -11,24 +11,16 @@ from scipy import stats
 
 from prism_irl import storage
 from prism_irl.evaluation.checks import LONGEST, Checks
-from prism_irl.figures import checks as draw
-from prism_irl.figures import layouts, style
-from prism_irl.figures.maps import add_colorbar
-from prism_irl.report.names import default_names
+from prism_irl.figures.elsewhere import HERE, Drawing
+from prism_irl.report import drawn
+from prism_irl.report.names import default_names, place_name
 from prism_irl.report.run_files import read_part
 from prism_irl.report.verdict import Finding, signed
 
 FILE = "checks.json"
 MAX_BYTES = 500_000
-MOST = 4.0  # a map's colours end where the data is this many times as often in a state as the simulations
 FIGURES = ("checks", "checks_map")
 SIZES = ("simulations", "n_trajectories", "n_steps", "of_trajectories", "of_steps")
-PLACES = (style.INK, style.PALETTE[5], style.PALETTE[4])
-TITLES = {
-    "dwell": "Lasts at least …",
-    "return": "Time between two visits, at least …",
-    "switch": "Place around a switch",
-}
 
 
 class Row(NamedTuple):
@@ -53,12 +45,20 @@ class Section(NamedTuple):
     how: str
 
 
-def write_checks(folder: Path, checks: Checks, explorer: Mapping[str, Any]) -> dict[str, str]:
-    """Write ``checks.json`` and its figures into a run folder; return their captions."""
+def write_checks(
+    folder: Path, checks: Checks, explorer: Mapping[str, Any], drawing: Drawing = HERE
+) -> list[drawn.Captions]:
+    """Write ``checks.json`` and begin its figures, in a run folder; what is returned waits for their captions."""
     without_checks(folder)  # those of an earlier run may have had more figures
     value = storage.read_plain(checks.to_json())
     storage.write_json(folder / FILE, value)
-    return {} if checks.note else _draw(folder / "figures", value, explorer)
+    if checks.note:
+        return []
+    names, figures = explorer["names"] or default_names(explorer["n_intentions"]), folder / "figures"
+    pictures = [drawing.draw(drawn.check_curves, figures, value, names, explorer["states"])]
+    if explorer["layout"] is not None:
+        pictures.append(drawing.draw(drawn.check_map, figures, value["occupancy"], explorer["layout"]))
+    return pictures
 
 
 def without_checks(folder: Path) -> None:
@@ -153,7 +153,7 @@ def _row(one: Mapping[str, Any], names: Sequence[str] | None, states: Sequence[s
     k, state, unit = one["intention"], one["state"], one["unit"]
     far = unit == "distance"
     what = f"difference in {one['name']}" if far else one["name"]
-    what = what if state is None else f"{what} of {_place(state, states)}"
+    what = what if state is None else f"{what} of {place_name(state, states)}"
     text = _percent if unit in ("share", "distance") else _plain
     interval = f"up to {text(one['high'])}" if far else f"{text(max(one['low'], 0.0))} to {text(one['high'])}"
     name = "" if k is None else names[k] if names and k < len(names) else f"intention {k}"
@@ -167,62 +167,3 @@ def _percent(value: float) -> str:
 
 def _plain(value: float) -> str:
     return signed(value, 1)
-
-
-def _place(state: int, states: Sequence[str] | None) -> str:
-    return str(states[state]) if states and state < len(states) else f"state {state}"
-
-
-# -- figures -----------------------------------------------------------------------------------------------------------
-
-
-def _draw(folder: Path, checks: Mapping[str, Any], explorer: Mapping[str, Any]) -> dict[str, str]:
-    names = explorer["names"] or default_names(explorer["n_intentions"])
-    kinds = {kind: [one for one in checks["curves"] if one["kind"] == kind] for kind in TITLES}
-    drawn = [kind for kind, curves in kinds.items() if curves]
-    columns = 2
-    rows = -(-(len(drawn) + 1) // columns)
-    with style.paper_style():
-        figure, axes = style.new_figure(rows, columns, width=style.PAGE_WIDTH, height=2.3 * rows)
-        for ax, kind in zip(axes, drawn, strict=False):
-            looks = [_look(i, one, names, explorer["states"]) for i, one in enumerate(kinds[kind])]
-            labels, colors = zip(*looks, strict=True)
-            draw.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
-            ax.set(title=TITLES[kind], ylabel="share of the steps" if kind == "switch" else "share")
-        draw.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
-        axes[len(drawn)].set_title("Share of the steps in each state")
-        for ax in axes[len(drawn) + 1 :]:
-            ax.set_axis_off()
-        style.save(figure, folder / "checks")
-        captions = {
-            "checks": f"The data (lines) beside {checks['simulations']} simulations of the fitted model (bands: 95% of "
-            "them). Where a line leaves its band, the agent does something that the model does not."
-        }
-        if explorer["layout"] is not None:
-            captions["checks_map"] = _map(folder / "checks_map", checks["occupancy"], explorer["layout"])
-    return captions
-
-
-def _look(i: int, curve: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None) -> tuple[str, str]:
-    """Label and colour of a curve: an intention keeps its colour, places take theirs from the palette's other end."""
-    k, state = curve["intention"], curve["state"]
-    place = "" if state is None else _place(state, states)
-    if k is None:
-        return place, PLACES[i % len(PLACES)]
-    return (f"{names[k]}: {place}" if place else names[k]), style.intention_color(k)
-
-
-def _map(path: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) -> str:
-    ratio = np.full(len(layout["xy"]), np.nan)
-    data, simulated = (np.array(occupancy[key], float) for key in ("data", "simulated"))
-    both = (data > 0) & (simulated > 0)
-    at = np.array(occupancy["states"], int)[both]
-    ratio[at] = np.clip(np.log2(data[both] / simulated[both]), -np.log2(MOST), np.log2(MOST))
-    figure, (ax,) = style.new_figure(width=3.0, height=2.6)
-    layouts.layout_map(ax, layout, ratio, signed=True)
-    add_colorbar(ax, [ax], label="log₂ (data / simulated)")
-    style.save(figure, path)
-    return (
-        "Where the agent is more often than the model (above 0) and less often (below 0), as the logarithm of the "
-        f"ratio of their shares of the steps; colours end at {MOST:.0f} times as often."
-    )

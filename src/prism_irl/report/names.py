@@ -20,6 +20,11 @@ def default_names(n_intentions: int) -> list[str]:
     return [f"intention {k}" for k in range(n_intentions)]
 
 
+def place_name(state: int, states: Sequence[str] | None) -> str:
+    """What a state is called."""
+    return str(states[state]) if states and state < len(states) else f"state {state}"
+
+
 def write_names(folder: Path, names: Sequence[str]) -> None:
     """Put names beside a run."""
     storage.write_json(folder / FILE, {"names": list(names)})

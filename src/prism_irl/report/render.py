@@ -22,8 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from prism_irl import storage
 from prism_irl.errors import InputError
-from prism_irl.figures import curves, style
-from prism_irl.figures.data import to_csv
+from prism_irl.figures.palette import intention_color
 from prism_irl.report import table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.checks import FIGURES as CHECKS
@@ -226,7 +225,7 @@ def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str
     cut = any(one["length"] > len(one["states"]) for one in rows)
     words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
     keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "values", "leads", "occupancy")
-    colors = [style.intention_color(k) for k in range(2 * len(names) + 8)]
+    colors = [intention_color(k) for k in range(2 * len(names) + 8)]
     facts = mapping(explorer.get("fit"))
     data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors, "frames": frames}
     return {
@@ -291,6 +290,9 @@ def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
     rows = table_rows.method_bar_rows(metrics)
     if len(rows) < 2:
         return None
+    from prism_irl.figures import curves, style
+    from prism_irl.figures.data import to_csv
+
     figure, (ax,) = style.new_figure(width=3.7, height=0.75 + 0.25 * len(rows))
     ceiling = number(mapping(mapping(metrics["methods"]).get("oracle")).get("predictive_ll"))
     with style.paper_style():
@@ -305,6 +307,9 @@ def _em_chart(folder: Path) -> EmbeddedFigure | None:
     path = folder / "history.csv"
     if not path.is_file() or not inside(path, folder):
         return None
+    from prism_irl.figures import curves, style  # where figures were drawn elsewhere, nobody else needs matplotlib
+    from prism_irl.figures.data import to_csv
+
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

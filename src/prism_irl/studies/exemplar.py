@@ -21,6 +21,7 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.registry import Method
 from prism_irl.report.checks import without_checks, write_checks
+from prism_irl.report.drawn import gathered
 from prism_irl.report.explorer import write_explorer
 from prism_irl.report.pictures import write_pictures
 from prism_irl.studies.results import add_captions
@@ -92,7 +93,7 @@ def write_exemplar(
     if simulations and order is None:
         seed = getattr(model, "seed", 0)
         compared = check(model, demos, probabilities.argmax(axis=1), simulations=simulations, seed=seed)
-        captions |= write_checks(folder, compared, explorer)
+        captions |= gathered(write_checks(folder, compared, explorer))
     else:
         without_checks(folder)
     add_captions(folder / "figures", captions)

@@ -11,8 +11,6 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.inputs import Inputs
-from prism_irl.figures import intervals as drawing
-from prism_irl.figures import style
 from prism_irl.studies.intervals import GRID, leaving_curves
 from prism_irl.switching.inputs import InputChain
 
@@ -66,6 +64,9 @@ def _rows(numbers: Mapping[str, Any], states: Sequence[str] | None) -> list[dict
 def _draw(
     folder: Path, numbers: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None
 ) -> dict[str, str]:
+    from prism_irl.figures import intervals as drawing
+    from prism_irl.figures import style
+
     shown = [
         (key, label) for key, label in (("usage", "share of steps"), ("dwell", "dwell in steps")) if key in numbers
     ]
@@ -98,6 +99,9 @@ def draw_inputs(
     folder: Path, inputs: Inputs, chain: InputChain, found: Mapping[str, Any] | None, names: Sequence[str]
 ) -> dict[str, str]:
     """Draw what each input does to the probability of leaving each intention; returns the caption."""
+    from prism_irl.figures import intervals as drawing
+    from prism_irl.figures import style
+
     curves = leaving_curves(chain)
     ends = None if found is None else np.asarray(found["numbers"]["leaving"]["interval"], float)
     with style.paper_style():

@@ -1,0 +1,16 @@
+"""The colours of intentions, for figures and for pages, which need no matplotlib."""
+
+from __future__ import annotations
+
+from prism_irl.errors import InputError
+
+# Okabe–Ito, without its black in front and with yellow late: the first ones differ in lightness too (grey printers)
+# and keep their contrast on white.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
+
+
+def intention_color(k: int) -> str:
+    """Return the colour of intention ``k``, the same everywhere; the palette starts again after eight."""
+    if k < 0:
+        raise InputError(f"There is no intention {k}; intentions are numbered from 0.")
+    return PALETTE[k % len(PALETTE)]
