@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import memory
@@ -61,6 +62,29 @@ def test_a_fit_that_does_not_fit_is_a_warning(
     assert capsys.readouterr().err == ""
 
 
+def test_a_fit_that_cannot_fit_is_refused_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dense transitions make almost every history of four states a new one: the estimate counts them."""
+    rng = np.random.default_rng(0)
+    steps = [rng.integers(size, size=(40, 500)) for size in (60, 4)]
+    demos = Demonstrations.from_arrays(*steps, n_states=60, n_actions=4)
+    model = PRISM(3, switching="markov", history=4)
+    exact = demos.with_history(4).n_contexts
+    assert exact <= memory._n_contexts(demos, model) < 1.5 * exact
+    monkeypatch.setenv("PRISM_MAX_MEMORY", "0.05")
+    with pytest.raises(InputError, match=r"about \d+ MB .* 50 MB are allowed; .*policies and counts.*--history"):
+        memory.announce(demos, model)
+    monkeypatch.setenv("PRISM_MAX_MEMORY", "1")
+    memory.announce(demos, model)
+
+
+@pytest.mark.parametrize(("network", "lines"), [("transformer", 1), ("gru", 0)])
+def test_attention_over_long_trajectories_is_announced(network, lines, capsys: pytest.CaptureFixture[str]) -> None:
+    long = Demonstrations.from_arrays([np.arange(3000) % 5], [np.arange(3000) % 2])
+    memory.announce(long, PRISM(2, switching="independent", network=network))
+    said = capsys.readouterr().err
+    assert said.count("\n") == said.count("the longest has 3000 steps") == lines
+
+
 def test_this_machine_has_some_memory() -> None:
     there = memory.available()
     assert there is None or 2**20 < there < 2**50
@@ -74,6 +98,7 @@ def test_readable(n: float, words: str) -> None:
 PEAK = """
 import numpy as np
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import memory
 

@@ -151,8 +151,11 @@ class PolicyTable(RewardModel):
         """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
         if self.accents is not None:
             return self._accented(data)
+        padded = self._padded()
         with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(self._padded())[:, data.pairs].T)
+            if padded.shape[1] > len(data.pairs):  # of a long memory most pairs occur once
+                return np.ascontiguousarray(np.log(padded[:, data.pairs]).T)
+            return np.ascontiguousarray(np.log(padded)[:, data.pairs].T)
 
     def _padded(self) -> FloatArray:
         """Policies of all pairs, (K, P): those of the contexts, then uniform ones of a state without a name."""

@@ -11,13 +11,19 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.limits import available, readable
+from prism_irl.limits import available, check_bytes, readable
 from prism_irl.switching.learned import Learned
 
+DOUBT = 1.5
+"""An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""
 LARGE_BYTES = 2**30
 LARGE_STEPS = 1_000_000
+LONG_ATTENTION = 2000
+"""Steps of a trajectory from which on attention takes most of the Transformer's time."""
 LIBRARIES = 450 * 2**20
 """What Python, torch, SciPy, pandas and compiled kernels take before any data is there."""
 BATCHED = 5 * 8 + 1
@@ -80,20 +86,33 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
 
 
 def _n_contexts(demos: Demonstrations, model: Any) -> int:
-    """Rows of the policies; with longer histories at most one per step and length."""
+    """Rows of the policies; with longer histories at most one per step and length.
+
+    Histories of two states are counted; each further state multiplies their number as the second did.
+    """
     history = getattr(model, "history", 1)
     length = history if isinstance(history, int) else 4
-    rows, reached = demos.n_states, demos.n_states
-    for _ in range(length - 1):
-        reached = min(reached * demos.n_actions, demos.n_steps)
-        rows += reached
+    rows = reached = demos.n_states
+    if length > 1:
+        follows = np.delete(np.arange(demos.n_steps), demos.offsets[:-1])
+        pairs = len(
+            np.unique(demos.states[follows - 1].astype(np.int64) * (demos.n_states + 1) + demos.states[follows])
+        )
+        for _ in range(length - 1):
+            reached = min(-(-reached * pairs // demos.n_states), demos.n_steps)
+            rows += reached
     return rows
 
 
 def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
-    """Say on standard error what a large fit will take, and warn where the machine has less."""
+    """Say on standard error what a large fit will take, warn where the machine has less, and refuse where much less.
+
+    Libraries are there already; the rest would be found missing after hours of EM, or by the system, without a word.
+    """
     needed = estimate(demos, model, n_ranks)
     there = available()
+    advice = f"{needed}; use fewer starts (--n-starts), a shorter --history or fewer steps"
+    check_bytes("This fit", needed.total - LIBRARIES, advice, share=DOUBT)
     if there is not None and needed.total > there:
         each = "" if n_ranks == 1 else " for each rank"
         print(
@@ -103,3 +122,11 @@ def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
         )
     elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:
         print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
+    switching, longest = model.switching_options, int(demos.lengths.max())
+    if isinstance(switching, Learned) and switching.network == "transformer" and longest > LONG_ATTENTION:
+        print(
+            f"prism: the Transformer compares every step with all steps before it, so that time grows with the square "
+            f"of a trajectory's length, and the longest has {longest} steps; cut trajectories, or take --network gru, "
+            "whose time grows with the data.",
+            file=sys.stderr,
+        )
