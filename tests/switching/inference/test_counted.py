@@ -52,7 +52,7 @@ def assert_same(chain, policies, data, power=1.0):
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.integers(1, 2 * lanes.BLOCK + 1), min_size=16, max_size=40), st.integers(0, 1000))
+@given(st.lists(st.integers(1, 2 * lanes.BLOCK + 1), min_size=(S + 1) * A, max_size=40), st.integers(0, 1000))
 def test_counts_are_the_sums_of_beliefs(lengths, seed):
     assert_same(*problem(lengths, seed))
 
@@ -85,6 +85,7 @@ def test_very_improbable_steps_keep_their_likelihood():
 def test_what_counts_cannot_say_is_left_to_beliefs(monkeypatch):
     few, many = problem([40] * 15), problem([40] * 16)
     assert em.e_step(*few).counts is None  # lanes would stay empty
+    assert em.e_step(*problem([1] * 16)).counts is None  # fewer steps than pairs
     many[1].policies[:, 0, 0] = 0.0  # an action that nobody takes: its likelihood is zero, and not an error
     step = em.e_step(*many)
     assert step.counts is None
