@@ -180,3 +180,31 @@ def test_a_kernel_per_pair_improves_the_likelihood(make_demos):
         likelihoods.append(chain.expectation(data, emission).log_likelihood.mean())
     assert (np.diff(likelihoods) > -1e-9).all()
     assert likelihoods[-1] > likelihoods[0] + 1e-3
+
+
+@pytest.mark.parametrize("kind", ["mlp", "pair"])
+def test_flat_inference_is_that_of_padded_batches(kind, data, emission, monkeypatch):
+    pytest.importorskip("numba")
+    chain = StatePairChain(S - 1, K) if kind == "pair" else state_chain(kind)  # of S - 1: one state has no name
+    if kind == "pair":
+        drawn = np.random.default_rng(5).dirichlet(np.ones(K), (S - 1, K))
+        chain.kernels.copy_(torch.from_numpy(drawn))
+    fast, online = (chain.expectation(data, emission, online=wanted) for wanted in (False, True))
+    counts = chain.state_transitions(data, emission)
+    monkeypatch.setenv("PRISM_BACKEND", "torch")
+    slow = chain.expectation(data, emission)
+    assert slow.leaving is None
+    for found in (fast, online):
+        for name in ("responsibilities", "log_likelihood", "transitions"):
+            np.testing.assert_allclose(getattr(found, name), getattr(slow, name), atol=1e-10, err_msg=name)
+    for name in ("predicted", "filtered"):
+        np.testing.assert_allclose(getattr(online, name), getattr(slow, name), atol=1e-10, err_msg=name)
+    np.testing.assert_allclose(fast.leaving, counts, atol=1e-10)
+
+
+def test_the_m_step_is_the_same_from_either_count(data, emission):
+    counted, again = StatePairChain(S, K), StatePairChain(S, K)
+    for _ in range(3):
+        counted.maximise(data, emission, counted.expectation(data, emission, online=False), None)
+        again.maximise(data, emission, again.expectation(data, emission), None)
+    torch.testing.assert_close(counted.kernels, again.kernels)

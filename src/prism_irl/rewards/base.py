@@ -155,7 +155,7 @@ class PolicyTable(RewardModel):
         with np.errstate(divide="ignore"):
             if padded.shape[1] > len(data.pairs):  # of a long memory most pairs occur once
                 return np.ascontiguousarray(np.log(padded[:, data.pairs]).T)
-            return np.ascontiguousarray(np.log(padded)[:, data.pairs].T)
+            return np.take(np.ascontiguousarray(np.log(padded).T), data.pairs, axis=0)
 
     def _padded(self) -> FloatArray:
         """Policies of all pairs, (K, P): those of the contexts, then uniform ones of a state without a name."""
@@ -184,14 +184,14 @@ class PolicyTable(RewardModel):
         """Log π_k(a_t | c_t) ρ_g(a_t | c_t) / Σ_a π_k ρ_g, (n, K): for every choice that occurs, then for its steps."""
         assert self.accents is not None
         met = self.accents.met(data)
-        found = np.empty((self.n_intentions, len(met.pairs)))
+        found = np.empty((len(met.pairs), self.n_intentions))  # choices first: steps then copy whole rows
         unknown = np.full((1, self.n_actions), 1.0 / self.n_actions)
         for k, policies in enumerate(self.policies):
             table = np.concatenate([policies, unknown])
-            total = np.einsum("ua,ua->u", table[met.rows], met.factors)
-            found[k] = table.reshape(-1)[met.pairs] * met.taken / total[met.place]
+            total = np.einsum("ua,ua->u", np.take(table, met.rows, axis=0), met.factors)
+            found[:, k] = np.take(table, met.pairs) * met.taken / np.take(total, met.place)
         with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(found)[:, met.steps].T)
+            return np.take(np.log(found), met.steps, axis=0)
 
     def weighted_counts(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
         """Σ_t w_tk 1[c_t = c, a_t = a], (K, C, A)."""

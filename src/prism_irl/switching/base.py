@@ -45,6 +45,7 @@ class Posterior(NamedTuple):
     the paper's score when it has (`observe="current"`).
     ``transitions`` (K, K): expected number of steps from j to k; chains only.
     ``phases``: the same inside intentions, where they have phases.
+    ``leaving`` (S, K, K): the same of the steps that leave each state, where the kernel reads it and EM asks.
     """
 
     responsibilities: npt.NDArray[np.float64]
@@ -53,6 +54,7 @@ class Posterior(NamedTuple):
     log_likelihood: npt.NDArray[np.float64]
     transitions: npt.NDArray[np.float64] | None = None
     phases: PhaseCounts | None = None
+    leaving: npt.NDArray[np.float64] | None = None
 
 
 class Counts(NamedTuple):

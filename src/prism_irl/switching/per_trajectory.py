@@ -48,6 +48,23 @@ class TrajectoryChoice(Switching):
         return BatchPosterior(filtered[:, -1:].expand_as(filtered), predicted.exp(), filtered, likelihood)
 
     @torch.no_grad()
+    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
+        """For EM straight from the flat data: log p(a_t | a_<t) is what log Σ_k ρ_k exp L_k rises by at step t."""
+        emission, demos = log_emission.double().numpy(), data.demos
+        if online or not emission.min(initial=0.0) > IMPOSSIBLE:
+            return super().expectation(data, log_emission, online=online)
+        first, last = demos.offsets[:-1], demos.offsets[1:] - 1
+        sums = np.cumsum(emission, axis=0)
+        sums += np.repeat(self.weights.log().numpy() - (sums[first] - emission[first]), demos.lengths, axis=0)
+        top = sums.max(axis=1)
+        total = top + np.log(np.exp(sums - top[:, None]).sum(axis=1))
+        likelihood = np.diff(total, prepend=0.0)
+        likelihood[first] = total[first]
+        chosen = np.exp(sums[last] - total[last, None])
+        nothing = np.empty((0, self.n_intentions))
+        return Posterior(np.repeat(chosen, demos.lengths, axis=0), nothing, nothing, likelihood)
+
+    @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """ρ_k = mean responsibility of the trajectories."""
         first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR

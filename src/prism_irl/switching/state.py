@@ -31,7 +31,7 @@ from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer
+from prism_irl.switching.inference.dispatch import infer, infer_steps
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry
 from prism_irl.switching.places import PlaceChain
@@ -67,6 +67,38 @@ class StateKernel(Chain):
 
     def _at(self, states: Tensor) -> Tensor:
         return self.state_kernels().index_select(0, states.clamp_max(self.n_states))
+
+    @torch.no_grad()
+    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
+        """Forward–backward over ragged data as it lies, kernels read from a table; in padded batches elsewhere."""
+        beliefs = None
+        if self.initial.device.type == "cpu":
+            before = np.empty(data.demos.n_steps, np.int64)
+            before[:1], before[1:] = 0, np.minimum(data.demos.states[:-1], self.n_states)  # never read at first steps
+            kernel = self.state_kernels().detach().double().exp().index_select(0, torch.from_numpy(before))
+            beliefs = infer_steps(self.log_initial(), kernel, log_emission, data.demos.offsets, online=online)
+        if beliefs is None:
+            return super().expectation(data, log_emission, online=online)
+        return Posterior(
+            beliefs.smoothed.numpy(),
+            beliefs.predicted.numpy(),
+            beliefs.filtered.numpy(),
+            beliefs.log_likelihood.numpy(),
+            beliefs.transitions.numpy(),
+            leaving=None if beliefs.pairwise is None else self._leaving(before, beliefs.pairwise.numpy()),
+        )
+
+    def _leaving(self, before: npt.NDArray[np.int64], pairwise: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Pairwise posteriors (n, K, K), zero at first steps, summed by the state that a step leaves, (S, K, K)."""
+        K, S = self.n_intentions, self.n_states
+        columns = [np.bincount(before, column, minlength=S + 1)[:S] for column in pairwise.reshape(-1, K * K).T]
+        return np.asarray(np.stack(columns, axis=1).reshape(S, K, K), np.float64)
+
+    def _counts(self, data: Prepared, log_emission: Tensor, posterior: Posterior) -> Tensor:
+        """Expected steps that leave each state, (S, K, K), from the E-step where it has counted them."""
+        if posterior.leaving is None:
+            return self.state_transitions(data, log_emission)
+        return torch.from_numpy(data.total(posterior.leaving))
 
     @torch.no_grad()
     def state_transitions(self, data: Prepared, log_emission: Tensor) -> Tensor:
@@ -126,7 +158,7 @@ class StatePairChain(StateKernel):
     @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Expected transitions that leave each state, shrunk towards those of all states."""
-        counts = self.state_transitions(data, log_emission)
+        counts = self._counts(data, log_emission, posterior)
         self._update_initial(data, posterior)
         pooled = counts.sum(0) + FLOOR
         self.kernel.copy_(pooled / pooled.sum(-1, keepdim=True))
@@ -206,7 +238,7 @@ class StateChain(StateKernel):
 
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Initial distribution in closed form, kernel by L-BFGS on counts per state, whatever n is."""
-        counts = self.state_transitions(data, log_emission)
+        counts = self._counts(data, log_emission, posterior)
         self._update_initial(data, posterior)
         self._climb(counts)
 

@@ -192,6 +192,28 @@ def infer_flat(
     return None if transitions is None else ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None)
 
 
+@torch.no_grad()
+def infer_steps(
+    log_initial: Tensor, kernel: Tensor, log_emission: Tensor, offsets: IntArray, *, online: bool = True
+) -> ChainBeliefs | None:
+    """The same for a chain with a kernel of its own at every step, probabilities (n, K, K), as the data lie.
+
+    That of a first step is never read. Without ``online`` the pairwise posteriors (n, K, K) take the place of what
+    filtering needs: M-steps read them.
+    """
+    if not use_compiled(log_emission.device):
+        return None
+    n, K = log_emission.shape
+    first, lengths = np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
+    sizes = (n if online else 0, n if online else 0, n)
+    out = [torch.empty(size, K, dtype=torch.float64) for size in sizes] + [torch.empty(n, dtype=torch.float64)]
+    pairs = torch.zeros(0 if online else n, K, K, dtype=torch.float64)
+    transitions = _passes(log_initial, kernel, (first, 1), log_emission, (first, lengths), [*out, pairs])
+    if transitions is None:
+        return None
+    return ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None if online else pairs)
+
+
 def _side_by_side(
     log_initial: Tensor, kernel: Tensor, log_emission: Tensor, rows: tuple[IntArray, IntArray], out: list[Tensor]
 ) -> Tensor | None:
