@@ -109,10 +109,8 @@ def _fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, o
 def halves_agree(method: str, data: Data, seed: int, options: dict[str, Any]) -> float:
     """ARI of all labels by two fits to disjoint halves of the trajectories."""
     pair = PAIRS[method][1]
-    fits = (
-        _fit(part, data.n_intentions, pair, seed, {**LIMITS.get(method, {}), **options})
-        for part in data.demos.split(0.5, seed=seed)
-    )  # type: ignore[arg-type]
+    parts: Any = data.demos.split(0.5, seed=seed)
+    fits = (_fit(part, data.n_intentions, pair, seed, {**LIMITS.get(method, {}), **options}) for part in parts)
     first, second = (fit.predict(data.demos) for fit in fits)
     return float(ari(first, second))
 
