@@ -24,16 +24,17 @@ def prepared(**options):
     return Prepared.of(units.apply(demos), Contexts(len(units.cells)))
 
 
-def policies(full: bool, fourier: int = 0) -> LinearPolicies:
-    return LinearPolicies(2, 2, Basis(2, fourier), full=full, ridge=0.5, noise=0.1, noise_strength=3.0)
+def policies(full: bool, fourier: int = 0, shared: bool = False) -> LinearPolicies:
+    prior = {"ridge": 0.5, "noise": 0.1, "noise_strength": 3.0}
+    return LinearPolicies(2, 2, Basis(2, fourier), full=full, shared=shared, **prior)
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.booleans(), st.integers(0, 3), st.integers(0, 999))
-def test_the_m_step_is_the_maximum_of_likelihood_plus_prior(full, fourier, seed):
+@given(st.booleans(), st.booleans(), st.integers(0, 3), st.integers(0, 999))
+def test_the_m_step_is_the_maximum_of_likelihood_plus_prior(full, shared, fourier, seed):
     """No small change of weights or covariances raises what EM climbs."""
     rng = np.random.default_rng(seed)
-    data, model = prepared(n_trajectories=2, length=15, seed=seed % 5), policies(full, fourier)
+    data, model = prepared(n_trajectories=2, length=15, seed=seed % 5), policies(full, fourier, shared)
     weights = rng.dirichlet(np.ones(2), data.demos.n_steps)
     model.maximise(data, weights)
 
@@ -46,6 +47,7 @@ def test_the_m_step_is_the_maximum_of_likelihood_plus_prior(full, fourier, seed)
         model.weights = theta + 1e-3 * rng.standard_normal(theta.shape)
         change = 1e-3 * rng.standard_normal(covariances.shape)
         change = change + change.transpose(0, 2, 1) if full else change * np.eye(2)
+        change = change[:1] if shared else change
         model.covariances = covariances + change
         assert objective() <= best + 1e-9
 
@@ -63,7 +65,7 @@ def test_the_density_is_the_normal_one_in_the_units_of_the_data(full):
             np.testing.assert_allclose(found[t, k], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"covariance": "full"}, {"fourier": 8}])
+@pytest.mark.parametrize("options", [{}, {"covariance": "full"}, {"covariance": "shared"}, {"fourier": 8}])
 def test_exact_em_never_falls(options):
     from prism_irl.rewards.features import Features
 

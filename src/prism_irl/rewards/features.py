@@ -312,8 +312,8 @@ class Features(RewardOptions):
         Random Fourier features beside the observations themselves: 0 for linear policies, 64 or 128 for bent ones.
     length_scale : float
         Of the Fourier features, in standard deviations of the observations.
-    covariance : {"diagonal", "full"}
-        Whether commands may be correlated given the intention.
+    covariance : {"diagonal", "full", "shared"}
+        Whether commands may be correlated given the intention, and whether they are so in the same way in all of them.
     """
 
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
@@ -331,7 +331,7 @@ class Features(RewardOptions):
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """The name, and that there is something to read."""
-        check_choice(self, policies=("auto", "gaussian", "softmax"), covariance=("diagonal", "full"))
+        check_choice(self, policies=("auto", "gaussian", "softmax"), covariance=("diagonal", "full", "shared"))
         check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0, "length_scale": 0})
         check_numbers(self, {"fourier": 0}, integer=True)
         if needs_units(demos):
@@ -352,7 +352,8 @@ class Features(RewardOptions):
             assert demos.observations is not None
             assert demos.motions is not None
             basis = Basis(demos.observations.shape[1], self.fourier, self.length_scale)
-            return LinearPolicies(K, demos.motions.shape[1], basis, A, full=self.covariance == "full", **prior)
+            kind = {"full": self.covariance != "diagonal", "shared": self.covariance == "shared"}
+            return LinearPolicies(K, demos.motions.shape[1], basis, A, **kind, **prior)  # type: ignore[arg-type]
         if not self._gaussian(demos):
             width = 0 if demos.observations is None else demos.observations.shape[1]
             return SoftmaxPolicies(K, A, width, contexts, valid, ridge=self.ridge)

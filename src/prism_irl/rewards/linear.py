@@ -7,7 +7,7 @@ W_k | Σ_k ~ matrix normal(0, I/λ, Σ_k) and Σ_k inverse Wishart (or inverse g
 M-step has one solution, so that EM never falls:
 
     W_k = (Φᵀ D_k Φ + λ I)⁻¹ Φᵀ D_k Y         D_k the responsibilities
-    Σ_k = (residuals_k + λ W_k W_kᵀ + ν s² I) / (n_k + p + ν + 2)
+    Σ_k = (residuals_k + λ W_k W_kᵀ + ν s² I) / (n_k + p + ν + 2)      or one Σ, from the sums over k
 
 Fourier features bend the policies (length scale in standard deviations); linear ones are the safer default, since free
 policies are not identified where the world has walls: a wrong solution can be likelier than the true one. The score is
@@ -81,6 +81,8 @@ class LinearPolicies(RewardModel):
         s², prior guess of a variance, and how many commands ν it is worth.
     full : bool
         Commands may be correlated given the intention; else Σ_k is diagonal.
+    shared : bool
+        All intentions have the same Σ: fewer numbers to learn from few labels, as in linear discriminant analysis.
     """
 
     is_density: ClassVar[bool] = True
@@ -96,10 +98,12 @@ class LinearPolicies(RewardModel):
         noise: float = 0.01,
         noise_strength: float = 10.0,
         full: bool = False,
+        shared: bool = False,
     ) -> None:
         if not (ridge > 0 and noise > 0 and noise_strength > 0):
             raise InputError("The ridge, the noise and its strength must be above 0.")
         self.n_intentions, self.n_actions, self.basis, self.full = n_intentions, n_actions, basis, full
+        self.shared = shared
         self.ridge, self.noise, self.noise_strength = ridge, noise, noise_strength
         self.weights: FloatArray = np.zeros((n_intentions, n_commands, basis.size))
         self.covariances: FloatArray = np.tile(np.eye(n_commands), (n_intentions, 1, 1))
@@ -120,15 +124,20 @@ class LinearPolicies(RewardModel):
                 sums[k] += (joined * w[:, None]).T @ joined
         everything = data.total(np.concatenate([sums.ravel(), responsibilities.sum(axis=0)]))
         sums, sizes = everything[: sums.size].reshape(sums.shape), everything[sums.size :]
+        prior = self.noise_strength * self.noise
+        scatters = np.empty((K, m, m))
         for k in range(K):
             gram, cross, square = sums[k, :p, :p], sums[k, :p, p:], sums[k, p:, p:]
             theta = np.linalg.solve(gram + self.ridge * np.eye(p), cross)  # (p, m)
             scatter = square - cross.T @ theta  # residuals plus λ W Wᵀ, of the solution
-            scatter = 0.5 * (scatter + scatter.T) + self.noise_strength * self.noise * np.eye(m)
-            if not self.full:
-                scatter = np.diag(np.maximum(np.diag(scatter), self.noise_strength * self.noise))
+            scatters[k] = 0.5 * (scatter + scatter.T)
             self.weights[k] = theta.T
-            self.covariances[k] = scatter / (sizes[k] + p + self.noise_strength + self._shape())
+        if self.shared:
+            scatters, sizes, p = scatters.sum(axis=0, keepdims=True), sizes.sum(keepdims=True), K * p
+        scatters += prior * np.eye(m)
+        if not self.full:
+            scatters = np.stack([np.diag(np.maximum(np.diag(scatter), prior)) for scatter in scatters])
+        self.covariances[:] = scatters / (sizes + p + self.noise_strength + self._shape())[:, None, None]
 
     def _shape(self) -> float:
         """What the prior of a covariance adds to its degrees of freedom at the mode."""
@@ -136,14 +145,17 @@ class LinearPolicies(RewardModel):
 
     def log_prior(self) -> float:
         """Matrix normal and inverse Wishart (inverse gamma, where diagonal), up to a constant."""
-        _, m, p = self.weights.shape
+        K, m, p = self.weights.shape
+        spreads = self.ridge * self.weights @ self.weights.transpose(0, 2, 1)
+        covariances = self.covariances
+        if self.shared:
+            spreads, covariances, p = spreads.sum(axis=0, keepdims=True), covariances[:1], K * p
         total = 0.0
-        for weights, covariance in zip(self.weights, self.covariances, strict=True):
+        for spread, covariance in zip(spreads, covariances, strict=True):
             precision = np.linalg.inv(covariance)
-            log_det = np.linalg.slogdet(covariance)[1]
-            spread = self.ridge * weights @ weights.T + self.noise_strength * self.noise * np.eye(m)
-            total -= 0.5 * float((precision * spread).sum())
-            total -= 0.5 * (p + self.noise_strength + self._shape()) * log_det
+            whole = spread + self.noise_strength * self.noise * np.eye(m)
+            total -= 0.5 * float((precision * whole).sum())
+            total -= 0.5 * (p + self.noise_strength + self._shape()) * np.linalg.slogdet(covariance)[1]
         return total
 
     def log_likelihood(self, data: Prepared) -> FloatArray:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from prism_irl.rewards.base import FloatArray, IntArray
 
 
 def offsets(x: npt.NDArray[Any], cells: IntArray, landmarks: FloatArray, spacing: float) -> FloatArray:

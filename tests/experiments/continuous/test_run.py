@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prism_irl.experiments.continuous import data as worlds
-from prism_irl.experiments.continuous.methods import blind, told
+from prism_irl.experiments.continuous.methods import blind, leading, told, windows
 from prism_irl.experiments.continuous.run import Continuous, run, tasks_of
 from prism_irl.experiments.continuous.transfer import transfer
 from prism_irl.worlds.point_maze import PointMaze
@@ -62,6 +62,8 @@ def test_surgery_has_velocities_as_commands_and_surgeons_as_groups(surgery):
     assert data.demos.observations.shape[1] == 16
     assert data.demos.motions.shape[1] == 8  # six velocities, two grippers
     assert len(data.demos) == 6
+    assert windows(data.demos).motions.shape == (360, 24 * 9)
+    assert leading(windows(data.demos)).motions.shape == (360, 12)
     everything = blind(data.demos, everything=True)
     assert everything.motions.shape[1] == 24
     assert everything.observations.shape[1] == 1
@@ -73,6 +75,9 @@ def test_one_labelled_trial_of_each_other_surgeon_names_the_gestures(surgery):
     true, labels = told(worlds.load("suturing", 0), "03", 0, {**SMALL, "max_iterations": 10})
     kept = true < 3
     assert len(true) == 120
+    assert (true == labels)[kept].mean() > 0.9
+    alone = {"n_starts": 1, "max_iterations": 0, "warm_up": 0}
+    true, labels = told(worlds.load("suturing", 0), "03", 0, alone, windowed=True)
     assert (true == labels)[kept].mean() > 0.9
 
 

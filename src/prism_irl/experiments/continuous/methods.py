@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.windows import around, moving, standardised
 from prism_irl.experiments.continuous.data import Data
 from prism_irl.experiments.continuous.transfer import transfer
 from prism_irl.labels import ari
 from prism_irl.models.phases import KMeansPhases
 from prism_irl.models.prism import PRISM
+from prism_irl.rewards.features import Features
 from prism_irl.worlds.point_maze import PointMaze
 
 IntArray = npt.NDArray[np.int64]
@@ -46,10 +48,15 @@ HALVES = ("landmarks-state", "features", "features-state")
 BASELINES = {
     "chain": "Gaussian HMM on commands",
     "chain-all": "Gaussian HMM on observations and commands",
+    "chain-windows": "Gaussian HMM on windows",
+    "kmeans-windows": "k-means on windows",
     "kmeans-commands": "k-means on commands",
     "kmeans-observations": "k-means on observations",
     "largest": "One label for all steps",
 }
+SMOOTHED, LAGS, SPREADS, COMPONENTS = 5, (0, -20, -10, -5, 5, 10, 20), (11, 21), 12
+"""Windows at 10 Hz: steps of a moving mean, lags at which it is read, widths over which a spread is taken, and how many
+principal components of them a chain emits where nobody names the gestures."""
 NAMES = {"oracle": "Truth (exact filter)", **{key: name for key, (name, _) in PAIRS.items()}, **BASELINES}
 
 
@@ -73,15 +80,20 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
     if method == "largest":
         return Outcome(np.zeros(demos.n_steps, np.int64))
     if method.startswith("kmeans"):
-        vectors = demos.motions if method == "kmeans-commands" else demos.observations
+        emitted = leading(windows(demos)).motions if method == "kmeans-windows" else demos.motions
+        vectors = demos.observations if method == "kmeans-observations" else emitted
+        assert vectors is not None
         return Outcome(KMeansPhases(K, seed=seed).fit(vectors).predict(vectors))
     if method in ("chain", "chain-all"):
         demos = blind(demos, everything=method == "chain-all")
         pair: dict[str, Any] = {"switching": "markov", "rewards": "features"}
+    elif method == "chain-windows":
+        demos = leading(windows(demos))
+        pair = {"switching": "markov", "rewards": Features(covariance="full")}
     else:
         pair = PAIRS[method][1]
     fitted = _fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
-    density = float(fitted.score(demos)) if fitted.is_density else None
+    density = float(fitted.score(demos)) if fitted.is_density and method != "chain-windows" else None
     distance = worth = None
     if pair["rewards"] == "landmarks" and data.world is not None:
         apart = np.linalg.norm(fitted.places_[:, None] - data.world.goals[None], axis=2)
@@ -97,10 +109,8 @@ def _fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, o
 def halves_agree(method: str, data: Data, seed: int, options: dict[str, Any]) -> float:
     """ARI of all labels by two fits to disjoint halves of the trajectories."""
     pair = PAIRS[method][1]
-    fits = (
-        _fit(part, data.n_intentions, pair, seed, {**LIMITS.get(method, {}), **options})
-        for part in data.demos.split(0.5, seed=seed)
-    )  # type: ignore[arg-type]
+    parts: Any = data.demos.split(0.5, seed=seed)
+    fits = (_fit(part, data.n_intentions, pair, seed, {**LIMITS.get(method, {}), **options}) for part in parts)
     first, second = (fit.predict(data.demos) for fit in fits)
     return float(ari(first, second))
 
@@ -116,9 +126,35 @@ def blind(demos: MotionDemonstrations, *, everything: bool = False) -> MotionDem
     )
 
 
-def told(data: Data, subject: str, seed: int, options: dict[str, Any]) -> tuple[IntArray, IntArray]:
-    """True and predicted labels of one surgeon's trials, by a chain that was told one trial of each other surgeon."""
-    demos = blind(data.demos, everything=True)
+def windows(demos: MotionDemonstrations) -> MotionDemonstrations:
+    """All numbers of a step and of those around it, two seconds each way, as if they were emitted.
+
+    Standardised within every trial, so that it does not matter where the camera stood.
+    """
+    seen = blind(demos, everything=True)
+    assert seen.motions is not None
+    values = standardised(seen.motions, seen.offsets)
+    parts = [around(moving(values, seen.offsets, SMOOTHED)[0], seen.offsets, LAGS)]
+    parts += [moving(values, seen.offsets, width)[1] for width in SPREADS]
+    return replace(seen, motions=np.concatenate(parts, axis=1), noise_blocks=None)
+
+
+def leading(demos: MotionDemonstrations) -> MotionDemonstrations:
+    """The same with the leading principal components of what is emitted, each in its own scale."""
+    assert demos.motions is not None
+    centred = demos.motions - demos.motions.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return replace(demos, motions=centred @ vectors[:, ::-1][:, :COMPONENTS], noise_blocks=None)
+
+
+def told(
+    data: Data, subject: str, seed: int, options: dict[str, Any], *, windowed: bool = False
+) -> tuple[IntArray, IntArray]:
+    """True and predicted labels of one surgeon's trials, by a chain that was told one trial of each other surgeon.
+
+    ``windowed`` chains emit windows, with one covariance for all gestures.
+    """
+    demos = windows(data.demos) if windowed else blind(data.demos, everything=True)
     assert demos.groups is not None
     assert demos.labels is not None
     train = demos.subset(demos.groups != subject)
@@ -127,7 +163,9 @@ def told(data: Data, subject: str, seed: int, options: dict[str, Any]) -> tuple[
     assert train.labels is not None
     first = [int(np.argmax(train.groups == group)) for group in np.unique(train.groups)]
     known = np.where(np.isin(train.trajectory_index, first), train.labels, -1)  # what has no gesture is a class, too
-    pair = {"switching": "markov", "rewards": "features"}
+    # Two hundred numbers of a few thousand labelled steps: a covariance that is shrunk towards that of white noise.
+    rewards: Any = Features(covariance="shared", noise=1.0, noise_strength=300.0) if windowed else "features"
+    pair = {"switching": "markov", "rewards": rewards}
     model = _fit(replace(train, known=known), data.n_intentions + 1, pair, seed, options)  # type: ignore[arg-type]
     assert test.labels is not None
     return test.labels.astype(np.int64), model.decode(test)

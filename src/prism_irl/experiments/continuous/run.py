@@ -44,6 +44,10 @@ SLOW = ("landmarks-recurrent", "landmarks-state", "landmarks", "tokens-prism", "
 """Methods whose fits begin first, the longest before the others, so that no process waits for the last one."""
 PART = "halves"
 TOLD: dict[str, tuple[str, dict[str, Any]]] = {
+    "told-windows": (
+        "One labelled trial per surgeon, windows, no EM",
+        {"max_iterations": 0, "warm_up": 0, "n_starts": 1},
+    ),
     "told": ("One labelled trial per surgeon, and EM on all", {}),
     "told-only": ("One labelled trial per surgeon, no EM", {"max_iterations": 0, "warm_up": 0, "n_starts": 1}),
 }
@@ -99,6 +103,7 @@ def tasks_of(settings: Continuous) -> list[Task]:
         simulated = name.startswith(("square", "maze"))
         seeds = settings.seeds[:1] if name in SURGERY else settings.seeds
         methods = OF_WORLDS if simulated else OF_ROBOTS
+        methods = tuple(method for method in methods if name in SURGERY or not method.endswith("-windows"))
         found += [Task(name, method, seed) for method in methods for seed in seeds]
         found += [Task(name, method, seed, part=PART) for method in methods if method in HALVES for seed in seeds]
         if name in SURGERY:
@@ -168,7 +173,13 @@ def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
     if task.part:
         return {**task._asdict(), "halves_agreement": halves_agree(task.method, data, task.seed, settings.options)}
     if task.method in TOLD:
-        true, labels = told(data, task.subject, task.seed, {**settings.options, **TOLD[task.method][1]})
+        true, labels = told(
+            data,
+            task.subject,
+            task.seed,
+            {**settings.options, **TOLD[task.method][1]},
+            windowed="windows" in task.method,
+        )
         kept = true < data.n_intentions  # steps that somebody labelled
         scores: dict[str, Any] = {"label_accuracy": float((true == labels)[kept].mean())}
         outcome = Outcome(labels)
