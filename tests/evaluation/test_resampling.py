@@ -97,3 +97,34 @@ def test_means_of_few_normal_numbers_are_covered():
         low, high = resampling.interval((weights @ values) / 8, 8)
         covered += low <= 0 <= high
     assert 0.91 <= covered / 300 <= 0.985
+
+
+@given(n_units=st.integers(2, 40), scale=st.sampled_from(sorted(resampling.SCALES)), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_a_centred_interval_holds_its_estimate_and_stays_possible(n_units, scale, seed):
+    rng = np.random.default_rng(seed)
+    draws = rng.uniform(0.2, 0.6, (50, 3))
+    low, high = resampling.centred_interval(draws, draws[0], n_units, scale)
+    assert (low <= draws[0]).all()
+    assert (draws[0] <= high).all()
+    if scale != "plain":
+        assert (low > 0).all()
+    if scale == "logit":
+        assert (high < 1).all()
+
+
+def test_a_centred_interval_is_students_and_covers_a_mean():
+    """Of means of eight normal numbers, 95% of the intervals hold the truth."""
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(400):
+        values = rng.normal(size=8)
+        draws = rng.choice(values, (200, 8)).mean(axis=1)
+        low, high = resampling.centred_interval(draws, values.mean(), 8)
+        hits.append(low <= 0 <= high)
+    assert 0.92 <= np.mean(hits) <= 0.98
+
+
+def test_where_a_scale_has_no_number_quantiles_stand_in():
+    draws = np.concatenate([np.zeros(10), np.full(90, 0.5)])
+    np.testing.assert_array_equal(resampling.centred_interval(draws, 0.5, 8, "logit"), resampling.interval(draws, 8))

@@ -1,9 +1,10 @@
 """How sure are the numbers of a fit: a bootstrap of whole animals, each resample fitted again from the fit.
 
 Animals (trajectories, where there are no groups) are drawn with replacement; EM goes on from the fit on each draw
-(`models.refit`); intentions are matched with those of the fit by their labels of all steps; and the ends of an interval
-are quantiles of what the draws found, widened for few animals (`evaluation.resampling.quantiles`). Animals that were
-not drawn are predicted by a fit that has not seen them: ``new_units`` is what a new animal would score.
+(`models.refit`); intentions are matched with those of the fit by their labels of all steps; and an interval is the
+estimate ± Student's t times the spread of what the draws found, on a scale without ends
+(`evaluation.resampling.centred_interval`). Animals that were not drawn are predicted by a fit that has not seen them:
+``new_units`` is what a new animal would score.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ CHUNK = 10
 FEWEST = 20
 FEW_UNITS = 5
 
+SCALE = {"dwell": "log", "usage": "logit", "switch_rate": "logit", "kernel": "logit", "leaving": "logit"}
+"""Number → the scale of its interval, where it is not plain."""
 GRID = np.linspace(-2.0, 2.0, 17)
 """Standard deviations of an input at which its effect is shown."""
 
@@ -183,7 +186,11 @@ def intervals(
     _, n_units, by = units_of(demos)
     estimates = numbers_of(model, demos)
     numbers: dict[str, dict[str, Any]] = {
-        name: {"estimate": estimates[name], "interval": resampling.interval(draws[name], n_units)} for name in estimates
+        name: {
+            "estimate": value,
+            "interval": resampling.centred_interval(draws[name], value, n_units, SCALE.get(name, "plain")),
+        }
+        for name, value in estimates.items()
     }
     likelihood = np.asarray(draws["new_units"], dtype=np.float64)
     numbers["new_units"] = {
