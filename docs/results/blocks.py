@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "labyrinth": "prism reproduce labyrinth --jobs 15 --out runs/labyrinth",
     "bridge": "prism reproduce bridge --out runs/bridge",
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",
+    "study": "prism reproduce study --jobs 15 --out runs/study",
     "labyrinth-evidence": (
         "prism evidence labyrinth --events delivery --events exit --jobs 2 --out runs/labyrinth-evidence"
     ),

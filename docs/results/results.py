@@ -25,6 +25,7 @@ import gridworld_tables  # noqa: F401
 import labyrinth_tables  # noqa: F401
 import paper_tables  # noqa: F401
 import speed_tables  # noqa: F401
+import study_tables  # noqa: F401
 from blocks import BLOCK, COMMANDS, HERE, ROOT, pages, read, rendered, spent
 
 ORIGIN = ("command", "settings", "date", "versions", "machine", "seconds", "resumed")

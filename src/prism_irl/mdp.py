@@ -125,6 +125,13 @@ class MDP:
                     dense[s, a, successor] += probability
         return cls.from_dense(dense, discount)
 
+    def closed(self, states: npt.ArrayLike) -> MDP:
+        """The same world in which some states cannot be entered: whoever tries stays where he is."""
+        P, shut = self.transitions.tocoo(), np.asarray(states, dtype=np.int64)
+        here = P.row // self.n_actions
+        to = np.where(np.isin(P.col, shut), here, P.col)
+        return MDP(sparse.coo_array((P.data, (P.row, to)), P.shape), self.discount, self.valid_actions)
+
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that, with the number of states and the discount, determine the MDP."""
         P = self.transitions

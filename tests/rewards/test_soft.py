@@ -201,3 +201,14 @@ def test_rejects_bad_settings(settings, message):
         SoftRewards(K, Places(world()), **settings)
     with pytest.raises(InputError, match="order"):
         Places(world(), 3)
+
+
+def test_rewards_on_states_are_planned_for_elsewhere_and_those_on_transitions_are_refused():
+    here, there = world(discount=0.9), world(seed=5, discount=0.9)
+    model = SoftRewards(K, Places(here), [0.5, 1.0])
+    model.set_rewards(np.random.default_rng(1).normal(size=(K, S)))
+    for k, temperature in enumerate((0.5, 1.0)):
+        q, _ = there.soft_value_iteration(model.rewards[k], temperature)
+        np.testing.assert_allclose(model.moved(there).policies[k], boltzmann(q, 1 / temperature), atol=1e-7)
+    with pytest.raises(InputError, match="soft-2"):
+        SoftRewards(K, Places(here, 2)).moved(there)

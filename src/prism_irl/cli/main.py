@@ -26,6 +26,7 @@ from prism_irl.cli.demo import demo
 from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
+from prism_irl.cli.imagine import imagine
 from prism_irl.cli.individuals import individuals
 from prism_irl.cli.methods import methods
 from prism_irl.cli.names import names
@@ -64,6 +65,7 @@ app.command(score, group=OWN_DATA, sort_key=3)
 app.command(compare, group=OWN_DATA, sort_key=4)
 app.command(contrast, group=OWN_DATA, sort_key=4)
 app.command(individuals, group=OWN_DATA, sort_key=4)
+app.command(imagine, group=OWN_DATA, sort_key=4)
 app.command(report, group=OWN_DATA, sort_key=5)
 app.command(names, group=OWN_DATA, sort_key=6)
 app.command(methods, group=START)

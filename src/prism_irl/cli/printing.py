@@ -293,3 +293,7 @@ def print_study(metrics: Mapping[str, Any]) -> None:
     ]
     columns = {"measure": ("what", 0), "share": ("share", 3), "from": ("low", 3), "to": ("high", 3), "of": ("of", 0)}
     _print_table(str(metrics["title"]), rows, columns)
+    predicted = [{"what": name, **found} for name, found in metrics["what_if"].items()]
+    shown = {"a barrier moves": ("what", 0), "cells inside": ("inside", 3), "prediction": ("prediction", 3)}
+    shown |= {key.replace("_", " "): (key, 3) for key in ("unaware", "unchanged", "another_cohort")}
+    _print_table("Predicted visits, and their distance to those of new animals", predicted, shown | {"of": ("of", 0)})

@@ -46,14 +46,7 @@ def read_world(rows: tables.Table, options: WorldOptions, columns: dict[str, Any
     rows = _with_world(rows, files, options, columns)
     demos, mdp, layout = rows.demonstrations, None, _layout(options, files, rows)
     if options.dynamics is not None:
-        if (table := files.get("dynamics")) is not None:
-            mdp = geography.read_dynamics(table, rows.states, rows.actions, discount)
-        else:
-            mdp = geography.load_dynamics(options.dynamics, rows.states, rows.actions, discount)
-            if mdp.n_states != demos.n_states:
-                raise InputError(
-                    f"{options.dynamics} has {mdp.n_states} states and the data {demos.n_states}; give the same world."
-                )
+        mdp = read_dynamics_file(options.dynamics, rows.states, rows.actions, discount, files.get("dynamics"))
     if options.valid_actions is not None:
         pairs = files.get("valid_actions")
         valid = (
@@ -72,11 +65,29 @@ def read_world(rows: tables.Table, options: WorldOptions, columns: dict[str, Any
     return World(rows._replace(demonstrations=demos, notes=notes), mdp, layout)
 
 
+def read_dynamics_file(path: Path, states: Vocabulary, actions: Vocabulary, discount: float, table: Any = None) -> MDP:
+    """Dynamics over states and actions that are known, from a table (perhaps read already) or an npz file."""
+    from prism_irl.data import geography
+
+    if path.suffix.lower() != ".npz":
+        rows = table or geography.Rows(path, MOVES, "dynamics", _named_columns(states, actions))
+        return geography.read_dynamics(rows, states, actions, discount)
+    mdp = geography.load_dynamics(path, states, actions, discount)
+    if mdp.n_states != states.size:
+        raise InputError(f"{path} has {mdp.n_states} states and the data {states.size}; give the same world.")
+    return mdp
+
+
+def _named_columns(states: Vocabulary, actions: Vocabulary) -> list[str]:
+    """Columns of a table of the world that hold names, not numbers."""
+    named = {"state": states, "next_state": states, "action": actions}
+    return [column for column, words in named.items() if words.names is not None]
+
+
 def _files(options: WorldOptions, rows: tables.Table) -> dict[str, Any]:
     from prism_irl.data.geography import OBSERVED, Rows
 
-    named = {"state": rows.states, "next_state": rows.states, "action": rows.actions}
-    text = [column for column, words in named.items() if words.names is not None]
+    text = _named_columns(rows.states, rows.actions)
     found = {}
     if options.map is not None:
         found["map"] = Rows(options.map, MAP, "a map", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ import torch
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.models.base import FloatArray
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.models.base import FloatArray, check_mdp
 from prism_irl.models.fitted import FittedPair
+from prism_irl.models.imagined import Imagined
 from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
 from prism_irl.rewards.base import RewardOptions
 from prism_irl.rewards.context_iavi import MANY, ContextIAVI
@@ -178,6 +182,34 @@ class PairRewards(FittedPair):
         if name not in dict(self.switching_.named_buffers()):
             raise AttributeError(f"{type(self.switching_).__name__} has no {name} of its own; read switching_.")
         return np.asarray(self.switching_.get_buffer(name).cpu().numpy(), dtype=np.float64)
+
+    def imagine(self, mdp: MDP | None = None, *, without: int | None = None, aware: bool = True) -> Imagined:
+        """What the agents would do in other dynamics, or without an intention; ``simulate`` of the result shows it.
+
+        Parameters
+        ----------
+        mdp : MDP, optional
+            The changed world, over the same states and actions (`MDP.closed` closes some); as it was, if absent.
+        without : int, optional
+            Intention that nobody has: whatever would lead to it leads to the others, in proportion.
+        aware : bool
+            Whether agents know the change and plan anew, which only rewards on states can (soft-1, goals); else they
+            act as before, and only where their actions lead has changed.
+        """
+        self._check_simulable()
+        if self.is_density:
+            raise InputError("Commands of a continuous world lead nowhere in dynamics of states; fit tokens.")
+        if without is not None and not 0 <= without < self.n_intentions:
+            raise InputError(f"There is no intention {without}; they run from 0 to {self.n_intentions - 1}.")
+        if without is not None and self.n_intentions == 1:
+            raise InputError("Without its only intention the agent would do nothing; fit several.")
+        world, rewards = self.mdp_, self.rewards_model_
+        if mdp is not None:
+            check_mdp(mdp, self._like_training_data())
+            free = replace(self._like_training_data(), valid_actions=None)  # the changed world knows its own
+            world = self.reward_options.dynamics(mdp, free, self.mdp_.discount)
+            rewards = rewards.moved(world) if aware else rewards
+        return Imagined(self.switching_, rewards, self.contexts_, world, self.device_, self.accents_, without)
 
     # -- model-free rewards: learned from transitions, so that unlike solved ones they do not follow from the pair -----
 

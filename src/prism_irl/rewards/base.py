@@ -123,6 +123,14 @@ class RewardModel(ABC):
         """r_k(s), (K, S), of a model whose rewards are on states; else None."""
         return None
 
+    def moved(self, mdp: MDP) -> RewardModel:
+        """The same intentions planning in other dynamics; an `InputError` where their rewards say nothing there."""
+        raise InputError(
+            f"{type(self).__name__} are policies of this world, and rewards of single actions are read off them: what "
+            "would be done in another one does not follow. Fit soft-1 or goals, or ask for agents that do not know of "
+            "the change (--unaware)."
+        )
+
     def check(self, demos: Demonstrations) -> None:  # noqa: B027
         """Raise an `InputError` where demonstrations lack what the policies read."""
 

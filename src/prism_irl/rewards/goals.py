@@ -184,6 +184,18 @@ class GoalPolicies(PolicyTable):
         super().load_state(state)
         self._refresh()
 
+    def moved(self, mdp: MDP) -> GoalPolicies:
+        """The same goals on the same habit, as far as its actions exist there, planned for in other dynamics."""
+        planner = Planner(mdp, self.planner.discount)
+        settings = {"sparsity": self.sparsity, "smoothing": self.smoothing, "backoff": self.backoff}
+        again = GoalPolicies(self.n_intentions, planner, self.contexts, habit=self.habitual, **settings)
+        kept = np.where(planner.valid[self.states], self.habit, 0.0)
+        total = kept.sum(-1, keepdims=True)
+        again.habit = np.where(total > 0, kept / np.where(total > 0, total, 1.0), again.habit)
+        again.accents = self.accents
+        again.set_rewards(self.rewards)
+        return again
+
     def solution(self, mdp: MDP) -> InverseSolution:
         """r_k(s) for every action, Q_k(s, a) = r_k(s) + γ Σ P V (−inf at invalid actions) and soft values.
 

@@ -183,6 +183,26 @@ class SoftRewards(PolicyTable):
 
     # -- what was found --------------------------------------------------------------------------------------------
 
+    def moved(self, mdp: MDP) -> SoftRewards:
+        """Plan for the same R(s) in other dynamics, to the fixed point; in the same ones the policies stay.
+
+        Of a place where an intention never was, the fit knows nothing, and what stands there is an echo of others; it
+        is given the reward that half of the others exceed.
+        """
+        if self.places.previous is not None:
+            raise InputError(
+                "Rewards on transitions (soft-2) say nothing of transitions that this world does not have; fit soft-1, "
+                "or ask for agents that do not know of the change (--unaware)."
+            )
+        again = SoftRewards(self.n_intentions, Places(mdp), self.temperatures, ridge=self.ridge)
+        rewards = self.rewards.copy()
+        if self.counts.any():
+            for reward, unknown in zip(rewards, unvisited_states(self.counts), strict=True):
+                reward[unknown] = np.median(reward[~unknown]) if not unknown.all() else 0.0
+        again.set_rewards(rewards, iterations=int(np.ceil(np.log(1e-12) / np.log(mdp.discount))))
+        again.accents = self.accents
+        return again
+
     def solution(self, mdp: MDP) -> InverseSolution:
         """The soft rewards as r(s, a), with which soft planning gives exactly the policies found.
 

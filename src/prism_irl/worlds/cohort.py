@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.mdp import boltzmann, frozen
+from prism_irl.mdp import MDP, boltzmann, frozen
 from prism_irl.worlds.drawing import check_settings, cumulative, draw
-from prism_irl.worlds.grid import ACTIONS, moves, optimal_q, slip, target_rewards
+from prism_irl.worlds.grid import ACTIONS, check_cells, moves, optimal_q, slip, target_rewards
 
 Floats = NDArray[np.float64]
 CONDITIONS = ("saline", "drug")
@@ -71,6 +71,10 @@ class CohortWorld:
         What the covariate adds to the log odds of leaving intention 0, and takes from those of leaving 1.
     size : int
         Cells along each side.
+    barriers : sequence of (x, y)
+        Cells that cannot be entered; animals know them.
+    soft : bool
+        Animals plan as their own noise will have it (soft values) instead of for a noiseless future.
     beta, discount, success : float
         Of the planners and of the dynamics, as in the gridworld.
     """
@@ -87,6 +91,8 @@ class CohortWorld:
     shape: int = 1
     covariate: float = 0.0
     size: int = 5
+    barriers: tuple[tuple[int, int], ...] = ()
+    soft: bool = False
     beta: float = 5.0
     discount: float = 0.9
     success: float = 0.9
@@ -100,6 +106,7 @@ class CohortWorld:
             probabilities=("success", "moved"),
             not_negative=("beta", "spread", "usage", "switching"),
         )
+        check_cells(self.size, self.barriers)
 
     @property
     def n_states(self) -> int:
@@ -109,7 +116,12 @@ class CohortWorld:
     @cached_property
     def transitions(self) -> Floats:
         """(S, A, S) dynamics with wall and slip."""
-        return frozen(slip(moves(self.size)[0], self.success))
+        return frozen(slip(moves(self.size, self.barriers)[0], self.success))
+
+    @cached_property
+    def mdp(self) -> MDP:
+        """The dynamics."""
+        return MDP.from_dense(self.transitions, self.discount)
 
     @cached_property
     def rewards(self) -> Floats:
@@ -122,6 +134,8 @@ class CohortWorld:
     @cached_property
     def policies(self) -> Floats:
         """(2, 2, S, A) the planners of each condition and intention."""
+        if self.soft:
+            return frozen(boltzmann(self.mdp.soft_value_iteration(self.rewards, 1 / self.beta)[0], self.beta))
         q = [optimal_q(rewards, self.transitions, self.discount) for rewards in self.rewards]
         return frozen(boltzmann(np.stack(q), self.beta))
 
@@ -143,8 +157,8 @@ class CohortWorld:
             found["dwell"].append(used.mean(axis=0) / exits)
         return {name: np.array(values) for name, values in found.items()}
 
-    def simulate(self, seed: int = 0) -> Cohort:
-        """Draw the cohort; the same seed gives the same one."""
+    def simulate(self, seed: int = 0, begin: NDArray[np.int64] | None = None) -> Cohort:
+        """Draw the cohort; the same seed gives the same one. ``begin`` (N,) are first states, −1 for a random one."""
         rng = np.random.default_rng(seed)
         z = rng.standard_normal((2, self.animals, 2))
         condition = np.repeat([0, 1], self.animals * self.trajectories)
@@ -154,7 +168,10 @@ class CohortWorld:
         policy, move = cumulative(self.policies), cumulative(self.transitions)
         N = len(condition)
         states, actions, intentions = np.zeros((3, N, self.horizon), np.int64)
-        state = rng.integers(self.n_states, size=N)
+        free = np.setdiff1d(np.arange(self.n_states), [self.size * y + x for x, y in self.barriers])
+        state = free[rng.integers(len(free), size=N)]
+        if begin is not None:
+            state = np.where(begin >= 0, begin, state)
         intention = (rng.random(N) < rate[:, 0] / rate.sum(axis=1)).astype(np.int64)
         thirst = np.zeros((N, self.horizon))
         thirst[:, 0] = rng.standard_normal(N)

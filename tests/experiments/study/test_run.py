@@ -7,7 +7,12 @@ from prism_irl.experiments.study import run as study
 from prism_irl.experiments.study.settings import Settings, Study
 
 SMALL = Settings(
-    quick=True, simulations=1, resamples=20, starts=1, cohort={"animals": 4, "trajectories": 2, "horizon": 40}
+    quick=True,
+    simulations=1,
+    resamples=20,
+    imagined=4,
+    starts=1,
+    cohort={"animals": 4, "trajectories": 2, "horizon": 40},
 )
 
 
@@ -22,6 +27,10 @@ def test_every_scenario_is_counted(done):
     assert set(result["found"]) == {"none", "usage", "switching", "rewards"}
     assert set(result["coverage"]) >= {"contrast_usage", "fit_usage", "covariate"}
     assert all(own["of"] == 1 for own in result["found"].values())
+    for found in result["what_if"].values():
+        assert found["of"] == 1
+        assert 0 <= found["inside"] <= 1
+        assert found["prediction"] < found["unaware"]
     assert (folder / "folds.csv").is_file()
     assert (folder / "figures" / "study.svg").is_file()
 

@@ -17,6 +17,7 @@ from scipy import stats
 from prism_irl import __version__, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
+from prism_irl.experiments.study.barrier import barrier_study, what_if
 from prism_irl.experiments.study.settings import ASKED, EFFECTS, Settings, Study
 from prism_irl.figures import style
 from prism_irl.labels import label_accuracy, match
@@ -62,6 +63,7 @@ def run(
         "coverage": _coverage(ordered),
         "label_accuracy": {name: float(np.mean([r["label_accuracy"] for r in _of(ordered, name)])) for name in EFFECTS},
         "covariate": _covariate(_of(ordered, "covariate")),
+        "what_if": {name: what_if(_of(ordered, name)) for name in EFFECTS if name.startswith("barrier")},
     }
     results.write_results(folder, result, ordered)
     results.write_figures(folder / "figures", {"study": partial(_draw, result=result)})
@@ -69,7 +71,8 @@ def run(
 
 
 def _path(folder: Path, settings: Settings, study: Study) -> Path:
-    fixed = f"{settings.resamples} {settings.starts} {settings.cohort} {EFFECTS[study.scenario]} {__version__}"
+    draws = settings.resamples, settings.imagined, settings.starts
+    fixed = f"{draws} {settings.cohort} {EFFECTS[study.scenario]} {__version__}"
     return folder / f"{hashlib.sha256(fixed.encode()).hexdigest()[:12]}-{study.id}.json"
 
 
@@ -80,7 +83,7 @@ def analyse(study: Study, settings: Settings, parallel: bool) -> dict[str, Any]:
     began = perf_counter()
     world = settings.world(study.scenario)
     cohort = world.simulate(study.seed)
-    work = _covariate_study if world.covariate else _condition_study
+    work = barrier_study if world.barriers else _covariate_study if world.covariate else _condition_study
     row = {"scenario": study.scenario, "seed": study.seed, **work(world, cohort, settings, study)}
     return row | {"seconds": perf_counter() - began}
 

@@ -18,8 +18,14 @@ EFFECTS: dict[str, dict[str, Any]] = {
     "switching": {"switching": 2.0},
     "rewards": {"moved": 0.4},
     "covariate": {"covariate": 1.0},
+    "barrier": {"barriers": ((0, 2), (1, 2), (2, 2)), "soft": True},
+    "barrier-hard": {"barriers": ((0, 2), (1, 2), (2, 2))},
 }
-"""Scenario → what the drug does to the cohort; the covariate is the same in both groups."""
+"""Scenario → what the drug does to the cohort; covariate and barriers are the same in both groups."""
+RARE = {"covariate": 5, "barrier": 10, "barrier-hard": 10}
+"""Scenarios whose fits take longest, of which there is one study in so many."""
+MOVED = ((2, 2), (3, 2), (4, 2))
+"""Where the barriers go."""
 ASKED = {"usage": ("usage",), "switching": ("switch_rate", "dwell", "kernel"), "rewards": ("reward",)}
 """Measures in which an effect counts as found."""
 
@@ -43,9 +49,11 @@ class Settings:
     Parameters
     ----------
     simulations : int
-        Studies of every scenario; of the covariate, whose fits take longest, a fifth.
+        Studies of every scenario but the `RARE` ones.
     resamples : int
         Of the intervals of a fit.
+    imagined : int
+        Of the intervals of a prediction.
     starts : int
         Of every fit.
     first_seed : int
@@ -54,6 +62,7 @@ class Settings:
     quick: bool = False
     simulations: int = 200
     resamples: int = 200
+    imagined: int = 60
     starts: int = 3
     first_seed: int = 0
     cohort: dict[str, Any] = field(default_factory=dict)
@@ -61,12 +70,12 @@ class Settings:
     @classmethod
     def small(cls) -> Settings:
         """A smaller honest run."""
-        return cls(quick=True, simulations=6, resamples=20, starts=2)
+        return cls(quick=True, simulations=6, resamples=20, imagined=20, starts=2)
 
     def studies(self) -> Iterator[Study]:
         """Every study, the scenarios in turn, so that an interrupted run has some of each."""
         for i in range(self.simulations):
-            chosen = (scenario for scenario in EFFECTS if scenario != "covariate" or i % 5 == 0)
+            chosen = (scenario for scenario in EFFECTS if i % RARE.get(scenario, 1) == 0)
             yield from (Study(scenario, self.first_seed + i) for scenario in chosen)
 
     def world(self, scenario: str) -> CohortWorld:
