@@ -18,6 +18,7 @@ def compare(
     intentions: int = 3,
     cut: FoldOptions = FoldOptions(),
     seeds: int = 1,
+    intervals: int = 0,
     truth: Path | None = None,
     simulations: int = 20,
     columns: ColumnOptions = ColumnOptions(),
@@ -42,6 +43,9 @@ def compare(
         Number of intentions of the methods that have several.
     seeds
         Fits per method and fold.
+    intervals
+        Resamples of the animals (trajectories, without --group) over what each scored when held out, for intervals of
+        the likelihoods and of their differences; fits are not made again. 0 for none, 200 is usual.
     truth
         An .npz file with true rewards (Z, S, A) and transitions (S, A, S), for the expected value difference; needs
         true labels.
@@ -49,7 +53,7 @@ def compare(
         How often the best predictor with several intentions is simulated, to be compared with the data in the report;
         0 leaves that out.
     """
-    from prism_irl.cli.printing import print_experiment
+    from prism_irl.cli.printing import print_experiment, print_score_intervals
     from prism_irl.cli.progress import fits_progress
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.checks import check_simulations
@@ -59,10 +63,12 @@ def compare(
     from prism_irl.robots.recordings import come_from_tokens
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import comparison
+    from prism_irl.studies.score_intervals import scoring
 
     check_simulations(simulations)
     chosen = registry.methods(methods, intentions)
     source = read_source(table, columns, world)
+    scoring(source.demos, intervals)  # says what is wrong before a folder is made
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
         return comparison.compare(
@@ -81,10 +87,12 @@ def compare(
             layout=source.layout,
             tokens=come_from_tokens(table, source.demos),
             simulations=simulations,
+            intervals=intervals,
         )
 
     def show(metrics: dict[str, Any]) -> None:
         print_experiment(metrics)
+        print_score_intervals(metrics)
         for note in comparison.best_two_note(metrics):
             print(note)
         for finding in verdict(metrics):

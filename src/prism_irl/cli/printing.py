@@ -297,3 +297,14 @@ def print_study(metrics: Mapping[str, Any]) -> None:
     shown = {"a barrier moves": ("what", 0), "cells inside": ("inside", 3), "prediction": ("prediction", 3)}
     shown |= {key.replace("_", " "): (key, 3) for key in ("unaware", "unchanged", "another_cohort")}
     _print_table("Predicted visits, and their distance to those of new animals", predicted, shown | {"of": ("of", 0)})
+
+
+def print_score_intervals(metrics: Mapping[str, Any]) -> None:
+    """Likelihoods with their intervals, where --intervals asked for them, and how far below the best they are."""
+    if "score_intervals" not in metrics:
+        return
+    found = metrics["score_intervals"]
+    unit = "animals" if found["unit"] == "group" else "trajectories"
+    columns = {"method": ("method", 0), "predictive LL": ("predictive_ll", 4), "from": ("low", 4), "to": ("high", 4)}
+    columns |= {"below the best": ("below_best", 4), "at least": ("below_low", 4), "at most": ("below_high", 4)}
+    _print_table(f"95% intervals over {found['n_units']} held-out {unit}", found["rows"], columns)

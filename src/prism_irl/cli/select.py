@@ -22,6 +22,7 @@ def select_command(
     surrogates: int = 19,
     max_iterations: int | None = None,
     simulations: int = 20,
+    intervals: int = 0,
     seed: int = 0,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
@@ -54,15 +55,19 @@ def select_command(
         EM iterations at most [default: the model's].
     simulations
         How often the recommended fit is simulated, to be compared with the data in the report; 0 leaves that out.
+    intervals
+        Resamples of the animals (trajectories, without --group) over what each scored when held out, for intervals of
+        the likelihoods and of their differences; fits are not made again. 0 for none, 200 is usual.
     seed
         The one source of randomness.
     """
     from prism_irl.cli.known_evidence import content
-    from prism_irl.cli.printing import print_selection
+    from prism_irl.cli.printing import print_score_intervals, print_selection
     from prism_irl.cli.progress import fits_and_parts
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.checks import check_simulations
     from prism_irl.scale.fanout import cluster
+    from prism_irl.studies.score_intervals import scoring
     from prism_irl.studies.select_intentions import Select, parse_intentions, select
 
     check_simulations(simulations)
@@ -81,16 +86,21 @@ def select_command(
     source = read_source(table, columns, world)
     demos, title = source.demos, f"How many intentions in {table.name}?"
     demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
+    scoring(demos, intervals)
 
     def work(path: Path, callbacks: Any) -> dict[str, Any]:
         options: dict[str, Any] = {"mdp": source.mdp, "jobs": cut.jobs, "title": title, "events": source.events}
-        options |= {"layout": source.layout, "simulations": simulations}
+        options |= {"layout": source.layout, "simulations": simulations, "intervals": intervals}
         return select(demos, settings, path, on_fit=callbacks[0], on_part=callbacks[1], **options)
+
+    def show(metrics: dict[str, Any]) -> None:
+        print_selection(metrics)
+        print_score_intervals(metrics)
 
     with cluster(cut.scheduler):
         folder.make(
             work,
-            print_selection,
+            show,
             progress=fits_and_parts,
             config={"data": {"sha256": demos.checksum(), "content": content(demos)}},
         )

@@ -19,6 +19,7 @@ from prism_irl.report.explorer import FILE
 from prism_irl.studies import evidence, exemplar, results
 from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
 from prism_irl.studies.full_fits import fit_to_all
+from prism_irl.studies.score_intervals import scoring, write_score_intervals
 
 SPLIT_SEED = 0
 EXEMPLARS = Path("cache", "exemplars")
@@ -43,11 +44,12 @@ def compare(
     layout: Mapping[str, Any] | None = None,
     tokens: bool = False,
     simulations: int = 0,
+    intervals: int = 0,
 ) -> dict[str, Any]:
     """Cross-validate, write metrics.json, folds.csv, table.csv and figures; return the metrics.
 
     Uniform, one intention and a habit stand beside whatever was asked for. ``tokens`` says that the data is a robot's,
-    made by `prism tokenize`, which the verdict has to know.
+    made by `prism tokenize`, which the verdict has to know; ``intervals`` asks for so many resamples of the animals.
     The best predictor with several intentions is fitted once more, to all data, for the interactive part of the
     report; ``events`` ({name: (n,) bool}) are marked there, and ``layout`` says where states lie. It is simulated so
     many times beside the data (``simulations``).
@@ -57,6 +59,7 @@ def compare(
     _check(methods, seeds, jobs)
     methods = with_references(methods)
     demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
+    extra = scoring(demos, intervals, extra)
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
     for remembered in cache.glob("?" * 32 + ".json") if fresh else ():
@@ -88,6 +91,7 @@ def compare(
         "made on validation trajectories of its training fold.",
         *best_two_note(result),
     ]
+    write_score_intervals(folder, result, done, intervals)
     best = exemplar.choose_exemplar(methods, result["methods"])
     rows = evidence.fold_budget(done.rows, None if best is None else best.id)
     result["budget"] = [row._asdict() for row in rows]

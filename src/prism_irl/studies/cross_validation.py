@@ -31,7 +31,9 @@ from prism_irl.models.registry import Method
 from prism_irl.scale import fanout
 from prism_irl.scale.stacked import stack as stacked
 
-Extra = Callable[[IntentionModel, Demonstrations], dict[str, float]]
+Extra = Callable[[IntentionModel, Demonstrations], dict[str, Any]]
+UNIT_SCORES = "unit_scores"
+"""What a fit scored on every animal of its test fold, where that was asked for: in no table."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Evaluation:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Numbers of every fit."""
-        return [fit.row for fit in self.fits]
+        return [{name: value for name, value in fit.row.items() if name != UNIT_SCORES} for fit in self.fits]
 
     def table(self) -> dict[str, dict[str, Any]]:
         """Mean and spread of every number per method."""

@@ -23,8 +23,9 @@ from prism_irl.models.pair import PairModel
 from prism_irl.models.registry import Method
 from prism_irl.studies import evidence, exemplar, null, results, selection
 from prism_irl.studies.analysis import Analysis
-from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
+from prism_irl.studies.cross_validation import Evaluation, Extra, OnFit, cross_validate
 from prism_irl.studies.null import OnPart
+from prism_irl.studies.score_intervals import scoring, write_score_intervals
 from prism_irl.studies.selection import Candidate, Choice, Halves
 from prism_irl.studies.tested import Tested
 
@@ -99,18 +100,21 @@ def select(
     events: Mapping[str, Any] | None = None,
     layout: Mapping[str, Any] | None = None,
     simulations: int = 0,
+    intervals: int = 0,
 ) -> dict[str, Any]:
     """Fit every K, write metrics.json, table.csv, folds.csv, explorer.json and figures; return the metrics.
 
     The fit with the recommended K can be explored, and is simulated so many times beside the data (``simulations``).
     """
+    extra = scoring(demos, intervals)
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    done, found, candidates = try_numbers(demos, settings, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit)
+    done, found, candidates = try_numbers(demos, settings, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit, extra=extra)
     tested = _tested(demos, settings, mdp, jobs, cache / "null", on_part) if settings.surrogates else None
     summary = None if tested is None else evidence.summary(tested)
     choice = selection.choose(candidates, summary)
     result = _metrics(settings, done, candidates, choice, title)
+    write_score_intervals(folder, result, done, intervals)
     if tested is not None:
         result["evidence"] = summary
         result["budget"] = [row._asdict() for row in evidence.budget(tested)]
@@ -145,14 +149,14 @@ def try_numbers(
     jobs: int = 1,
     cache: Path | None = None,
     on_fit: OnFit | None = None,
+    extra: Extra | None = None,
 ) -> tuple[Evaluation, dict[int, Halves], dict[int, Candidate]]:
     """Fit every number of intentions to folds, halves and all data: the fits, and what is known about every K."""
     methods = [Method(f"k{k}", f"K={k}", settings.model(k)) for k in settings.intentions]
     for method in methods:
         method.model._check_parameters(demos)
-    done = cross_validate(
-        demos, methods, folds=settings.folds, by=settings.by, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit
-    )
+    cut: dict[str, Any] = {"folds": settings.folds, "by": settings.by}
+    done = cross_validate(demos, methods, **cut, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit, extra=extra)
     folder = None if cache is None else cache / "models"
     found = selection.fit_halves(
         demos, settings.model, settings.intentions, splits=settings.splits, mdp=mdp, jobs=jobs, folder=folder
