@@ -23,6 +23,13 @@ PASSES = 10
 PATIENCE = 5
 
 
+def trained_on(model: PairModel, demos: Demonstrations) -> npt.NDArray[np.int64]:
+    """Trajectories that the fit was trained on: all but those of its validation."""
+    if model.validation_fraction > 0 and len(demos) > 1:
+        return np.asarray(demos.split_indices(model.validation_fraction, seed=model.seed)[1], dtype=np.int64)
+    return np.arange(len(demos))
+
+
 def refit(model: PairModel, demos: Demonstrations, times: npt.NDArray[np.int64]) -> PairModel:
     """The model fitted again, from where it is, to trajectories that are drawn ``times`` (N,) each.
 
@@ -34,9 +41,7 @@ def refit(model: PairModel, demos: Demonstrations, times: npt.NDArray[np.int64])
     again = copy.copy(model)
     for name in ("solution_", "context_solution_"):
         again.__dict__.pop(name, None)
-    kept = np.arange(len(demos))
-    if model.validation_fraction > 0 and len(demos) > 1:
-        _, kept = demos.split_indices(model.validation_fraction, seed=model.seed)
+    kept = trained_on(model, demos)
     chosen = np.repeat(kept, times[kept])
     if not len(chosen):
         raise InputError("A resample has no trajectory to fit to; give more animals, or no validation trajectories.")

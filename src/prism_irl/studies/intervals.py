@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
@@ -27,6 +28,7 @@ from prism_irl.labels import ari, match
 from prism_irl.models.pair import PairModel
 from prism_irl.models.refit import refit
 from prism_irl.scale import fanout
+from prism_irl.scale.stacked.resamples import can_stack_refits, refits_at_once
 from prism_irl.switching.inputs import InputChain
 
 FloatArray = npt.NDArray[np.float64]
@@ -110,14 +112,15 @@ def one_draw(model: PairModel, demos: Demonstrations, labels: IntArray, seed: in
     # `match` names ours by theirs; the draw's arrays come in the order of the fit's names.
     order = np.argsort(match(labels, own, K, K).mapping)
     found = numbers_of(again, demos.subset(np.repeat(np.arange(len(demos)), times)))
-    found = {name: _reordered(name, value, order) for name, value in found.items()}
+    found = {name: reordered(name, value, order) for name, value in found.items()}
     out = np.repeat(times == 0, demos.lengths)
     found["new_units"] = np.array(posterior.log_likelihood[out].mean() if out.any() else np.nan)
     found["agreement"] = np.array(ari(labels, own))
     return found
 
 
-def _reordered(name: str, value: FloatArray, order: IntArray) -> FloatArray:
+def reordered(name: str, value: FloatArray, order: IntArray) -> FloatArray:
+    """A number of a draw, its intentions in the order of the fit's."""
     if name == "switch_rate":
         return np.asarray(value)
     return np.asarray(value[np.ix_(order, order)] if name in ("kernel", "coefficients") else value[order])
@@ -135,7 +138,9 @@ def bootstrap(
 ) -> dict[str, FloatArray]:
     """Numbers of ``n`` resamples, each name (n, …); what ``folder`` remembers of the same fit is not made again."""
     labels = model.predict(demos)
-    chunks = [tuple(range(i, min(i + CHUNK, n))) for i in range(0, n, CHUNK)]
+    stacks = torch.cuda.is_available() and not fanout.on_cluster() and can_stack_refits(model, demos)
+    size = refits_at_once(model, demos) if stacks else CHUNK
+    chunks = [tuple(range(i, min(i + size, n))) for i in range(0, n, size)]
     done: dict[int, dict[str, FloatArray]] = {}
     for i, chunk in enumerate(chunks):
         path = None if folder is None else folder / f"draws_{i:03d}_{len(chunk)}_{seed}.safetensors"
@@ -143,7 +148,12 @@ def bootstrap(
             done[i] = {name: value.numpy() for name, value in storage.load_tensors(path)[0].items()}
     left = [i for i in range(len(chunks)) if i not in done]
     shared = (model, demos, labels, seed, fanout.side_by_side(jobs))
-    for index, found in fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs):
+    made = (
+        enumerate(_stacked(chunks[i], *shared[:-1]) for i in left)
+        if stacks
+        else fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs)
+    )
+    for index, found in made:
         i = left[index]
         done[i] = found
         if folder is not None:
@@ -152,6 +162,14 @@ def bootstrap(
         if on_part is not None:
             on_part(sum(len(chunks[j]) for j in done), n)
     return {name: np.concatenate([done[i][name] for i in range(len(chunks))]) for name in done[0]}
+
+
+def _stacked(
+    indices: Sequence[int], model: PairModel, demos: Demonstrations, labels: IntArray, seed: int
+) -> dict[str, FloatArray]:
+    from prism_irl.studies.stacked_intervals import stacked_draws  # which is made of what stands here
+
+    return stacked_draws(indices, model, demos, labels, seed)
 
 
 def _chunk(
