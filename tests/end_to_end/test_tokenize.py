@@ -93,6 +93,9 @@ def test_fit_and_write_back(tokens: Path, dataset: Path):
     assert done.returncode == 0, done.stderr
     page = (here / "run" / "report.html").read_text()
     assert "Frames are kept of every step of 6 trajectories" in page
+    assert page.count('<div class="exemplars">') >= 1  # what an intention looks like
+    assert "What the camera saw: state " in page
+    assert not (here / "run" / "figures" / "maps.svg").exists()  # tokens have no place: no string of loose dots
     assert json.loads((tokens / "config.json").read_text())["source"]["folder"] == str(dataset)
     command = ("segment", "run", tokens / "demonstrations.npz", "--write-back", "blocks", "--out", "copy")
     done = prism(*command, cwd=here)

@@ -18,7 +18,7 @@ def test_two_observations_are_the_axes():
     np.testing.assert_allclose(layout["xy"], units.places(), atol=1e-3)
     assert "x to the right, y upwards" in layout["note"]
     assert layout["edges"]
-    assert shown.state_names[0].startswith("0: x ")
+    assert shown.state_names[0].startswith("cell 0 (x ")
     np.testing.assert_array_equal(shown.labels, demos.labels)
 
 
@@ -31,5 +31,5 @@ def test_many_observations_are_shown_by_what_most_steps_do():
     _, layout = cells_of(wide, Units.fit(wide, n_cells=12))
     xy = np.array(layout["xy"])
     assert xy.shape == (12, 2)
-    assert layout["edges"] == []
+    assert 0 < len(layout["edges"]) <= 12  # from every cell the move that is made most often
     assert np.ptp(xy, axis=0).max() < 10.0  # in spreads: the far cell is drawn at the margin

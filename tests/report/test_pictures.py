@@ -23,7 +23,7 @@ def test_a_dead_end_that_is_hardly_entered_earns_hardly_anything(tmp_path: Path)
     explorer = write_explorer(tmp_path, demos, np.ones((100, 1)), layout=place, rewards=rewards)
     captions = write_pictures(tmp_path, explorer)
     drawn = pd.read_csv(tmp_path / "maps.csv")
-    earned = drawn[(drawn["kind"] == "place") & drawn["axes"].str.startswith("reward earned")]
+    earned = drawn[(drawn["kind"] == "place") & drawn["axes"].str.endswith(": reward")]
     visits = np.bincount(states)
     assert dict(zip(earned["x"].round(6), earned["value"], strict=True)) == pytest.approx(
         {0: 0.0, 1: -1.0 * visits[1], 2: 2.0 * visits[2], -1: 9.0 * visits[3]}

@@ -73,7 +73,7 @@ def write_run(
     found, figures = infer_once(model, demos), folder / "figures"
     own = begin_figures(figures, model, demos, found.labels, drawing)
     result = fit_metrics(model, demos, found)
-    if come_from_tokens(source, demos):
+    if tokens := come_from_tokens(source, demos):
         result["tokens"] = True
     if evidence is not None:
         result["evidence"] = dict(evidence)
@@ -94,7 +94,7 @@ def write_run(
         shown, place = cells_of(demos, units)
     rewards, values = state_rewards(model), state_values(model)
     explorer = write_explorer(
-        folder, shown, found.probabilities, layout=place, rewards=rewards, values=values, events=marks
+        folder, shown, found.probabilities, layout=place, find=not tokens, rewards=rewards, values=values, events=marks
     )
     _write_frames(folder, demos, explorer, source)
     begun = [drawing.draw(drawn.pictures, figures, explorer), own]

@@ -153,6 +153,7 @@ def graph_map(
     scale = _scale(v[~hidden], limits)
     lengths = np.linalg.norm(xy[pairs[:, 0]] - xy[pairs[:, 1]], axis=1) if len(pairs) else np.array([])
     unit = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
+    unit = min(unit, 2.2 * _usual_distance(xy))  # where edges are long and nodes close, discs still lie side by side
     # Discs as polygons in data units, so that they keep their size relative to the edges in any figure.
     angle = np.linspace(0, 2 * np.pi, 25)[:-1]
     discs = xy[:, None] + 0.28 * unit * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -226,6 +227,13 @@ def _numbers(values: ArrayLike, n: int) -> tuple[Floats, NDArray[np.bool_]]:
 def _scale(visible: Floats, limits: tuple[float, float] | None = None) -> Normalize:
     low, high = limits if limits is not None else (visible.min(), visible.max()) if len(visible) else (0.0, 1.0)
     return Normalize(float(low), float(high))
+
+
+def _usual_distance(xy: Floats) -> float:
+    """Median distance of a node to the nearest other one."""
+    apart = np.linalg.norm(xy[:, None] - xy[None], axis=-1)
+    near = np.where(apart > 0, apart, np.inf).min(axis=1)
+    return float(np.median(near[np.isfinite(near)])) if np.isfinite(near).any() else np.inf
 
 
 def _finish(ax: Axes, title: str | None) -> None:

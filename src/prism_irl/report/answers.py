@@ -103,20 +103,32 @@ def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
     places = [(_name(explorer, "state", int(s)), float(share)) for s, share in one["leads_to"]]
     if not places:
         return "is never used."
-    alike = _alike(explorer)
+    alike, told = _alike(explorer), 1
     if places[0][1] >= HEADS_FOR:
         text = f"{'like all others ' if alike else ''}heads for {places[0][0]}, where it would spend "
         text += f"{_percent(places[0][1])} of its time if it never switched"
         further = [f"{name} ({_percent(share)})" for name, share in places[1:] if share >= 0.1]
         text += f"; then {' and '.join(further)}" if further else ""
+        told += len(further)
     elif sum(share for _, share in places) >= BETWEEN:
         text = "moves between " + ", ".join(f"{name} ({_percent(share)})" for name, share in places)
+        told = len(places)
     else:
         text = f"roams over about {one['spread']:.0f} states; the most frequent, {places[0][0]}, takes "
         text += f"{_percent(places[0][1])} of its time"
-    acts = ", ".join(f"{_name(explorer, 'action', int(a))} {_percent(share)}" for a, share in one["acts"][:2])
-    text = f"{text}.{_more(one, explorer)} Mostly does {acts}."
+    named = {int(s) for s, _ in one["leads_to"][:told]}
+    told_acts = {int(i) for what, i, *_ in one.get("more", []) if what == "action"} if _several(explorer) else set()
+    acts = [(int(a), share) for a, share in one["acts"][:2] if int(a) not in told_acts]
+    text = f"{text}.{_more(one, explorer, named)}"
+    if acts:
+        text += " Mostly does " if not told_acts else " Also does "
+        text += ", ".join(f"{_name(explorer, 'action', a)} {_percent(share)}" for a, share in acts) + "."
     return f"{text} {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
+
+
+def _several(explorer: Mapping[str, Any]) -> bool:
+    """Whether more than one intention is used, so that there is something to compare."""
+    return sum(bool(one["leads_to"]) for one in explorer["story"]["wants"]) > 1
 
 
 def _alike(explorer: Mapping[str, Any]) -> bool:
@@ -125,20 +137,21 @@ def _alike(explorer: Mapping[str, Any]) -> bool:
     return len(first) > 1 and len(set(first)) == 1
 
 
-def _more(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
-    """What sets an intention apart from every other one, in a sentence."""
-    if sum(bool(other["leads_to"]) for other in explorer["story"]["wants"]) < 2:
+def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) -> str:
+    """What sets an intention apart from every other one, in a sentence; ``named`` states stand before it."""
+    if not _several(explorer):
         return ""
-    words = []
+    words, there = [], []
     for what, i, own, most in one.get("more", []):
+        if what == "state" and int(i) in named:  # its share has been told
+            there.append(most)
+            continue
         verb = "is in" if what == "state" else "does"
         words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, another at most {_percent(most)})")
-    if not words:
-        return (
-            " Neither where it leads nor what it does sets it apart from all others: it differs in what it does where, "
-            "if at all."
-        )
-    return f" More than the others, it {listed(words)}."
+    alone = f" Others would be there at most {_percent(max(there))} of theirs." if there else ""
+    if not words and not there:
+        return " Neither where it leads nor how often it does what sets it apart."
+    return alone + (f" More than the others, it {listed(words)}." if words else "")
 
 
 def _switches(explorer: Mapping[str, Any]) -> list[Finding]:

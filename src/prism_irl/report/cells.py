@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.units import Units
@@ -36,10 +38,8 @@ def cells_of(demos: Demonstrations, units: Units) -> tuple[Demonstrations, dict[
         most = [names[int(np.abs(axis).argmax())] for axis in axes]
         what = f"most of {most[0]}; of {most[1]}"
         note = f"Cells on the first two principal components of the observations ({what}), far ones at the margin."
-    words = tuple(
-        f"{i}: " + ", ".join(f"{name} {value:.3g}" for name, value in zip(names[:3], place, strict=False))
-        for i, place in enumerate(places)
-    )
+    given = getattr(demos, "motion_names", None) or tuple(f"command {i}" for i in range(units.commands.shape[1]))
+    done = units.commands * units.command_spread + units.command_mean
     shown = Demonstrations(
         in_cells.states,
         in_cells.actions,
@@ -48,12 +48,29 @@ def cells_of(demos: Demonstrations, units: Units) -> tuple[Demonstrations, dict[
         in_cells.n_actions,
         labels=demos.labels,
         groups=demos.groups,
-        state_names=words,
+        state_names=_words("cell", names, places),
+        action_names=_words("command", given, done),
         label_names=demos.label_names,
         trajectory_names=demos.trajectory_names,
     )
-    if len(names) > 2:  # lines between all of them would hide them
-        return shown, layout_of("cells", xy, [], note)
     counts = successor_counts(shown, np.ones(shown.n_steps)).toarray()
+    if len(names) > 2:  # lines between all of them would hide them: the move that is made most often from each cell
+        np.fill_diagonal(counts, 0)
+        most_often = np.stack([np.arange(len(counts)), counts.argmax(axis=1)], axis=1)[counts.max(axis=1) > 0]
+        return shown, layout_of("cells", xy, np.unique(np.sort(most_often, axis=1), axis=0), note)
     moves = np.triu((counts + counts.T) > 0, 1)
     return shown, layout_of("cells", xy, np.argwhere(moves), note)
+
+
+def _words(what: str, names: Sequence[str], centres: npt.NDArray[np.float64]) -> tuple[str, ...]:
+    """A name for each centre (n, d): its number, and the first quantities, as finely as a reader needs them."""
+    spread = np.maximum(np.ptp(centres, axis=0), 1e-12)
+    digits = np.clip(np.ceil(np.log10(20 / spread)), 0, 6).astype(int)  # steps of at most a twentieth of the range
+    told = [
+        # Adding 0 turns −0.00 into 0.00.
+        ", ".join(
+            f"{name} {round(value, d) + 0.0:.{d}f}" for name, value, d in zip(names[:3], one, digits, strict=False)
+        )
+        for one in centres
+    ]
+    return tuple(f"{what} {i} ({words})" for i, words in enumerate(told))

@@ -38,6 +38,7 @@ def write_explorer(
     probabilities: npt.ArrayLike,
     *,
     layout: Mapping[str, Any] | None = None,
+    find: bool = True,
     rewards: npt.ArrayLike | None = None,
     values: npt.ArrayLike | None = None,
     names: Sequence[str] | None = None,
@@ -56,6 +57,8 @@ def write_explorer(
         Posterior of every step.
     layout : dict, optional
         As `state_places.find_layout` returns it; by default found from the data.
+    find : bool
+        Look for a layout where none is given. Tokens of images have no place: their graph is a string of loose dots.
     rewards : (K, S), optional
         Reward of each state under each intention, NaN where it is not known, coloured on the map.
     values : (K, S), optional
@@ -77,7 +80,7 @@ def write_explorer(
         raise InputError(f"The probabilities have shape {p.shape}; give one row for each of {demos.n_steps} steps.")
     if not np.isfinite(p).all():
         raise InputError("Some probabilities are not finite; fit the model again.")
-    place = find_layout(demos) if layout is None else dict(layout)
+    place = dict(layout) if layout is not None else find_layout(demos) if find else None
     marks: dict[str, Any] = {}
     for name, at in (events or {}).items():
         marks[_unlike(_short(name), marks)] = _marks(name, at, demos)

@@ -41,7 +41,7 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
     rewards, leads = explorer["rewards"], explorer.get("leads") or explorer["occupancy"]
     kinds = [("share of time", leads)] + ([] if rewards is None else [(EARNED, rewards)])
     K, flow = len(names), explorer["flow"]
-    columns = min(K, PER_ROW)
+    columns = 2 if K == 4 else min(K, PER_ROW)  # two and two, instead of one alone in its row
     rows = -(-K // columns)
     figure, axes = style.new_figure(
         rows * len(kinds), columns, width=2.25 * columns + 0.2, height=2.1 * rows * len(kinds)
@@ -58,7 +58,7 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
             if label == EARNED:
                 values = 100 * time * values
             arrows = {"towards": flow["towards"][k], "confidence": flow["confidence"][k]}
-            title = names[k] if i == 0 else f"reward earned, {names[k]}"
+            title = names[k] if i == 0 else f"{names[k]}: reward"
             layouts.layout_map(ax, explorer["layout"], values, title=title, signed=label == EARNED, **arrows)
             if i == 0:
                 layouts.label_places(ax, explorer["layout"], _goals(explorer, k))
@@ -86,6 +86,8 @@ def _goals(explorer: Mapping[str, Any], k: int) -> dict[int, str]:
     want, states = explorer["story"]["wants"][k], explorer["states"]
     found = [int(s) for s, share in want["leads_to"] if share >= NAMED]
     found += [int(i) for what, i, *_ in want.get("more", []) if what == "state"]
+    if explorer["layout"]["kind"] == "cells":  # whose names are numbers in brackets
+        return {s: str(s) for s in found}
     return {s: str(states[s]) if states else str(s) for s in found}
 
 

@@ -29,6 +29,7 @@ from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
 from prism_irl.report.contrast import read_contrasts
 from prism_irl.report.contrast import section as contrast_section
+from prism_irl.report.exemplars import exemplars
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.findings import mapping, number
@@ -126,6 +127,7 @@ def render(folder: Path) -> str:
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         interval_remark=table_rows.interval_remark(metrics),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
+        exemplars=[] if explorer is None else exemplars(explorer, frames),
         method_chart=method_chart,
         budget=budget,
         budget_remark=table_rows.budget_remark(metrics),

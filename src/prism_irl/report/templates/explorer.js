@@ -303,7 +303,7 @@
       if (values && values[s] !== null && !barrier) draw({ fill: colors[k], opacity: (0.08 + 0.87 * Math.max(0, Math.min(1, (values[s] - low) / (top - low || 1)))).toFixed(3) });
       make(map.lastChild, "title", {}).textContent = stateName(s);
       if (barrier || (crowded && !matter.has(s))) continue;
-      const text = data.states ? data.states[s] : String(s);
+      const text = data.states && layout.kind !== "cells" ? data.states[s] : String(s);
       if (crowded) {
         const sides = [cy - radius - 3, cy + radius + 11]; // above, or below where another name is in the way
         const free = sides.find((y) => !labels.some(([x, taken, other]) => Math.abs(x - cx) < 3.6 * (other.length + text.length) && Math.abs(taken - y) < 11));
