@@ -59,9 +59,11 @@ results: $(VENV)/.installed
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-# Twenty SIGKILLs each of a fit, a selection and a comparison, which must end as if nothing had happened.
+# Twenty SIGKILLs each of a fit, a selection, a comparison and an encoding, which must end as if nothing had happened;
+# then twenty interrupts each.
 kills: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/kills.py
+	$(BIN)/python tests/fuzz/kills.py --signal INT
 
 # Known weaknesses of what is installed (asks an advisory service on the network), and the licences of all of it.
 audit: $(VENV)/.installed-test

@@ -133,6 +133,7 @@ DAMAGES = {
     "too few states": (lambda f: np.save(f / "states.npy", np.zeros(42, np.uint8)), r"shape \(42,\) for 43"),
     "fractions": (lambda f: np.save(f / "states.npy", np.zeros(43)), "type float64"),
     "a truncated file": (lambda f: (f / "states.npy").write_bytes((f / "states.npy").read_bytes()[:-5]), "states.npy"),
+    "complex times": (lambda f: np.save(f / "times.npy", np.zeros(43, complex)), "times.npy is damaged"),
     "no header": (lambda f: (f / "actions.npy").write_bytes(b"hello"), "actions.npy is damaged"),
     "Python objects": (
         lambda f: np.save(f / "groups.npy", np.array([{}] * 8, dtype=object), allow_pickle=True),

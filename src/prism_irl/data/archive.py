@@ -23,7 +23,7 @@ from prism_irl import checked, storage
 from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.npz import storable
+from prism_irl.data.npz import PLAIN, storable
 from prism_irl.errors import InputError, brief
 
 FORMAT = "prism-demonstrations"
@@ -214,6 +214,8 @@ def _map(folder: Path, name: str) -> npt.NDArray[Any]:
     path = folder / f"{name}.npy"
     try:
         values = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # a view: the file stays on disk
+        if values.dtype.kind not in PLAIN:
+            raise ValueError(f"it is of type {values.dtype} and holds neither numbers nor times nor text")
         if values.dtype.kind == "U":
             checked.text(name, values)
         return values

@@ -25,7 +25,7 @@ from prism_irl.errors import InputError, brief
 
 VECTORS = {"observations": 1, "motions": 1, "design": 2}
 """Arrays whose entries are not numbers, and how many axes an entry has."""
-PLAIN = "biufcmMSU"
+PLAIN = "biufmMSU"
 """Kinds of arrays that are read: numbers, times and text."""
 
 
@@ -66,7 +66,9 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
         shape, fortran_order, dtype = header(file)
         if dtype.hasobject:
             raise ValueError("Object arrays cannot be loaded")
-        if dtype.kind not in PLAIN or math.prod(shape) * dtype.itemsize != info.file_size - file.tell():
+        if dtype.kind not in PLAIN:
+            raise ValueError(f"the array {name!r} is of type {dtype} and holds neither numbers nor times nor text")
+        if math.prod(shape) * dtype.itemsize != info.file_size - file.tell():
             raise ValueError(f"the array {name!r} of type {dtype} and shape {shape} does not fit its bytes")
         content = bytearray(file.read())
     flat = np.frombuffer(content, dtype=dtype, count=math.prod(shape)) if content else np.empty(math.prod(shape), dtype)
