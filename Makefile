@@ -24,7 +24,7 @@ docs: $(VENV)/.installed-test
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 
 check: $(VENV)/.installed-test browser
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --durations 40
 
 # The report is tested in a real browser: installed where we may, named where we may not.
 browser:

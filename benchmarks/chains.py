@@ -6,9 +6,11 @@ import numpy as np
 import torch
 from hmmlearn import base as hmm
 
+from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
 from timing import Row
 
@@ -58,5 +60,29 @@ def rows(n: int = 190) -> list[Row]:
             "8×",
             61,  # a disturbance lasts for seconds: enough turns to see past one
             inner=20,
-        )
+        ),
+        _iteration(data, K),
     ]
+
+
+def _iteration(data: Prepared, K: int) -> Row:
+    """An EM iteration of a chain over tabular policies: sums alone, beside beliefs about every step."""
+    policies, other = (TabularPolicies(K, data.demos.n_actions, Contexts(data.demos.n_states)) for _ in range(2))
+    weights = np.random.default_rng(2).dirichlet(np.ones(K), data.n_steps)
+    policies.maximise(data, weights)
+    other.maximise(data, weights)
+    chain, twin = MarkovChain(K), MarkovChain(K)
+
+    def by_beliefs() -> None:
+        emission, posterior = em.expectation(twin, other, data)
+        twin.maximise(data, emission, posterior, None)
+        other.maximise(data, posterior.responsibilities)
+
+    def by_counts() -> None:
+        em.m_step(chain, policies, data, em.e_step(chain, policies, data))
+
+    by_beliefs()
+    by_counts()
+    np.testing.assert_allclose(policies.policies, other.policies, atol=1e-9)
+    work = f"EM iteration of a Markov chain over a table, {data.n_steps:,} steps, K={K}"
+    return Row.by_turns(work, "the same by beliefs about every step", by_beliefs, by_counts, "", 21)
