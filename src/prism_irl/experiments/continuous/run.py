@@ -45,8 +45,8 @@ SLOW = ("landmarks-recurrent", "landmarks-state", "landmarks", "tokens-prism", "
 PART = "halves"
 TOLD: dict[str, tuple[str, dict[str, Any]]] = {
     "told-windows": (
-        "One labelled trial per surgeon, windows, no EM",
-        {"max_iterations": 0, "warm_up": 0, "n_starts": 1},
+        "One labelled trial per surgeon, windows, nothing else",
+        {"max_iterations": 2, "warm_up": 0, "n_starts": 1},
     ),
     "told": ("One labelled trial per surgeon, and EM on all", {}),
     "told-only": ("One labelled trial per surgeon, no EM", {"max_iterations": 0, "warm_up": 0, "n_starts": 1}),
