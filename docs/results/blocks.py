@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "gridworld": "prism reproduce gridworld --jobs 15 --out runs/gridworld",
     "labyrinth": "prism reproduce labyrinth --jobs 15 --out runs/labyrinth",
     "bridge": "prism reproduce bridge --out runs/bridge",
+    "continuous": "prism reproduce continuous --jobs 16 --out runs/continuous",
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",
     "study": "prism reproduce study --jobs 15 --out runs/study",
     "labyrinth-evidence": (

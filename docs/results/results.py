@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import bridge_tables  # noqa: F401  (each registers its blocks)
+import continuous_tables  # noqa: F401
 import evidence_tables  # noqa: F401
 import gridworld_tables  # noqa: F401
 import labyrinth_tables  # noqa: F401

@@ -20,7 +20,9 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.rewards.base import RewardOptions
 from prism_irl.switching.base import SwitchingOptions
+from prism_irl.switching.chain import Chain
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.places import PlaceChain
 
 StartKind = Literal["random", "windows", "annealed"]
 FloatArray = npt.NDArray[np.float64]
@@ -55,9 +57,15 @@ def first_responsibilities(
     return (window_responsibilities if kind == "windows" else random_responsibilities)(demos, n_intentions, generator)
 
 
-def fixed_run(data: Prepared, emission: FloatArray, iterations: int) -> tuple[float, MarkovChain]:
-    """Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain."""
-    chain = MarkovChain(emission.shape[1])
+def fixed_run(
+    data: Prepared, emission: FloatArray, iterations: int, *, places: FloatArray | None = None
+) -> tuple[float, Chain]:
+    """Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain.
+
+    With ``places`` (K, d) every intention ends at its own (`switching.places`), which does not move.
+    """
+    K = emission.shape[1]
+    chain: Chain = MarkovChain(K) if places is None else PlaceChain.at(places)
     return em.short_run(chain, None, data, iterations, emission=emission), chain
 
 

@@ -212,8 +212,11 @@ class Problem(NamedTuple):
     mdp: MDP | None
 
 
-ShortRun = Callable[[Prepared, FloatArray, int], tuple[float, Any]]
-"""Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain."""
+ShortRun = Callable[..., tuple[float, Any]]
+"""Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain.
+
+Called with data, emissions and iterations; with ``places`` (K, d), intentions end there (`models.starts.fixed_run`).
+"""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import shortest_path
 FloatArray = npt.NDArray[np.float64]
 SAMPLES = 24
 """Points along a line at which its cell is looked up."""
-WAYPOINTS = 12
+WAYPOINTS = 8
 """Landmarks of a cell that may be the first stretch of a path: the best ones, seen from its centre."""
 RARE = 1
 """Observed crossings that make two cells neighbours."""
@@ -40,6 +40,7 @@ class LandmarkGraph:
         self.distances: FloatArray = np.where(np.isfinite(found), found, FAR)
         np.fill_diagonal(apart, np.inf)
         self.spacing = float(np.median(apart.min(axis=1))) if len(landmarks) > 1 else 0.0
+        self._stretches = np.where(sees, apart, np.inf)  # to a landmark on the way, not to the one that is left
         self._kept: tuple[npt.NDArray[Any], npt.NDArray[np.float32]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,18 +87,15 @@ class LandmarkGraph:
         hidden = ~direct[cells]
         if hidden.any():
             to_goal = self.to_goal(goal)
-            length = np.linalg.norm(self.landmarks[:, None] - self.landmarks[None], axis=2) + to_goal
-            length[~self.sees] = np.inf
-            np.fill_diagonal(length, np.inf)  # a landmark on the way, not the one that is left
+            length = self._stretches + to_goal
             order = np.argsort(length, axis=1)[:, : min(WAYPOINTS, len(length))]
-            x, options = observations[hidden], order[cells[hidden]]
-            ways = self.landmarks[options] - x[:, None]
-            total = np.linalg.norm(ways, axis=2) + np.where(
-                np.isfinite(np.take_along_axis(length[cells[hidden]], options, axis=1)), to_goal[options], np.inf
-            )
-            towards[hidden] = np.take_along_axis(ways, total.argmin(axis=1)[:, None, None], axis=1)[:, 0]
-        size = np.linalg.norm(towards, axis=1, keepdims=True)
-        return np.asarray(towards / np.maximum(size, 1e-9) * np.minimum(1.0, size / self.slow))
+            onward = np.where(np.isfinite(np.take_along_axis(length, order, axis=1)), to_goal[order], np.inf)
+            x, own = observations[hidden], cells[hidden]
+            ways = self.landmarks[order[own]] - x[:, None]
+            total = np.sqrt(np.einsum("nwd,nwd->nw", ways, ways)) + onward[own]
+            towards[hidden] = ways[np.arange(len(x)), total.argmin(axis=1)]
+        size = np.sqrt(np.einsum("nd,nd->n", towards, towards))[:, None]
+        return np.asarray(towards * (np.minimum(1.0, size / self.slow) / np.maximum(size, 1e-9)))
 
     def all_fields(self, observations: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """u(x, l) for every landmark as the goal, (L, n, d); kept for the observations of the last call."""

@@ -6,7 +6,7 @@ All intentions share the skill M that turns a direction into a command, the habi
 goal and nothing else. Free policies are not identified where the world has walls (a wrong solution can be likelier than
 the truth); under planned goals the likeliest solution is the best one. The M-step moves every goal to the best of the
 landmarks and of the places around it, then refits skill, habit and noise by least squares: neither lowers the
-likelihood. Starts add goals one by one, each with landmarks of its own, because single graphs vary.
+likelihood. Every start has landmarks of its own, because single graphs vary (`landmark_search`).
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
 from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions, ShortRun
 from prism_irl.rewards.landmark_graph import LandmarkGraph, nearest
+from prism_irl.rewards.landmark_search import find_goals
 from prism_irl.rewards.linear import observed
 from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
 
-SCREENING, DECIDING, FINALISTS = 2, 8, 6
-"""EM iterations of a chain for every candidate goal, for the best of these, and how many are the best."""
 REACHES = (np.inf, 3.0)
 """How far landmarks see; every start draws one, and the likelihood decides."""
 TURNS = 2
 """Of skill and local habits in an M-step."""
-SCREENED_STEPS = 20_000
-"""Steps that a search looks at: goals are places, and a few hundred visits show them."""
+AT_ONCE = 20_000
+"""Steps for which the ways to all landmarks are looked up at a time, and kept where there are no more."""
 FIRST_STEP, SHRINK, ROUNDS = 0.2, 0.5, 3
 """Search around a goal, in standard deviations: how far at first, and how much closer in every round."""
 EVERYWHERE = 3
@@ -136,15 +135,15 @@ class LandmarkGoals(RewardModel):
         if not len(steps):
             return np.zeros(len(candidates))
         x, w, skill = x[steps], w[steps], self.weights[:, : x.shape[1]]
-        rest = y[steps] - self._habit(x)
+        rest = y[steps] - self.habit(x)
         ways = self.fields(x, candidates)
         return np.array([float(w @ (((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1)) for way in ways])
 
     def _landmark_losses(self, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
         """The same of all landmarks at once, (K, L): |rest − M u|² = |rest|² − 2 rest·M u + |M u|²."""
         total = np.zeros((self.n_intentions, len(self.graph.landmarks)))
-        for rows in chunks(len(x), max(1, SCREENED_STEPS)):
-            squared = self._squared(x if len(x) <= SCREENED_STEPS else x[rows], y[rows])
+        for rows in chunks(len(x), AT_ONCE):
+            squared = self._squared(x if len(x) <= AT_ONCE else x[rows], y[rows])
             total += responsibilities[rows].T @ squared
         return total
 
@@ -153,7 +152,7 @@ class LandmarkGoals(RewardModel):
         ways = self.graph.all_fields(x)
         L, n, d = ways.shape
         precise = (self.weights[:, :d] / np.sqrt(self.variances)[:, None]).astype(np.float32)  # whitened skill, (m, d)
-        rest = ((y - self._habit(x.astype(np.float64))) / np.sqrt(self.variances)).astype(np.float32)
+        rest = ((y - self.habit(x.astype(np.float64))) / np.sqrt(self.variances)).astype(np.float32)
         moved = ways.reshape(L * n, d) @ precise.T  # (L n, m)
         gap = moved.reshape(L, n, -1) - rest
         return np.asarray(np.einsum("lnm,lnm->nl", gap, gap), dtype=np.float64)
@@ -219,7 +218,8 @@ class LandmarkGoals(RewardModel):
         d = x.shape[1]
         return np.asarray(self.weights[:, d] + x @ self.weights[:, d + 1 :].T)
 
-    def _habit(self, x: FloatArray) -> FloatArray:
+    def habit(self, x: FloatArray) -> FloatArray:
+        """What is done at observations (n, d), whatever the goal, (n, m)."""
         return self._straight(x) + habit_at(self.local, *self._nearby(x))
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
@@ -235,7 +235,7 @@ class LandmarkGoals(RewardModel):
     def goal_density(self, observations: npt.NDArray[Any], commands: FloatArray, goals: FloatArray) -> FloatArray:
         """The same for any goals (G, d), (n, G)."""
         x = observations.astype(np.float64)
-        rest, skill = commands - self._habit(x), self.weights[:, : x.shape[1]]
+        rest, skill = commands - self.habit(x), self.weights[:, : x.shape[1]]
         squared = [(((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1) for way in self.fields(x, goals)]
         return np.asarray(-0.5 * (np.stack(squared, axis=1) + np.log(2.0 * np.pi * self.variances).sum()))
 
@@ -313,63 +313,8 @@ class Landmarks(RewardOptions):
     def search(
         self, rewards: LandmarkGoals, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
     ) -> Any:
-        """Landmarks of its own, then goals one by one by the likelihood of a Markov chain; returns the chain."""
-        demos = train.demos
-        x, y = observed(demos, rewards.goals.shape[1], len(rewards.variances))
-        seed = int(generator.integers(2**31))
-        reach = float(generator.choice(REACHES))
-        rewards.set_graph(LandmarkGraph.fit(x, demos.first_steps, self.landmarks, seed, reach))
-        part = demos
-        if demos.n_steps > SCREENED_STEPS:
-            share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))
-            part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
-        first_skill(rewards, demos, x, y)
-        data = Prepared(part, part.states.astype(np.int64))
-        assert isinstance(part, MotionDemonstrations)
-        assert part.observations is not None
-        assert part.motions is not None
-        candidates = rewards.graph.landmarks
-        chosen: list[int] = []
-        chain = None
-        for _ in range(n_intentions):
-            columns = rewards.landmark_density(part.observations, part.motions)
-
-            def trial(goal: int, iterations: int, columns: FloatArray = columns) -> tuple[float, Any]:
-                return run(data, np.ascontiguousarray(columns[:, [*chosen, goal]]), iterations)
-
-            scores = {g: trial(g, SCREENING)[0] for g in range(len(candidates)) if g not in chosen}
-            best = sorted(scores, key=lambda g: -scores[g])[:FINALISTS]
-            results = {g: trial(g, DECIDING) for g in best}
-            chosen.append(max(results, key=lambda g: results[g][0]))
-            chain = results[chosen[-1]][1]
-            self._refit_noise(rewards, data, part, candidates[chosen], chain)
-        rewards.goals = candidates[chosen].copy()
-        return chain
-
-    def _refit_noise(self, rewards: LandmarkGoals, data: Prepared, part: Any, goals: FloatArray, chain: Any) -> None:
-        """Noise given the goals found so far. The skill waits: with too few goals, fleeing one explains more."""
-        import torch
-
-        emission = rewards.goal_density(part.observations, part.motions, goals)
-        found = chain.expectation(data, torch.from_numpy(emission), online=False).responsibilities
-        x = part.observations.astype(np.float64)
-        skill, rest = rewards.weights[:, : x.shape[1]], part.motions - rewards._habit(x)
-        ways = rewards.fields(x, goals)
-        squared = sum(found[:, k, None] * (rest - way @ skill.T) ** 2 for k, way in enumerate(ways))
-        rewards.variances = np.maximum(squared.mean(axis=0), rewards.noise)
-
-
-def first_skill(rewards: LandmarkGoals, demos: Demonstrations, x: npt.NDArray[Any], y: FloatArray) -> None:
-    """What a command does, before any goal is known: regress it on the direction in which the next step went."""
-    later = np.flatnonzero(~demos.first_steps)
-    moved = np.float64(x[later] - x[later - 1])
-    size = np.linalg.norm(moved, axis=1, keepdims=True)
-    ways = moved / np.maximum(size, 1e-9)
-    design = np.concatenate([ways, np.ones((len(ways), 1))], axis=1)
-    p = design.shape[1]
-    theta = np.linalg.solve(design.T @ design + rewards.ridge * np.eye(p), design.T @ y[later - 1])
-    rewards.weights = np.zeros_like(rewards.weights)
-    rewards.local = np.zeros_like(rewards.local)
-    rewards.weights[:, :p] = theta.T
-    # The direction that a noisy step went in explains more of the command than a goal will.
-    rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)
+        """Landmarks of its own, then goals by the likelihood of chains (`landmark_search`); returns a Markov chain."""
+        x, y = observed(train.demos, rewards.goals.shape[1], len(rewards.variances))
+        seed, reach = int(generator.integers(2**31)), float(generator.choice(REACHES))
+        rewards.set_graph(LandmarkGraph.fit(x, train.demos.first_steps, self.landmarks, seed, reach))
+        return find_goals(rewards, train.demos, x, y, generator, run)

@@ -11,7 +11,7 @@ form but for place and radius, which are the best of some candidates, the presen
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,15 @@ class PlaceChain(Chain):
         self.register_buffer("radii", torch.full((K,), -1.0, dtype=torch.float64))  # nowhere yet
         self.register_buffer("inside", 1.0 - stay)
         self.register_buffer("outside", 1.0 - stay)
+        self.anchored = False
+
+    @classmethod
+    def at(cls, places: FloatArray) -> Self:
+        """A chain whose places (K, d) are known; radii and rates are learned."""
+        chain = cls(*places.shape)
+        chain.places.copy_(torch.from_numpy(places))
+        chain.anchored = True
+        return chain
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution."""
@@ -121,11 +130,19 @@ class PlaceChain(Chain):
         assert data.demos.observations is not None
         x = data.demos.observations
         whole = data.total(np.stack([leaving.sum(axis=0), staying.sum(axis=0)]))
+        centres = cell_centres(data)
         for j in range(K):
-            self._settle(j, x, leaving[:, j], staying[:, j], whole[:, j], data)
+            self._settle(j, x, leaving[:, j], staying[:, j], whole[:, j], centres, data)
 
     def _settle(
-        self, j: int, x: npt.NDArray[Any], leaving: FloatArray, staying: FloatArray, whole: FloatArray, data: Prepared
+        self,
+        j: int,
+        x: npt.NDArray[Any],
+        leaving: FloatArray,
+        staying: FloatArray,
+        whole: FloatArray,
+        centres: FloatArray,
+        data: Prepared,
     ) -> None:
         """The best place of intention j: among the cells of the world, then around the best of them."""
         place, radius = self.places[j].numpy().copy(), float(self.radii[j])
@@ -139,11 +156,11 @@ class PlaceChain(Chain):
             c, r = np.unravel_index(int(value.argmax()), value.shape)
             return float(value[c, r]), centres[c], float(radii[r]), float(rates[0][c, r]), float(rates[1][c, r])
 
-        found = best(cell_centres(data), tried)
+        found = best(place[None] if self.anchored else centres, tried)
         centre, size = found[1], found[2]
         at = np.linalg.norm(near - centre, axis=1) <= 2.0 * size
         sums = data.total(np.append(out[at] @ near[at], out[at].sum()))
-        if sums[-1] > FLOOR:  # cells are coarse; the steps that leave say where exactly
+        if sums[-1] > FLOOR and not self.anchored:  # cells are coarse; the steps that leave say where exactly
             found = max(found, best((sums[:-1] / sums[-1])[None], tried), key=lambda each: each[0])
         if radius > 0:
             found = max(best(place[None], np.array([radius])), found, key=lambda each: each[0])

@@ -76,7 +76,7 @@ def test_one_labelled_trial_of_each_other_surgeon_names_the_gestures(surgery):
     kept = true < 3
     assert len(true) == 120
     assert (true == labels)[kept].mean() > 0.9
-    alone = {"n_starts": 1, "max_iterations": 0, "warm_up": 0}
+    alone = {"n_starts": 1, "max_iterations": 2, "warm_up": 0}
     true, labels = told(worlds.load("suturing", 0), "03", 0, alone, windowed=True)
     assert (true == labels)[kept].mean() > 0.9
 

@@ -28,11 +28,12 @@ SURGERY = ("suturing", "knot_tying")
 
 
 class Data(NamedTuple):
-    """Demonstrations, how many intentions are asked for, and the world that made them (None: nobody knows)."""
+    """Demonstrations, how many intentions are asked for, the world that made them (None: nobody knows), their names."""
 
     demos: MotionDemonstrations
     n_intentions: int
     world: Any = None
+    names: tuple[str, ...] = ()
 
 
 def load(name: str, seed: int, *, size: float = 1.0) -> Data:
@@ -87,7 +88,8 @@ def _surgery(task: str) -> Data:
         labels=[labels[steps] for steps in parts],
         groups=stored["subject"].astype(str),
     )
-    return Data(demos, len(stored["label_names"]))
+    names = tuple(str(name) for name in stored["label_names"])
+    return Data(demos, len(names), names=names)
 
 
 def _differences(values: npt.NDArray[np.float64], offsets: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

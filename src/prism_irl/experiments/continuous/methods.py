@@ -152,7 +152,8 @@ def told(
 ) -> tuple[IntArray, IntArray]:
     """True and predicted labels of one surgeon's trials, by a chain that was told one trial of each other surgeon.
 
-    ``windowed`` chains emit windows, with one covariance for all gestures.
+    The chain goes on with EM on the other trials of these surgeons; a ``windowed`` one, which emits windows with one
+    covariance for all gestures, learns from the labelled trials alone.
     """
     demos = windows(data.demos) if windowed else blind(data.demos, everything=True)
     assert demos.groups is not None
@@ -166,6 +167,9 @@ def told(
     # Two hundred numbers of a few thousand labelled steps: a covariance that is shrunk towards that of white noise.
     rewards: Any = Features(covariance="shared", noise=1.0, noise_strength=300.0) if windowed else "features"
     pair = {"switching": "markov", "rewards": rewards}
-    model = _fit(replace(train, known=known), data.n_intentions + 1, pair, seed, options)  # type: ignore[arg-type]
+    train = replace(train, known=known)
+    if windowed:
+        train, options = train.subset(first), {**options, "validation_fraction": 0.0}
+    model = _fit(train, data.n_intentions + 1, pair, seed, options)  # type: ignore[arg-type]
     assert test.labels is not None
     return test.labels.astype(np.int64), model.decode(test)

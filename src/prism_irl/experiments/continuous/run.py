@@ -45,8 +45,8 @@ SLOW = ("landmarks-recurrent", "landmarks-state", "landmarks", "tokens-prism", "
 PART = "halves"
 TOLD: dict[str, tuple[str, dict[str, Any]]] = {
     "told-windows": (
-        "One labelled trial per surgeon, windows, no EM",
-        {"max_iterations": 0, "warm_up": 0, "n_starts": 1},
+        "One labelled trial per surgeon, windows, nothing else",
+        {"max_iterations": 2, "warm_up": 0, "n_starts": 1},
     ),
     "told": ("One labelled trial per surgeon, and EM on all", {}),
     "told-only": ("One labelled trial per surgeon, no EM", {"max_iterations": 0, "warm_up": 0, "n_starts": 1}),
@@ -182,6 +182,9 @@ def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
         )
         kept = true < data.n_intentions  # steps that somebody labelled
         scores: dict[str, Any] = {"label_accuracy": float((true == labels)[kept].mean())}
+        cells = np.bincount(true * (data.n_intentions + 1) + labels, minlength=(data.n_intentions + 1) ** 2)
+        scores["confusion"] = cells.reshape(data.n_intentions + 1, -1).tolist()
+        scores["gestures"] = [*data.names, "none"]
         outcome = Outcome(labels)
     else:
         outcome = run_method(task.method, data, task.seed, settings.options)
@@ -227,6 +230,9 @@ def table(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         for key in keys:
             values = [row[key] for row in mine if row.get(key) is not None]
             entry[key] = summary(values) if values else None
+        if "confusion" in mine[0]:
+            entry["gestures"] = mine[0]["gestures"]
+            entry["confusion"] = np.sum([row["confusion"] for row in mine], axis=0).tolist()
         entries[method] = entry
     return entries
 

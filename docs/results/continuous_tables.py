@@ -1,0 +1,89 @@
+"""Tables of the experiment on continuous worlds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from blocks import MissingPartError, block, need, number, table
+
+MAZE_KEYS = (
+    ("label_accuracy", 3),
+    ("ari", 3),
+    ("predictive_ll", 3),
+    ("goal_distance", 2),
+    ("transfer", 2),
+    ("halves_agreement", 2),
+)
+MAZE_TITLES = (
+    "method",
+    "steps with the true goal",
+    "ARI",
+    "log density",
+    "worst goal, cells",
+    "return behind moved walls",
+    "halves agree",
+)
+SURGERY = ("knot_tying", "suturing")
+
+
+@block("continuous")
+def continuous_squares(metrics: dict[str, Any]) -> str:
+    """Label accuracy with two to five goals in a square."""
+    found = {name: methods for name, methods in need(metrics, "data").items() if name.startswith("square")}
+    if not found:
+        raise MissingPartError("the squares")
+    first = next(iter(found.values()))
+    rows = [
+        [entry["name"], *(number(methods[key]["label_accuracy"], 3) for methods in found.values())]
+        for key, entry in first.items()
+    ]
+    return table(["method", *(f"{name.removeprefix('square-')} goals" for name in found)], rows)
+
+
+@block("continuous")
+def continuous_mazes(metrics: dict[str, Any]) -> str:
+    """The walled maze at each noise."""
+    parts = []
+    for name, methods in need(metrics, "data").items():
+        if name.startswith("maze"):
+            rows = [
+                [entry["name"], *(number(entry.get(key), digits) for key, digits in MAZE_KEYS)]
+                for entry in methods.values()
+            ]
+            parts.append(f"Noise {name.removeprefix('maze-')} of a step of 0.2:\n\n" + table(list(MAZE_TITLES), rows))
+    if not parts:
+        raise MissingPartError("the mazes")
+    return "\n\n".join(parts)
+
+
+@block("continuous")
+def surgery_labels(metrics: dict[str, Any]) -> str:
+    """Both tasks of surgery, with and without labelled trials."""
+    data = need(metrics, "data")
+    if not all(task in data for task in SURGERY):
+        raise MissingPartError("surgery")
+    rows = []
+    for key, entry in data[SURGERY[0]].items():
+        both = [data[task][key] for task in SURGERY]
+        cells = [cell for one in both for cell in (number(one["label_accuracy"], 2), number(one.get("ari"), 2))]
+        rows.append([entry["name"], *cells])
+    return table(["method", "knot tying", "ARI", "suturing", "ARI"], rows)
+
+
+@block("continuous")
+def surgery_confusion(metrics: dict[str, Any]) -> str:
+    """What the best chain with labelled trials says, per true gesture, in percent of its steps."""
+    data = need(metrics, "data")
+    if not all("told-windows" in data.get(task, {}) for task in SURGERY):
+        raise MissingPartError("the labelled trials of surgery")
+    parts = []
+    for task in SURGERY:
+        entry = data[task]["told-windows"]
+        names = entry["gestures"]
+        rows = []
+        for name, counts in zip(names, entry["confusion"], strict=True):
+            total = sum(counts)
+            if total:
+                rows.append([name, str(total), *(str(round(100 * count / total)) for count in counts)])
+        parts.append(table([task.replace("_", " "), "steps", *names], rows))
+    return "\n\n".join(parts)
