@@ -44,6 +44,9 @@ def test_the_tutorial_word_for_word(tmp_path: Path) -> None:
     score = re.search(r"predictive LL\s+(\S+) nats", done.stdout[done.stdout.rindex("predictive LL") :])
     assert score is not None
     assert -1.15 < float(score.group(1)) < -1.08  # "about −1.12"; the right side is the ceiling on these bouts
+    said = " ".join(done.stdout.split())
+    assert "No difference between morning and evening (the same 6 of column animal twice) was found" in said
+    assert "No animal differs clearly from the others in usage" in said
     labels = pd.read_csv(folder / "labels.csv")
     assert set(labels["intention_name"]) == {"seek the corner", "go home"}
     assert ((labels["intention_name"] == "go home") == (labels["truth"] == 1)).mean() > 0.95

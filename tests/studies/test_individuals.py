@@ -71,5 +71,6 @@ def test_the_command_leaves_table_and_figure(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["n_units"] == 6
     assert (tmp_path / "run" / "individuals.csv").is_file()
+    assert "shared_reward" in (tmp_path / "run" / "individual_rewards.csv").read_text()
     assert "Usage of each intention by every animal" in (tmp_path / "run" / "report.html").read_text()
     assert prism("individuals", "run", "--unit", "gone", cwd=tmp_path).returncode == 2

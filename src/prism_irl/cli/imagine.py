@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prism_irl import limits
 from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
@@ -73,16 +74,22 @@ def imagine(
         raise InputError("What is different? Give --block STATES, --dynamics FILE or --without INTENTION.")
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
+    from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
     from prism_irl.cli.run_data import open_run_data
+    from prism_irl.cli.run_marker import adding
     from prism_irl.models.pair import PairModel
     from prism_irl.report.explorer import read_explorer
+    from prism_irl.report.fit_verdict import doubts
     from prism_irl.report.render import write_report
     from prism_irl.studies import imagine as study
     from prism_irl.studies.imagine_files import check_new, imagined_path, in_words, write_imagined
     from prism_irl.studies.intervals import check_intervals
 
+    given = {"intervals": intervals, "simulations": simulations, "jobs": jobs, "seed": seed}
+    for option, value in given.items():
+        limits.check_option(option, value)
     data = open_run_data(run, method)
     check_intervals(intervals, data.model, data.demos)
     if not isinstance(data.model, PairModel):
@@ -105,10 +112,13 @@ def imagine(
             on_part=lambda done, total: report("simulations", done, total, ""),
         )
     states = data.table.states.names or tuple(f"state {s}" for s in range(data.demos.n_states))
-    found |= {"name": label, "in_words": in_words(found, _what(block, dynamics, missing, data), states, data.names)}
+    words = in_words(found, _what(block, dynamics, missing, data), states, data.names)
+    known = doubts(storage.read_json(run / "metrics.json"))
+    found |= {"name": label, "in_words": " ".join([words, *(finding.text for finding in known)])}
     layout = (read_explorer(run) or {}).get("layout")
-    write_imagined(run, label, found, states=states, names=data.names, layout=layout)
-    write_report(run)
+    with adding(run):
+        write_imagined(run, label, found, states=states, names=data.names, layout=layout)
+        write_report(run)
     if common.json:
         print_json(found)
         return

@@ -20,8 +20,8 @@ def individuals(
 ) -> None:
     """Say how often each animal has each intention, and which animals differ from the others.
 
-    Numbers of an animal are shrunk towards those of all animals, as much as predicts its other trajectories best; its
-    table and figure (a row per animal) are left in the run folder.
+    Numbers, policies and rewards of an animal are shrunk towards those of all animals, as much as predicts its other
+    trajectories best; tables and a figure (a row per animal) are left in the run folder.
 
     Example: prism individuals runs/mouse --unit animal
 
@@ -53,8 +53,13 @@ def individuals(
     found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
     known = storage.read_json(run / "metrics.json")
     found["in_words"] = " ".join([found["in_words"], *(finding.text for finding in doubts(known))])
+    choices = found.pop("choices")
     with adding(run):
         results.write_rows(run / "individuals.csv", found["rows"])
+        if choices:
+            results.write_rows(run / "individual_rewards.csv", choices)
+        else:
+            (run / "individual_rewards.csv").unlink(missing_ok=True)
         storage.write_json(run / "individuals.json", found)
         _draw(run / "figures", found, data.names)
         write_report(run)
@@ -62,7 +67,8 @@ def individuals(
         print_json(found)
         return
     print(found["in_words"])
-    print(f"Table: {run / 'individuals.csv'}; figure in {run / 'report.html'}")
+    more = f", {run / 'individual_rewards.csv'}" if choices else ""
+    print(f"Table: {run / 'individuals.csv'}{more}; figure in {run / 'report.html'}")
 
 
 def _draw(folder: Path, found: dict[str, Any], names: list[str]) -> None:

@@ -5,7 +5,8 @@
 with the expected counts of the posterior. The strength m is the one that predicts a trajectory best from the other
 trajectories of its animal (leave one out); infinite where knowing the animal does not help. An animal is named where
 its usage differs from that of the others more than it would if trajectories were dealt to animals at random, corrected
-for all animals and intentions. A new animal has the shared numbers.
+for all animals and intentions. A new animal has the shared numbers. Policies and rewards of every animal are found in
+the same way (`studies.individual_choices`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling, units
+from prism_irl.studies.individual_choices import LARGEST, Choices, own_choices, rows_of
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -38,7 +40,9 @@ def individuals(
         raise InputError(f"There is one {unit_name}, {names[0]}; individuals need two or more.")
     if model.n_intentions < 2:
         raise InputError("There is one intention, and every animal has it all the time; fit two or more.")
-    used, left, visits = _per_trajectory(model, demos)
+    counts = units.count_units(model, demos, np.arange(len(demos)))
+    used, left, visits = _per_trajectory(counts, model.n_intentions, demos)
+    own = _choices(counts, model, demos, who, seed)
     usage_m, usage = shrunk(used, used.sum(axis=1, keepdims=True), who)
     leaving_m, leaving = shrunk(left, visits, who)
     p = _tests(used, who, len(names), seed)
@@ -55,6 +59,8 @@ def individuals(
                     "usage": usage[g, k],
                     "leaving": leaving[g, k],
                     "p_adjusted": p[g, k],
+                    **({} if own is None else {"choices_p_adjusted": own.p_adjusted[g, k]}),
+                    **({} if own is None or own.distance is None else {"reward_distance": own.distance[g, k]}),
                 }
             )
     shared = used.sum(axis=0)
@@ -63,19 +69,35 @@ def individuals(
             "unit": unit_name,
             "n_units": len(names),
             "n_intentions": model.n_intentions,
-            "strength": {"usage": usage_m, "leaving": leaving_m},
+            "strength": {"usage": usage_m, "leaving": leaving_m, "choices": None if own is None else own.strength},
             "shared": {"usage": shared / shared.sum(), "leaving": left.sum(axis=0) / visits.sum(axis=0)},
             "rows": rows,
             "differ": [str(names[g]) for g in range(len(names)) if (p[g] <= LEVEL).any()],
+            "differ_in_choices": []
+            if own is None
+            else [str(names[g]) for g in range(len(names)) if (own.p_adjusted[g] <= LEVEL).any()],
         }
     )
-    return found | {"in_words": in_words(found)}
+    table = []
+    if own is not None:
+        states, actions = demos.state_names or range(demos.n_states), demos.action_names or range(demos.n_actions)
+        table = rows_of(own, names, states, actions)
+    return found | {"in_words": in_words(found, compared=own is not None), "choices": storage.read_plain(table)}
 
 
-def _per_trajectory(model: Any, demos: Demonstrations) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _choices(counts: units.Counts, model: Any, demos: Demonstrations, who: IntArray, seed: int) -> Choices | None:
+    """Policies and rewards of every animal; None where states and actions are too many to count them by trajectory."""
+    if counts.choices.size > LARGEST:
+        return None
+    mdp = getattr(model, "mdp_", None)
+    valid = demos.valid_actions if mdp is None else mdp.valid_actions
+    valid = np.ones(counts.choices.shape[2:], bool) if valid is None else np.asarray(valid)
+    steps = demos.lengths[:, None, None, None].astype(float)
+    return own_choices(counts.choices * steps, who, valid, mdp, seed)
+
+
+def _per_trajectory(counts: units.Counts, K: int, demos: Demonstrations) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Expected steps of each intention, exits from it, and steps from which it could be left, (N, K) each."""
-    K = model.n_intentions
-    counts = units.count_units(model, demos, np.arange(len(demos)))
     steps = demos.lengths[:, None].astype(float)
     dwell = slice(K, 2 * K)
     return counts.over[:, :K] * steps, counts.under[:, dwell] * steps, counts.over[:, dwell] * steps
@@ -120,8 +142,8 @@ def _tests(used: FloatArray, who: IntArray, n: int, seed: int) -> FloatArray:
     return resampling.adjusted(np.array(statistics)).reshape(n, -1)
 
 
-def in_words(found: dict[str, Any]) -> str:
-    """What the numbers say, in two sentences."""
+def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
+    """What the numbers say, in a few sentences; ``compared`` says that choices were, too."""
     differ, m = found["differ"], found["strength"]["usage"]
     helps = (
         "Knowing the animal does not help to predict how often a trajectory has an intention: all are given the shared "
@@ -134,4 +156,17 @@ def in_words(found: dict[str, Any]) -> str:
         if not differ
         else f"Clearly different from the others in usage: {', '.join(differ)}."
     )
-    return f"{helps} {who}"
+    if not compared:
+        return f"{helps} {who}"
+    others = found["differ_in_choices"]
+    does = (
+        "in what is done under an intention, no one does."
+        if not others
+        else f"in what is done under an intention: {', '.join(others)}."
+    )
+    known = (
+        "all are given the shared policies and rewards"
+        if found["strength"]["choices"] is None
+        else f"policies and rewards of an animal count beside {found['strength']['choices']:.0f} shared steps per state"
+    )
+    return f"{helps} {who} And {does} As far as prediction goes, {known}."

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling
@@ -52,6 +53,7 @@ def _names(demos: Demonstrations, by: str) -> Any:
 
 def scoring(demos: Demonstrations, n: int, further: Extra | None = None) -> Extra | None:
     """What a cross-validation has to keep of every fit for ``n`` resamples."""
+    limits.check_option("intervals", n)
     if n == 0:
         return further
     if n < FEWEST:
