@@ -1,5 +1,6 @@
 """What a parser would let pass without a word is refused, with its place."""
 
+from pathlib import Path
 from zipfile import ZipFile
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from prism_irl.cli.options import ColumnOptions
 from prism_irl.cli.sources import read_inputs, read_table
-from prism_irl.data.table_files import write_table
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.table_files import line_of, read_table_file, write_table
 from prism_irl.data.tables import read
 from prism_irl.errors import InputError
 from support import frame, refused
@@ -122,3 +124,35 @@ def test_integers_beyond_64_bits_are_kept_as_text_where_nobody_counts_with_them(
 def test_an_ordinary_frame_is_written_as_it_is(tmp_path):
     write_table(frame(x=[0.5] * 5), tmp_path / "a.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), frame(x=[0.5] * 5))
+
+
+def test_a_spreadsheet_that_marks_decimals_with_commas(tmp_path: Path) -> None:
+    """The friction: cells between semicolons shifted every column, or were one."""
+    path = tmp_path / "steps.csv"
+    path.write_text("Tier;Ort ;Aktion;Gewicht\nZoë;a,b;1;0,5\n\nZoë;c;2;1,25\n", encoding="utf-8-sig")
+    found = read_table_file(path, {})
+    assert list(found.columns) == ["Tier", "Ort", "Aktion", "Gewicht"]  # a space that nobody sees is no part of a name
+    assert found["Ort"].tolist() == ["a,b", "c"]
+    assert found["Gewicht"].tolist() == [0.5, 1.25]
+    assert line_of(path, 1) == 4
+    path.write_text("a;b\n1;0.5\n")
+    assert read_table_file(path, {})["b"].tolist() == [0.5]
+    path.write_text("a,b;c\n1,x;y\n")  # a comma in the header: cells are between commas
+    assert list(read_table_file(path, {}).columns) == ["a", "b;c"]
+    path.write_text("a\tb\n1\t2\n")
+    assert list(read_table_file(path, {}).columns) == ["a", "b"]
+
+
+def test_text_that_is_not_utf_8_says_how_to_save_it(tmp_path: Path) -> None:
+    path = tmp_path / "steps.csv"
+    path.write_bytes("Tier,Ort\nMaus,Nest\nMäuschen,Nest\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"not UTF-8 text at line 3; save it as “CSV UTF-8”"):
+        read_table_file(path, {})
+
+
+def test_a_column_that_is_nearly_there_is_named() -> None:
+    steps = pd.DataFrame({"Bout": [0], "state": [0], "action": [0]})
+    with pytest.raises(InputError, match=r"no column 'bout' for the trajectory \(do you mean 'Bout'\?\)"):
+        Demonstrations.from_table(steps, trajectory="bout")
+    with pytest.raises(InputError, match="one trajectory needs a column with the same value"):
+        Demonstrations.from_table(steps[["state", "action"]])

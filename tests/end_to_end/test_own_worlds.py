@@ -68,6 +68,7 @@ def test_the_map_is_saved_and_drawn(folder: Path) -> None:
     assert layout["xy"][0] == [float(maze.layout()[0, 0]), -float(maze.layout()[0, 1])]
     page = (folder / "run" / "report.html").read_text()
     assert "The map is nodes.csv" in page
+    assert len(page) < 1_500_000  # small enough to send: pictures of 127 places, and 4,000 steps to explore
     assert prism("report", "run", cwd=folder).returncode == 0
     assert (folder / "run" / "report.html").read_text() == page
     assert json.loads((folder / "run" / "config.json").read_text())["world"] == {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_irl.figures import curves, data, maps, style, timelines
+from prism_irl.figures import curves, data, layouts, maps, style, timelines
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -51,3 +51,12 @@ def test_a_huge_picture_stops_at_the_limit(monkeypatch):
     figure, (ax,) = style.new_figure()
     ax.plot(np.arange(100), np.arange(100))
     assert len(rows(figure, "line")) == 10
+
+
+def test_scales_and_walls_are_no_data():
+    figure, (ax,) = style.new_figure()
+    layout = {"kind": "map", "xy": [[0, 0], [1, 0]], "edges": [[0, 1]], "barriers": [], "walls": [[0, 1, 1, 1]]}
+    layouts.layout_map(ax, layout, [1.0, 2.0])
+    maps.add_colorbar(ax, [ax], label="value")
+    lines = data.to_csv(figure).splitlines()
+    assert [line.split(",")[2] for line in lines] == ["kind", "place", "place"]

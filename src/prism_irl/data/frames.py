@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import mmap
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from prism_irl import limits
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
 
+LOOKED_AT = 2**16  # bytes of a file that say how its cells and decimals are written
+DECIMAL_COMMA = re.compile(rb";\s*-?\d+,\d+\s*(?=[;\r\n])")
 PER_CSV_BYTE = 12
 """Bytes of memory per byte of a CSV file, at most: a cell of one digit and its comma become eight bytes."""
 
@@ -38,6 +41,11 @@ def read_frame(path: Path, text: Mapping[str, type[str]], doubled: str) -> pd.Da
         return _read_csv(path, text, doubled)
     except pd.errors.EmptyDataError:
         raise InputError(f"{path} is empty; give a header and at least one row.") from None
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{path} is not UTF-8 text at line {_undecodable_line(path)}; save it as “CSV UTF-8”, or convert it "
+            "with iconv -f latin1 -t utf-8."
+        ) from None
     except (*BROKEN, pa.ArrowException) as error:
         if isinstance(error, InputError):
             raise
@@ -55,18 +63,46 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path, text: Mapping[str, type[str]], doubled: str) -> pd.DataFrame:
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    separator, decimal = separators(path)
     limits.check_bytes(f"{path}", PER_CSV_BYTE * path.stat().st_size, "give fewer rows, or a Parquet file")
     quoted = _check_bytes_of(path)
     # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
-    frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False)
+    frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False, decimal=decimal)
     if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
         raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
-    names = _header(path, separator)
+    names = [name.rstrip() for name in _header(path, separator)]
+    bare = frame.columns.map(lambda name: str(name).rstrip())
+    if bare.is_unique:  # a space that nobody sees is no part of a name
+        frame.columns = bare
     frame.attrs[doubled] = {name: names.count(name) for name in names if names.count(name) > 1}
     if quoted:
         _check_quotes(path, frame, separator)
     return frame
+
+
+def separators(path: Path) -> tuple[str, str]:
+    """What stands between the cells of a text file, and before the decimals of its numbers.
+
+    Where commas mark decimals, spreadsheets write .csv files with semicolons; some write tabs. The header decides.
+    """
+    with path.open("rb") as file:
+        head = file.read(LOOKED_AT)
+    header = next((line for line in head.splitlines() if line.strip()), b"")
+    if path.suffix.lower() == ".tsv" or (b"," not in header and b";" not in header and b"\t" in header):
+        return "\t", "."
+    if b"," in header or b";" not in header:
+        return ",", "."
+    return ";", "," if DECIMAL_COMMA.search(head) else "."
+
+
+def _undecodable_line(path: Path) -> int:
+    """Line of the first byte that is not UTF-8."""
+    content = path.read_bytes()
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return content[: error.start].count(b"\n") + 1
+    return 1
 
 
 def _check_bytes_of(path: Path) -> bool:

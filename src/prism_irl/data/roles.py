@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import pandas as pd
 
@@ -48,9 +49,13 @@ class Columns:
                 del found[role]
             elif times == 0:
                 there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
+                meant = next(iter(get_close_matches(name.lower(), [str(c).lower() for c in frame.columns], 1)), None)
+                near = [str(c) for c in frame.columns if str(c).lower() == meant]
+                guess = f" (do you mean {near[0]!r}?)" if near else ""
+                alone = "; a table that is one trajectory needs a column with the same value in all rows"
                 raise InputError(
-                    f"There is no column {name!r} for the {role}; the table has the columns {there}; "
-                    f"name the right one with {role}= (--{role})."
+                    f"There is no column {name!r} for the {role}{guess}; the table has the columns {there}; "
+                    f"name the right one with {role}= (--{role}){alone if role == 'trajectory' and not near else ''}."
                 )
             check_single(frame, name)
         return found

@@ -13,7 +13,7 @@ import pandas as pd
 
 from prism_irl import limits, storage
 from prism_irl.checked import BROKEN
-from prism_irl.data.frames import read_frame, storable_frame
+from prism_irl.data.frames import read_frame, separators, storable_frame
 from prism_irl.data.roles import DOUBLED
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
@@ -63,7 +63,7 @@ def line_of(path: Path, row: int) -> int:
     if path.suffix.lower() not in (".csv", ".tsv"):
         return row + (2 if path.suffix.lower() == ".xlsx" else 0)
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        rows = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        rows = csv.reader(file, delimiter=separators(path)[0])
         line, met = 1, -1  # cells may hold line ends, and empty lines are no rows
         for cells in rows:
             met += bool(cells)

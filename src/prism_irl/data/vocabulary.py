@@ -111,7 +111,7 @@ def distinct(values: Any, what: str, where: Where) -> Distinct:
     for fine, problem in (
         (
             (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**64),
-            f"is not a whole number; discretise the {what}s first",
+            f"is not a whole number; name continuous columns with --observe and --act, or discretise the {what}s first",
         ),
         (numbers >= 0, f"is negative; ids run from 0, so renumber the {what}s or use names"),
     ):

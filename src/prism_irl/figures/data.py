@@ -18,6 +18,7 @@ from matplotlib.patches import Rectangle, StepPatch
 
 from prism_irl.storage import inert
 
+BACKDROP = "_backdrop"  # label of what is drawn for orientation and is no data, such as walls
 COLUMNS = ("axes", "series", "kind", "x", "y", "value")
 MAX_ROWS = 50_000  # a picture with more points is not data that anybody reads
 
@@ -28,13 +29,15 @@ def to_csv(figure: Figure) -> str:
     """Return the data of all axes of a figure as CSV with the columns of `COLUMNS`; coordinates are those of the axes.
 
     Bars are given by the middle of their end, steps by the middle of each, polygons by their centre, pictures by column
-    and row.
+    and row. Colour scales, and what is drawn for orientation (`BACKDROP`), are left out.
     """
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     written = 0
     for number, ax in enumerate(figure.axes):
+        if ax.get_label() == "<colorbar>":  # as matplotlib calls the axes of a colour scale
+            continue
         name = ax.get_title(loc="left") or ax.get_title() or ax.get_title(loc="right") or ax.get_ylabel() or str(number)
         for series, kind, x, y, value in _points(ax):
             if written == MAX_ROWS:
@@ -62,6 +65,8 @@ def _points(ax: Axes) -> Iterator[tuple[str, str, Any, Any, Any]]:
             yield _label(patch) or ticks.get(round(float(middle), 6), ""), "bar", end, middle, None
     for collection in ax.collections:
         values = collection.get_array()
+        if collection.get_label() == BACKDROP:
+            continue
         if isinstance(collection, LineCollection):
             for segment in collection.get_segments():
                 yield from ((_label(collection), "segment", a, b, None) for a, b in np.asarray(segment)[:, :2])

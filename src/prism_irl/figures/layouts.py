@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from prism_irl import maze
 from prism_irl.errors import InputError
+from prism_irl.figures.data import BACKDROP
 from prism_irl.figures.maps import grid_heatmap
 from prism_irl.figures.maze import graph_map, maze_map
 from prism_irl.figures.style import BARRIER, INK, SIGNED_MAP, VALUE_MAP
@@ -84,7 +85,9 @@ def layout_map(
     graph_map(ax, v[placed], layout=xy[placed], edges=edges, towards=targets, confidence=sure, **look)
     if layout.get("walls"):
         ends = np.array(layout["walls"], float).reshape(-1, 2, 2)
-        ax.add_collection(LineCollection(list(ends), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
+        ax.add_collection(
+            LineCollection(list(ends), colors=BARRIER, linewidths=0.7, capstyle="projecting", label=BACKDROP)
+        )
     return ax
 
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from prism_irl import maze
 from prism_irl.errors import InputError
+from prism_irl.figures.data import BACKDROP
 from prism_irl.figures.style import BARRIER, FAINT, INK, MUTED, UNVISITED, VALUE_MAP, ink_on
 
 Floats = NDArray[np.float64]
@@ -70,7 +71,9 @@ def maze_map(
     shades = colormaps[colours].with_extremes(bad=UNVISITED)
     # Edges in the colour of the faces: without them hairlines of the background show between the cells.
     ax.add_collection(PolyCollection(list(squares), array=visible, cmap=shades, norm=scale, edgecolors="face", lw=0.3))
-    ax.add_collection(LineCollection(list(maze.walls()), colors=BARRIER, linewidths=0.7, capstyle="projecting"))
+    ax.add_collection(
+        LineCollection(list(maze.walls()), colors=BARRIER, linewidths=0.7, capstyle="projecting", label=BACKDROP)
+    )
     if policy is not None:
         p = np.asarray(policy, float)
         if p.shape != (maze.N_NODES, maze.N_ACTIONS):
@@ -162,7 +165,7 @@ def graph_map(
         list(discs), array=np.ma.array(v, mask=hidden), cmap=shades, norm=scale, edgecolors=MUTED, lw=0.4, zorder=2
     )
     ax.add_collection(nodes)
-    ax.add_collection(LineCollection(list(xy[pairs]), colors=FAINT, linewidths=2.5, zorder=1))
+    ax.add_collection(LineCollection(list(xy[pairs]), colors=FAINT, linewidths=2.5, zorder=1, label=BACKDROP))
     if towards is not None:
         target = np.asarray(towards, np.int64)
         sure = np.ones(len(xy)) if confidence is None else np.asarray(confidence, float)

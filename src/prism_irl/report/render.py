@@ -41,7 +41,7 @@ from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 
 MAPS, BUDGET = "maps", "budget"
-MAX_FIGURE = 1_000_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
+MAX_FIGURE = 400_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
 WIDE = 400.0  # points: a figure wider than one column gets the whole width, and scrolls on a phone
@@ -343,7 +343,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
         wide = _width(data) > WIDE
         picture = found[stem].with_name(stem + ".png")
         if len(data) > MAX_FIGURE and picture.is_file() and inside(picture, folder):
-            smaller = picture.read_bytes()
+            smaller = style.fewer_colours(picture.read_bytes())
             data, kind = (smaller, "png") if len(smaller) < len(data) else (data, kind)
         if used + len(data) > MAX_FIGURES:
             left_out.append(f"figures/{stem}.svg")
