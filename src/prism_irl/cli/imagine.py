@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prism_irl import limits
 from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError
 
@@ -73,9 +74,12 @@ def imagine(
         raise InputError("What is different? Give --block STATES, --dynamics FILE or --without INTENTION.")
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
+    for option, value in (("simulations", simulations), ("intervals", intervals), ("jobs", jobs), ("seed", seed)):
+        limits.check_option(option, value)
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
     from prism_irl.cli.run_data import open_run_data
+    from prism_irl.cli.run_marker import adding
     from prism_irl.models.pair import PairModel
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.render import write_report
@@ -107,8 +111,9 @@ def imagine(
     states = data.table.states.names or tuple(f"state {s}" for s in range(data.demos.n_states))
     found |= {"name": label, "in_words": in_words(found, _what(block, dynamics, missing, data), states, data.names)}
     layout = (read_explorer(run) or {}).get("layout")
-    write_imagined(run, label, found, states=states, names=data.names, layout=layout)
-    write_report(run)
+    with adding(run):
+        write_imagined(run, label, found, states=states, names=data.names, layout=layout)
+        write_report(run)
     if common.json:
         print_json(found)
         return
@@ -134,8 +139,9 @@ def _intention(without: str, data: RunData) -> int:
     """Number of the intention of --without."""
     if without in data.names:
         return data.names.index(without)
-    if without.isdigit() and int(without) < len(data.names):
-        return int(without)
+    numbers = [str(k) for k in range(len(data.names))]
+    if without in numbers:
+        return numbers.index(without)
     there = ", ".join(f"{k} ({name})" for k, name in enumerate(data.names))
     raise InputError(f"There is no intention {without!r}; there are {there}.")
 
