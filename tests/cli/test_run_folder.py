@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,6 +168,45 @@ def test_an_interrupted_swap_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.undo()
     work_of(RunFolder(out, resume=True), {})
     assert {name: listed(out).get(name) for name in NEW} == NEW
+
+
+@pytest.mark.parametrize("place", ["a" * 300, "/proc/run", "file/run"])
+def test_a_place_where_nothing_can_be_made_is_one_sentence(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "x.csv").write_text("trajectory,state,action\n" + "a,0,0\nb,1,1\n" * 5)
+    done = prism("fit", "x.csv", "--method", "hiql", "--out", place, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+
+
+def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prism_irl.models.hiql import HIQL
+
+    (tmp_path / "x.csv").write_text("trajectory,state,action\n" + "a,0,0\nb,1,1\n" * 5)
+    fitted = HIQL.fit
+
+    def fit(self: HIQL, *data: Any, **options: Any) -> HIQL:
+        shutil.rmtree(tmp_path / "run")
+        return fitted(self, *data, **options)
+
+    monkeypatch.setattr(HIQL, "fit", fit)
+    words = "--method hiql --intentions 2 --n-starts 1 --max-iterations 2 --simulations 0 --out run".split()
+    done = prism("fit", "x.csv", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert prism("score", "run", "x.csv", cwd=tmp_path).returncode == 0, "the run is whole"
+    assert run_marker.read_marker(tmp_path / "run")["state"] == "finished"
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from prism_irl import __main__
+
+    class Importing:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "prism_irl.cli.main", Importing())
+    assert (__main__.run(), capsys.readouterr().err) == (130, "prism: interrupted.\n")
 
 
 def test_a_failure_before_any_work_leaves_nothing(tmp_path: Path) -> None:

@@ -52,6 +52,16 @@ def test_written_read_back_and_scored_the_likelihood_is_the_same(folder: Path) -
     assert scores[0]["n_steps"] == scores[1]["n_steps"] == 144
 
 
+def test_a_shape_that_no_memory_holds_is_refused(folder: Path, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "s.nwb"
+    path.write_bytes((folder / "s.nwb").read_bytes())
+    with h5py.File(path, "a") as store:
+        store.create_dataset("acquisition/huge", shape=(10**12,), dtype="f8", chunks=(10**6,))
+    assert path.stat().st_size < 10**7
+    refused(path, "of memory", "PRISM_MAX_MEMORY=GB", state="cell", action="move")
+
+
 def test_the_file_holds_probabilities_and_segments(folder: Path) -> None:
     with pynwb.NWBHDF5IO(str(folder / "s.nwb"), "r") as io:
         file = io.read()

@@ -61,11 +61,24 @@ def test_a_fit_that_replaces_another_leaves_it_whole(table: Path, run: Path, n_b
     assert not list(run.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize("command", ["segment {run} {table} --out labels.csv", "report {run}"])
+WRITERS = [
+    "segment {run} {table} --out labels.csv",
+    "segment {run} {table} --out labels.parquet --intervals labels.csv",
+    "report {run}",
+    "names {run} names.json",
+    "individuals {run} --unit trajectory",
+    "imagine {run} --without 1 --unaware --simulations 20 --jobs 1",
+    "evidence {table} --surrogates 1 --out {run} --overwrite",
+    "compare {table} --methods uniform --folds 2 --out {run} --overwrite",
+]
+
+
+@pytest.mark.parametrize("command", WRITERS)
 def test_other_writers_leave_what_was_there(table: Path, run: Path, tmp_path: Path, command: str) -> None:
     (tmp_path / "labels.csv").write_text("old")
+    (tmp_path / "names.json").write_text('{"names": ["seek water", "go home"]}')
     before, words = content(run), command.format(run=run, table=table).split()
-    with full_after(50):
+    with full_after(10):
         done = prism(*words, *(["--overwrite"] if "segment" in command else []), cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert (tmp_path / "labels.csv").read_text() == "old"

@@ -252,6 +252,29 @@ def _study(corpus: Corpus, rng: random.Random, folder: Path) -> None:
         run_main("contrast", copy, "--by", by, "--unit", unit, *words)
 
 
+def _imagine(corpus: Corpus, rng: random.Random, folder: Path) -> None:
+    """Worlds that have changed in ways that make no sense; a good one is rare, because it simulates."""
+    copy = shutil.copytree(corpus.wide_run, folder / "run")
+    words: list[Any] = ["--simulations", "20", "--jobs", "1"]
+    match rng.randrange(4):
+        case 0:
+            path = folder / rng.choice(["moved.csv", "moved.npz"])
+            source = corpus.world["dynamics" if path.suffix == ".csv" else "dynamics-npz"]
+            path.write_bytes((mutate_csv if path.suffix == ".csv" else mutate_bytes)(rng, source.read_bytes()))
+            words += ["--dynamics", path, "--unaware"]
+        case 1:
+            words += ["--block", rng.choice(["9", "x", ",", "-1", "0,0", "0,1,2,3,4", "\x1b", "²", "1" * 400])]
+        case 2:
+            words += ["--without", rng.choice(["9", "x", "", "²", "٣", "intention 7", "1" * 5000])]
+        case _:
+            words += ["--block", "1", rng.choice(["--seed", "--intervals", "--simulations", "--jobs", "--name"])]
+            words.append(rng.choice(["-1", "0", "x", "99999999999", "../../out", "a" * 300, "\x1b", ""]))
+    before = sorted(folder.iterdir())
+    run_main("imagine", copy, *words)
+    if sorted(folder.iterdir()) != before:
+        raise WrongError("something was written beside the run")
+
+
 def _names(corpus: Corpus, rng: random.Random, folder: Path) -> None:
     copy, path = shutil.copytree(corpus.run, folder / "run"), folder / "names.json"
     path.write_bytes(mutate_json(rng, b'{"names": ["seek water", "go home"]}'))
@@ -314,6 +337,7 @@ TARGETS: dict[str, tuple[int, Callable[[Corpus, random.Random, Path], None]]] = 
     "same": (2, _same),
     "doubled": (2, _doubled),
     "study": (3, _study),
+    "imagine": (2, _imagine),
     "names": (3, _names),
     "write back": (3, _write_back),
     "evidence": (2, _evidence),

@@ -86,6 +86,46 @@ def test_local_processes_do_every_task_once(jobs: int) -> None:
     assert found == {i: i + 100 for i in range(5)}
 
 
+def test_processes_end_with_the_one_that_they_work_for(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time, sys\n"
+        "def work(i, folder):\n    open(f'{folder}/{os.getpid()}', 'w').close(); time.sleep(60)\n"
+        "if __name__ == '__main__':\n    from prism_irl.scale.fanout import spread\n    import slow\n"
+        "    list(spread(slow.work, [0, 1], (sys.argv[1],), jobs=99))\n"
+    )
+    (tmp_path / "pids").mkdir()
+    running = subprocess.Popen(
+        [sys.executable, "slow.py", "pids"], cwd=tmp_path, env=SINGLE | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    deadline = time.monotonic() + 120
+    while len(list((tmp_path / "pids").iterdir())) < 2 and running.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    workers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+    running.kill()
+    running.wait()
+    assert len(workers) == 2, "as many processes as tasks, whatever was asked for"
+    while any(_alive(pid) for pid in workers):
+        assert time.monotonic() < deadline, "workers outlived their parent"
+        time.sleep(0.1)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_scheduler_that_is_gone_is_one_sentence() -> None:
+    for error in (OSError("Timed out\ntrying to connect"), RuntimeError("closed"), ValueError("no such comm")):
+        with pytest.raises(InputError) as said, fanout._lost_scheduler("tcp://a:1"):
+            raise error
+        assert "\n" not in str(said.value)
+        assert "is gone" in str(said.value)
+        assert "go on with --resume" in str(said.value)
+
+
 def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fanout, "CONNECT_SECONDS", 2)
     with pytest.raises(InputError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1 "):

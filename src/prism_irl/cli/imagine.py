@@ -75,6 +75,8 @@ def imagine(
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
     from prism_irl import storage
+    for option, value in (("simulations", simulations), ("intervals", intervals), ("jobs", jobs), ("seed", seed)):
+        limits.check_option(option, value)
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
     from prism_irl.cli.run_data import open_run_data
@@ -144,8 +146,9 @@ def _intention(without: str, data: RunData) -> int:
     """Number of the intention of --without."""
     if without in data.names:
         return data.names.index(without)
-    if without.isdigit() and int(without) < len(data.names):
-        return int(without)
+    numbers = [str(k) for k in range(len(data.names))]
+    if without in numbers:
+        return numbers.index(without)
     there = ", ".join(f"{k} ({name})" for k, name in enumerate(data.names))
     raise InputError(f"There is no intention {without!r}; there are {there}.")
 

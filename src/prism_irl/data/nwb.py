@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl import storage
+from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.intervals import interval_table, session_clock
 from prism_irl.errors import InputError, brief
@@ -29,6 +29,7 @@ def read_nwb(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
     """The table of the file that has the wanted columns, with its annotations as columns of 0 and 1."""
     pynwb = need("pynwb", "nwb")
     try:
+        _check_size(path)
         with pynwb.NWBHDF5IO(str(path), "r") as io:
             file = io.read()
             tables = dict(_tables(pynwb, file))
@@ -52,6 +53,19 @@ def _tables(pynwb: Any, file: Any) -> Iterator[tuple[str, pd.DataFrame]]:
     for one in _contents(file):
         if isinstance(one, pynwb.core.DynamicTable):
             yield one.name, one.to_dataframe()
+
+
+def _check_size(path: Path) -> None:
+    """Refuse arrays that would not fit into memory: a shape takes no room in a file, whatever it says."""
+    sizes: list[int] = []
+
+    def visit(_: str, one: Any) -> None:
+        if hasattr(one, "dtype"):
+            sizes.append(int(one.size or 0) * max(int(one.dtype.itemsize), 8))
+
+    with need("h5py", "nwb").File(path, "r") as store:
+        store.visititems(visit)
+    limits.check_bytes(f"{path}", 2 * sum(sizes), "give a smaller file")
 
 
 def _events(pynwb: Any, file: Any) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
