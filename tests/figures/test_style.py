@@ -11,7 +11,8 @@ from matplotlib.colors import to_rgb
 from prism_irl.errors import InputError
 from prism_irl.figures.curves import dwell_histogram, em_curves, method_bars
 from prism_irl.figures.maps import grid_heatmap
-from prism_irl.figures.style import fewer_colours, ink_on, intention_color, new_figure, paper_style, save, to_svg
+from prism_irl.figures.pixels import fewer_colours
+from prism_irl.figures.style import ink_on, intention_color, new_figure, paper_style, save, to_svg
 from prism_irl.figures.timelines import posterior_timeline, segmentation_raster
 
 

@@ -74,9 +74,9 @@ def imagine(
         raise InputError("What is different? Give --block STATES, --dynamics FILE or --without INTENTION.")
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
-    from prism_irl import storage
     for option, value in (("simulations", simulations), ("intervals", intervals), ("jobs", jobs), ("seed", seed)):
         limits.check_option(option, value)
+    from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
     from prism_irl.cli.run_data import open_run_data

@@ -23,6 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
+from prism_irl.figures.pixels import fewer_colours
 from prism_irl.report import table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.checks import FIGURES as CHECKS
@@ -343,7 +344,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
         wide = _width(data) > WIDE
         picture = found[stem].with_name(stem + ".png")
         if len(data) > MAX_FIGURE and picture.is_file() and inside(picture, folder):
-            smaller = style.fewer_colours(picture.read_bytes())
+            smaller = fewer_colours(picture.read_bytes())
             data, kind = (smaller, "png") if len(smaller) < len(data) else (data, kind)
         if used + len(data) > MAX_FIGURES:
             left_out.append(f"figures/{stem}.svg")
