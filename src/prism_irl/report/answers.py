@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from prism_irl.figures.style import intention_color
+from prism_irl.figures.palette import intention_color
 from prism_irl.report.findings import Finding, listed, mapping, number
 from prism_irl.report.fit_verdict import cautious
 from prism_irl.report.story import AFTER

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from prism_irl.figures.style import intention_color
+from prism_irl.figures.palette import intention_color
 from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, reference_name, signed, spread
 from prism_irl.report.fit_verdict import part_name, scored_part
 from prism_irl.report.verdict import is_calibration, is_evidence, is_selection, method_name
