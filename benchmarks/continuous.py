@@ -2,7 +2,8 @@
 
 In a process of its own: seconds of an iteration with a Markov chain and with a recurrent one, peak memory, seconds of a
 quarter of the data (growth must be linear), and the plain iteration of `plain_iteration`, which loops over time like a
-textbook. `python benchmarks/continuous.py [steps]` prints one JSON object.
+textbook. Then the milliseconds that `segment --stream` waits for the belief of one step (K = 8), beside that of a
+textbook filter in NumPy. `python benchmarks/continuous.py [steps]` prints one JSON object, `… stream` the latter alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def limits(n: int = STEPS) -> list[Limit]:
         Limit(f"{work}, peak memory", found["peak_gb"], "GB", 4.0),
         Limit(f"{work}, share of a plain NumPy iteration", found["markov"] / found["plain"], "", 1.0),
         Limit(f"{work}, four times the data: times the seconds", found["growth"], "", 5.0),
+        Limit(f"Belief of one step of a stream, {D} × {M}, K = 8", found["stream"], "ms", 1.0),
+        Limit("The same, times a plain NumPy filter", found["stream"] / found["plain_stream"], "", 20.0),
     ]
 
 
@@ -49,6 +52,7 @@ def main(n: int) -> None:
     found["growth"] = found["markov"] / iteration(quarter, "markov")
     found["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     found["plain"] = plain_iteration(x, y, offsets)
+    found |= stream()
     print(json.dumps(found))
 
 
@@ -80,6 +84,35 @@ def iteration(demos: object, switching: str) -> float:
     return min(seconds)
 
 
+def stream(n: int = 2000, intentions: int = 8) -> dict[str, float]:
+    """Milliseconds per step (median) of a fitted model's filter, and of the same recursion in plain NumPy."""
+    import numpy as np
+
+    from prism_irl.data.motions import MotionDemonstrations
+    from prism_irl.models.prism import PRISM
+
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((n, D)).astype(np.float32), rng.standard_normal((n, M))
+    tokens, cuts = np.zeros(n, np.int64), np.arange(0, n + 1, LENGTH)
+    demos = MotionDemonstrations(tokens, tokens, cuts, 1, 1, observations=x, motions=y)
+    few = {"n_starts": 1, "max_iterations": 2, "warm_up": 1}
+    model = PRISM(intentions, switching="markov", rewards="features", device="cpu", **few).fit(demos)
+    weights, kernel = rng.standard_normal((intentions, M, D + 1)), np.full((intentions, intentions), 0.02)
+    kernel += (1.0 - kernel.sum(axis=1)) * np.eye(intentions)
+    online, belief = model.filter(), np.full(intentions, 1.0 / intentions)
+    ours, plain = [], []
+    for observation, command in zip(x, y, strict=True):
+        began = time.perf_counter()
+        online.step(observation=observation, motion=command)
+        between = time.perf_counter()
+        density = -0.5 * ((command - weights @ np.append(1.0, observation)) ** 2).sum(axis=1)
+        belief = belief @ kernel * np.exp(density - density.max())
+        belief /= belief.sum()
+        plain.append(time.perf_counter() - between)
+        ours.append(between - began)
+    return {"stream": 1e3 * float(np.median(ours)), "plain_stream": 1e3 * float(np.median(plain))}
+
+
 def plain_iteration(x: object, y: object, offsets: object) -> float:
     """A textbook EM iteration: forward and backward over time with all trajectories side by side, then regressions."""
     import numpy as np
@@ -109,4 +142,7 @@ def plain_iteration(x: object, y: object, offsets: object) -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else STEPS)
+    if sys.argv[1:] == ["stream"]:
+        print(json.dumps(stream()))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else STEPS)

@@ -257,8 +257,8 @@ class LandmarkGoals(RewardModel):
         return {name: getattr(self, name) for name in ("goals", "landmarks", "sees", "weights", "local", "variances")}
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
-        """Undo `state`."""
-        super().load_state(state)
+        """Undo `state`; models from before there were local habits have none."""
+        super().load_state({"local": np.zeros_like(self.local), **state})
         self._graph = None
 
     def check(self, demos: Demonstrations) -> None:
