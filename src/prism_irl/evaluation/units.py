@@ -12,6 +12,7 @@ that the end of a trajectory cuts short counts its steps and no exit, so that dw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,11 +47,16 @@ class Counts(NamedTuple):
     steps: float
 
 
-def count_units(model: Any, demos: Demonstrations, unit: IntArray) -> Counts:
-    """Counts of every unit; ``unit`` (N,) numbers the unit of each trajectory from 0."""
+def count_units(
+    model: Any, demos: Demonstrations, unit: IntArray, own: Callable[[Demonstrations], Any] | None = None
+) -> Counts:
+    """Counts of every unit; ``unit`` (N,) numbers the unit of each trajectory from 0.
+
+    ``own`` gives the model that the demonstrations of a unit are counted with, where it is not the same for all.
+    """
     K, S, A = model.n_intentions, demos.n_states, demos.n_actions
     parts = [demos.subset(unit == u) for u in range(int(unit.max()) + 1)]
-    posteriors = [_posterior(model, part) for part in parts]
+    posteriors = [_posterior(model if own is None else own(part), part) for part in parts]
     transitions = np.stack([_transitions(p, t, part) for (p, t), part in zip(posteriors, parts, strict=True)])
     steps = np.array([part.n_steps for part in parts], float)
     usage = np.stack([p.mean(axis=0) for p, _ in posteriors])
