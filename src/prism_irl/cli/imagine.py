@@ -75,6 +75,7 @@ def imagine(
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
     from prism_irl import storage
+
     for option, value in (("simulations", simulations), ("intervals", intervals), ("jobs", jobs), ("seed", seed)):
         limits.check_option(option, value)
     from prism_irl.cli.printing import print_json

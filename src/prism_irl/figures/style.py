@@ -25,7 +25,6 @@ from prism_irl.figures.palette import PALETTE, intention_color
 
 COLUMN_WIDTH = 3.3  # inches: one column of a two-column page
 PAGE_WIDTH = 6.8
-MAX_PIXELS = 40_000_000
 
 INK = "#1b1f24"
 MUTED = "#6b7280"
@@ -140,25 +139,6 @@ def save(figure: Figure, path_without_suffix: str | Path) -> None:
     storage.write_file(path.with_name(path.name + ".svg"), lambda file: file.write(vectors))
     storage.write_text(path.with_name(path.name + ".csv"), numbers)
     storage.write_file(path.with_name(path.name + ".png"), lambda file: file.write(drawn.getvalue()))
-
-
-def fewer_colours(png: bytes) -> bytes:
-    """The same picture with a palette of 256 colours, which nobody tells from it, at a third of its weight.
-
-    What cannot be read as a picture, or is far larger than any figure, comes back as it is.
-    """
-    from PIL import Image
-
-    buffer = BytesIO()
-    try:
-        with Image.open(BytesIO(png), formats=["PNG"]) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                return png
-            few = picture.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-        few.save(buffer, format="PNG", optimize=True)
-    except (OSError, ValueError, SyntaxError):  # what Pillow raises on damaged files
-        return png
-    return min(png, buffer.getvalue(), key=len)
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from prism_irl.report.fit_verdict import part_name
 from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
+from prism_irl.report.palette import fewer_colours
 from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 
@@ -343,7 +344,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
         wide = _width(data) > WIDE
         picture = found[stem].with_name(stem + ".png")
         if len(data) > MAX_FIGURE and picture.is_file() and inside(picture, folder):
-            smaller = style.fewer_colours(picture.read_bytes())
+            smaller = fewer_colours(picture.read_bytes())
             data, kind = (smaller, "png") if len(smaller) < len(data) else (data, kind)
         if used + len(data) > MAX_FIGURES:
             left_out.append(f"figures/{stem}.svg")
