@@ -1,7 +1,6 @@
 """Colours that people can tell apart, and files that are the same each time."""
 
 import xml.etree.ElementTree as ElementTree
-from io import BytesIO
 
 import matplotlib as mpl
 import numpy as np
@@ -11,7 +10,6 @@ from matplotlib.colors import to_rgb
 from prism_irl.errors import InputError
 from prism_irl.figures.curves import dwell_histogram, em_curves, method_bars
 from prism_irl.figures.maps import grid_heatmap
-from prism_irl.figures.pixels import fewer_colours
 from prism_irl.figures.style import ink_on, intention_color, new_figure, paper_style, save, to_svg
 from prism_irl.figures.timelines import posterior_timeline, segmentation_raster
 
@@ -72,18 +70,6 @@ def test_every_figure_becomes_well_formed_svg(ax, name):
         draw[name]()
     root = ElementTree.fromstring(to_svg(ax.figure))
     assert root.tag.endswith("svg")
-
-
-def test_a_palette_makes_a_picture_lighter_and_nobody_sees_it(tmp_path):
-    figure, (ax,) = new_figure()
-    grid_heatmap(ax, np.sin(np.arange(400.0)), width=20, height=20)
-    save(figure, tmp_path / "map")
-    whole = (tmp_path / "map.png").read_bytes()
-    light = fewer_colours(whole)
-    assert len(light) < 0.6 * len(whole)
-    before, after = (mpl.image.imread(BytesIO(png), format="png")[..., :3] for png in (whole, light))
-    assert np.abs(before - after).mean() < 0.01
-    assert fewer_colours(b"\x89PNG broken") == b"\x89PNG broken"
 
 
 def test_ink_is_dark_where_the_colour_is_bright():

@@ -19,7 +19,7 @@ from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures.data import BACKDROP
 from prism_irl.figures.maps import grid_heatmap
-from prism_irl.figures.maze import graph_map, maze_map
+from prism_irl.figures.maze import disc_radius, graph_map, maze_map
 from prism_irl.figures.style import BARRIER, INK, SIGNED_MAP, VALUE_MAP
 
 LONGEST = 14  # characters of a label on a map
@@ -96,6 +96,10 @@ def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) 
     flip = -1 if layout["kind"] == "maze" else 1  # which is drawn with y downwards
     xy = np.array([point for point in layout["xy"] if point is not None], float)
     size = np.maximum(np.ptp(xy, axis=0), 1e-12).max() if len(xy) else 1.0
+    edges = np.array([pair for pair in layout["edges"] if all(layout["xy"][s] is not None for s in pair)], np.int64)
+    number = np.cumsum([point is not None for point in layout["xy"]]) - 1  # of a state among those with a place
+    disc = disc_radius(xy, number[edges.reshape(-1, 2)]) if layout["kind"] not in ("grid", "maze") and len(xy) else 0.0
+    edge = max(disc - 0.02 * size, 0.0)  # a name stands on the rim of a large disc, not on the arrow inside
     taken: list[tuple[float, float, int]] = []  # centre and number of characters, in shares of the map
     for s, name in names.items():
         if (point := layout["xy"][s]) is None:
@@ -106,7 +110,7 @@ def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) 
         taken.append((x, y + side / HEIGHT, len(text)))
         ax.annotate(
             text,
-            (point[0], flip * point[1]),
+            (point[0], flip * point[1] + (edge if side > 0 else -edge)),
             xytext=(0, side),
             textcoords="offset points",
             ha="center",

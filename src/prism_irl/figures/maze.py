@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 _ARROW = np.array(
     [(-0.5, -0.5), (0.0, -0.5), (0.0, -1.2), (0.5, 0.0), (0.0, 1.2), (0.0, 0.5), (-0.5, 0.5)], dtype=np.float64
 )
+DISC = 0.28  # radius of a disc, in shares of an edge
 _UNIT_CELL = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
 
 
@@ -154,12 +155,10 @@ def graph_map(
     if len(pairs) and (pairs.min() < 0 or pairs.max() >= len(xy)):
         raise InputError(f"An edge names the node {pairs.max()}; nodes run from 0 to {len(xy) - 1}.")
     scale = _scale(v[~hidden], limits)
-    lengths = np.linalg.norm(xy[pairs[:, 0]] - xy[pairs[:, 1]], axis=1) if len(pairs) else np.array([])
-    unit = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
-    unit = min(unit, 2.2 * _usual_distance(xy))  # where edges are long and nodes close, discs still lie side by side
+    unit = _unit(xy, pairs)
     # Discs as polygons in data units, so that they keep their size relative to the edges in any figure.
     angle = np.linspace(0, 2 * np.pi, 25)[:-1]
-    discs = xy[:, None] + 0.28 * unit * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    discs = xy[:, None] + DISC * unit * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     shades = colormaps[colours].with_extremes(bad=UNVISITED)
     nodes = PolyCollection(
         list(discs), array=np.ma.array(v, mask=hidden), cmap=shades, norm=scale, edgecolors=MUTED, lw=0.4, zorder=2
@@ -230,6 +229,18 @@ def _numbers(values: ArrayLike, n: int) -> tuple[Floats, NDArray[np.bool_]]:
 def _scale(visible: Floats, limits: tuple[float, float] | None = None) -> Normalize:
     low, high = limits if limits is not None else (visible.min(), visible.max()) if len(visible) else (0.0, 1.0)
     return Normalize(float(low), float(high))
+
+
+def disc_radius(xy: Floats, pairs: NDArray[np.int64]) -> float:
+    """Radius of the discs that `graph_map` draws, in the units of the layout."""
+    return DISC * _unit(xy, pairs)
+
+
+def _unit(xy: Floats, pairs: NDArray[np.int64]) -> float:
+    """The usual length of an edge; where edges are long and nodes close, so much that discs still lie side by side."""
+    lengths = np.linalg.norm(xy[pairs[:, 0]] - xy[pairs[:, 1]], axis=1) if len(pairs) else np.array([])
+    unit = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
+    return min(unit, 2.2 * _usual_distance(xy))
 
 
 def _usual_distance(xy: Floats) -> float:

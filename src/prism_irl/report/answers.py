@@ -144,11 +144,18 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
     words, there = [], []
     for what, i, own, most in one.get("more", []):
         if what == "state" and int(i) in named:  # its share has been told
-            there.append(most)
+            there.append((int(i), most))
             continue
         verb = "is in" if what == "state" else "does"
         words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, another at most {_percent(most)})")
-    alone = f" Others would be there at most {_percent(max(there))} of theirs." if there else ""
+    alone = ""
+    if there:
+        where = (
+            "there"
+            if {i for i, _ in there} == named
+            else f"in {listed([_name(explorer, 'state', i) for i, _ in there])}"
+        )
+        alone = f" Others would be {where} at most {_percent(max(most for _, most in there))} of their time."
     if not words and not there:
         return " Neither where it leads nor how often it does what sets it apart."
     return alone + (f" More than the others, it {listed(words)}." if words else "")

@@ -23,7 +23,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
-from prism_irl.figures.pixels import fewer_colours
 from prism_irl.report import table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.checks import FIGURES as CHECKS
@@ -38,6 +37,7 @@ from prism_irl.report.fit_verdict import part_name
 from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
+from prism_irl.report.palette import fewer_colours
 from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 

@@ -1,4 +1,4 @@
-"""Pictures as bytes, without the library that drew them: starting it takes longer than a page."""
+"""Pictures light enough to travel inside a page; apart from the figures, because it needs no matplotlib."""
 
 from __future__ import annotations
 
