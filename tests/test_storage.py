@@ -151,6 +151,17 @@ def test_broken_json_is_refused(tmp_path, content):
         storage.read_json(path)
 
 
+def test_a_number_that_was_kept_is_the_number_that_is_read(tmp_path):
+    path, row = tmp_path / "row.json", {"ll": -1.2345678901234567, "fold": 3, "odd": float("nan"), "n": np.int64(7)}
+    storage.write_sealed(path, row)
+    assert storage.read_sealed(path) == {"ll": -1.2345678901234567, "fold": 3, "odd": None, "n": 7}
+    path.write_text(path.read_text().replace("-1.2", "-1.3"))
+    with pytest.raises(InputError, match="it is not what its checksum says; remove it"):
+        storage.read_sealed(path)
+    path.write_text('{"ll": 1.0}')  # of an earlier version
+    assert storage.read_sealed(path) == {"ll": 1.0}
+
+
 def test_no_cell_of_results_is_a_formula(tmp_path):
     names = ["=1+1", "@x", "-door", "+", "plain", "-1.5", "\t=x"]
     storage.write_rows(tmp_path / "x.csv", pd.DataFrame({"state": names, "reward": [-1.0] * len(names)}))

@@ -115,6 +115,21 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
+def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object with the checksum of its content, to be read again later, when nobody looks at it."""
+    plain = read_plain(value)
+    write_json(path, plain | {"sha256": checksum(plain)})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Read what `write_sealed` wrote, or an object without a checksum, as earlier versions wrote them."""
+    value = read_object(path)
+    seal = value.pop("sha256", None)
+    if seal is not None and seal != checksum(value):
+        raise InputError(f"{path} is damaged: it is not what its checksum says; remove it, and it is made again.")
+    return value
+
+
 def read_plain(value: Any) -> Any:
     """Return a value as it would come back from JSON."""
     return json.loads(json.dumps(_plain(value)))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_irl.report.name_matching import Remembered, carry_names, similarity
+from prism_irl.errors import InputError
+from prism_irl.report.name_matching import Remembered, carry_names, remember, similarity
 
 
 def run(seed: int, order: list[int], names: list[str]) -> Remembered:
@@ -42,3 +48,24 @@ def test_a_name_that_fits_nothing_is_lost_and_said() -> None:
     assert found == ["intention 0", "intention 1"]
     assert len(notes) == 1
     assert "water" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b"[1]"),
+        ("config.json", b'{"data": {"columns": [1]}}'),
+        ("metrics.json", b'{"n_intentions": Infinity}'),
+        ("metrics.json", b"[]"),
+        ("segments.parquet", b"PAR1 and nothing"),
+    ],
+)
+def test_a_run_that_was_changed_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    frame = pd.DataFrame({"state": [0, 1], "action": [0, 1], "p_0": [0.5, 1.0], "p_1": [0.5, 0.0]})
+    frame.to_parquet(tmp_path / "segments.parquet")
+    for file, value in (("config.json", {"data": {"columns": {}}}), ("metrics.json", {"n_intentions": 2})):
+        (tmp_path / file).write_text(json.dumps(value))
+    assert remember(tmp_path).probabilities.shape == (2, 2)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match="holds no segmentation that can be compared"):
+        remember(tmp_path)

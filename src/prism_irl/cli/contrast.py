@@ -83,7 +83,7 @@ def contrast(
     found = study.contrast(data.model, data.demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
     if intervals:
         found = _refitted(found, data, who, condition, intervals, jobs, seed)
-    fit = storage.read_json(run / "metrics.json")
+    fit = storage.read_object(run / "metrics.json")
     found["in_words"] = in_words(found, data.names, fit)
     with adding(run):
         write_contrast(run, found, data.names)

@@ -74,8 +74,6 @@ def imagine(
         raise InputError("What is different? Give --block STATES, --dynamics FILE or --without INTENTION.")
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
-    for option, value in (("simulations", simulations), ("intervals", intervals), ("jobs", jobs), ("seed", seed)):
-        limits.check_option(option, value)
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
@@ -115,7 +113,7 @@ def imagine(
         )
     states = data.table.states.names or tuple(f"state {s}" for s in range(data.demos.n_states))
     words = in_words(found, _what(block, dynamics, missing, data), states, data.names)
-    known = doubts(storage.read_json(run / "metrics.json"))
+    known = doubts(storage.read_object(run / "metrics.json"))
     found |= {"name": label, "in_words": " ".join([words, *(finding.text for finding in known)])}
     layout = (read_explorer(run) or {}).get("layout")
     with adding(run):

@@ -51,7 +51,7 @@ def individuals(
     if name is None:
         raise InputError("What is an animal? Name its column with --unit.")
     found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
-    known = storage.read_json(run / "metrics.json")
+    known = storage.read_object(run / "metrics.json")
     found["in_words"] = " ".join([found["in_words"], *(finding.text for finding in doubts(known))])
     choices = found.pop("choices")
     with adding(run):

@@ -44,8 +44,8 @@ def names(
         raise InputError("A file and --like both give names; pass one of them.")
     if not (run / "metrics.json").is_file():
         raise InputError(f"There is no run in {run}; give the folder that a fit wrote.")
-    n = int(storage.read_json(run / "metrics.json").get("n_intentions") or 0)
-    if not n:
+    n = storage.read_object(run / "metrics.json").get("n_intentions")
+    if not isinstance(n, int) or n < 1:
         raise InputError(f"{run} is no fit and has no intentions to name; give the folder that a fit wrote.")
     if file is None and like is None:
         found = read_names(run / FILE, n) if (run / FILE).is_file() else []

@@ -41,7 +41,7 @@ class FittedOptions:
         from prism_irl.models.persistence import load
 
         model = load(run, self.method)
-        config = storage.read_json(run / "config.json")
+        config = storage.read_object(run / "config.json")
         read = {role: name for role, name in _columns(config).items() if role != "labels"}
         if self.time is not None:
             read["time"] = self.time

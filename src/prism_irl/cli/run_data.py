@@ -108,7 +108,7 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     from prism_irl.models.persistence import load
 
     model = load(run, method)
-    config, path = storage.read_json(run / "config.json"), run / "segments.parquet"
+    config, path = storage.read_object(run / "config.json"), run / "segments.parquet"
     if not path.is_file():
         raise InputError(f"{run} has no segments.parquet, the table that was fitted; give the folder of a prism fit.")
     frame = tables.read_rows(path)

@@ -27,7 +27,7 @@ def stream(run: Path, method: str | None, lines: Iterable[str], write: Callable[
     model: Any = load(run, method)
     if not hasattr(model, "filter"):
         raise InputError(f"{type(model).__name__} has no filter of a stream; fit a pair of switching and rewards.")
-    config = storage.read_json(run / "config.json")
+    config = storage.read_object(run / "config.json")
     rows = _rows(lines)
     header = [name.strip() for name in next(rows, [])]
     read = _reader(config, header, continuous=model.units_ is not None)

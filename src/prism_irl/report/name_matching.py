@@ -17,7 +17,10 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
 from prism_irl import storage
-from prism_irl.errors import InputError
+from prism_irl.checked import BROKEN
+from prism_irl.data.frames import read_frame
+from prism_irl.data.roles import DOUBLED
+from prism_irl.errors import InputError, brief
 from prism_irl.report.names import FILE, default_names, read_names
 
 SEGMENTS = "segments.parquet"
@@ -38,20 +41,23 @@ def remember(run: Path) -> Remembered:
     if not (run / SEGMENTS).is_file():
         raise InputError(f"{run} has no {SEGMENTS}; give the folder of a fit.")
     try:
-        frame = pd.read_parquet(run / SEGMENTS)
-        columns = storage.read_json(run / "config.json").get("data", {}).get("columns", {})
-        n = int(storage.read_json(run / "metrics.json")["n_intentions"])
+        frame = read_frame(run / SEGMENTS, {}, DOUBLED)
+        columns = storage.read_object(run / "config.json").get("data", {}).get("columns", {})
+        n = int(storage.read_object(run / "metrics.json")["n_intentions"])
         state, action = (frame[columns.get(role, role)].astype(str).to_numpy() for role in ("state", "action"))
         # A table that had such columns before keeps them, and those of the fit are called predicted_….
         probabilities = [
             next(frame[name] for name in (f"predicted_p_{k}", f"p_{k}") if name in frame.columns) for k in range(n)
         ]
-    except (OSError, KeyError, ValueError, TypeError, StopIteration) as error:
+        together = np.stack(probabilities, axis=1).astype(np.float64)
+        if not np.isfinite(together).all():
+            raise ValueError("probabilities that are no numbers")
+    except (*BROKEN, StopIteration) as error:
         raise InputError(
-            f"{run} holds no segmentation that can be compared ({error!r}); give the folder of a fit."
+            f"{run} holds no segmentation that can be compared ({brief(error)}); give the folder of a fit."
         ) from None
     names = read_names(run / FILE, n) if (run / FILE).is_file() else default_names(n)
-    return Remembered(state, action, np.stack(probabilities, axis=1).astype(np.float64), names)
+    return Remembered(state, action, together, names)
 
 
 def similarity(one: Remembered, other: Remembered) -> npt.NDArray[np.float64]:

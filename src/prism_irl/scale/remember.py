@@ -32,7 +32,7 @@ def spread(
     for index, task in enumerate(tasks):
         file = path(task)
         if file is not None and file.exists():
-            rows[index] = storage.read_json(file)
+            rows[index] = storage.read_sealed(file)
     left = [index for index in range(len(tasks)) if index not in rows]
     if on_rows is not None:
         on_rows(len(rows))
@@ -40,7 +40,7 @@ def spread(
         rows[left[number]] = row
         file = path(tasks[left[number]])
         if file is not None:  # written here, because a worker of a cluster need not see this disk
-            storage.write_json(file, row)
+            storage.write_sealed(file, row)
         if on_rows is not None:
             on_rows(len(rows))
     return [rows[index] for index in range(len(tasks))]

@@ -237,12 +237,12 @@ def write_row(path: Path, row: dict[str, Any]) -> None:
     """Remember a row as JSON, where a likelihood of −inf (an impossible action) is written as text."""
     plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
     odd = {key: repr(v) for key, v in plain.items() if isinstance(v, float) and not np.isfinite(v)}
-    storage.write_json(path, plain | odd)
+    storage.write_sealed(path, plain | odd)
 
 
 def read_row(path: Path) -> dict[str, Any]:
     """Undo `write_row`."""
-    row = storage.read_json(path)
+    row = storage.read_sealed(path)
     return {key: float(v) if key != "method" and v in ("-inf", "inf", "nan") else v for key, v in row.items()}
 
 

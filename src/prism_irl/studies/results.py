@@ -60,7 +60,7 @@ def write_figures(folder: Path, drawings: Mapping[str, Draw]) -> dict[str, str]:
 def add_captions(folder: Path, captions: Mapping[str, str]) -> None:
     """Append captions to those of the figures that are in ``folder`` already."""
     path = folder / "captions.json"
-    there = storage.read_json(path) if path.is_file() else {}
+    there = storage.read_object(path) if path.is_file() else {}
     storage.write_json(path, there | dict(captions))
 
 
