@@ -76,7 +76,9 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
     assert demos.motions is not None
     if method == "oracle":
         truth = data.world.truth(demos)
-        return Outcome(truth.probabilities.argmax(axis=1), float(truth.log_likelihood.mean()))
+        return Outcome(
+            truth.probabilities.argmax(axis=1), float(data.world.truth(_unseen(data, seed)).log_likelihood.mean())
+        )
     if method == "largest":
         return Outcome(np.zeros(demos.n_steps, np.int64))
     if method.startswith("kmeans"):
@@ -93,13 +95,23 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
     else:
         pair = PAIRS[method][1]
     fitted = _fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
-    density = float(fitted.score(demos)) if fitted.is_density and method != "chain-windows" else None
+    density = None
+    if fitted.is_density and data.world is not None:  # of walks that no fit has seen
+        new = _unseen(data, seed)
+        new = blind(new, everything=method == "chain-all") if method in ("chain", "chain-all") else new
+        density = float(fitted.score(new))
     distance = worth = None
     if pair["rewards"] == "landmarks" and data.world is not None:
         apart = np.linalg.norm(fitted.places_[:, None] - data.world.goals[None], axis=2)
         distance = float(apart.min(axis=0).max())  # the goal that was missed by most
         worth = transfer(data.world, fitted.places_, seed) if isinstance(data.world, PointMaze) else None
     return Outcome(fitted.decode(demos), density, distance, worth)
+
+
+def _unseen(data: Data, seed: int) -> MotionDemonstrations:
+    """New trajectories of the same world, a third as many."""
+    found: MotionDemonstrations = data.world.simulate(max(4, len(data.demos) // 3), seed=seed + 10_000)
+    return found
 
 
 def _fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:

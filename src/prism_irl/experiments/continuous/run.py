@@ -55,8 +55,8 @@ TOLD: dict[str, tuple[str, dict[str, Any]]] = {
 NOTES = (
     "Labels are compared after optimal matching, and never seen by a fit, except in the row of labelled trials, which "
     "is scored without matching on surgeons that no fit has seen.",
-    "The score of policies over commands is a log density in the units of the data, comparable within one data set "
-    "alone; tokens and clusters have none.",
+    "The score of policies over commands is a log density of new walks in the units of the data, comparable within one "
+    "world alone; tokens and clusters have none, nor have recordings, all of which are labelled here.",
     "Goal distance is that of the true goal that was missed by most, in cells. Agreement is the ARI of the labels of "
     "two fits to disjoint halves of the trajectories. Transfer is the return of planning with the recovered goals in a "
     "maze whose walls have moved, relative to that of planning with the true ones.",
