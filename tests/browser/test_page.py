@@ -224,7 +224,7 @@ def test_typed_names_are_there_after_a_reload_until_the_run_has_others(watched, 
     page.reload()
     assert page.locator(".names input").first.input_value() == "seek water"
     assert page.locator("#verdict .wants b").first.inner_text() == "seek water"
-    assert "reward of seek water" in page.locator("#shade option").all_inner_texts()
+    assert "reward of a visit, seek water" in page.locator("#shade option").all_inner_texts()
     text = (
         copy.read_text()
         .replace('value="intention 0"', 'value="go home"')
