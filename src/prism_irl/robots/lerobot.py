@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from prism_irl import storage
 from prism_irl.checked import BROKEN
+from prism_irl.data.parquet_footer import claimed_columns
 from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, Frames, damaged, inside
 from prism_irl.robots.video import decode_image, read_video
@@ -162,7 +163,9 @@ def _episode_tables(path: Path) -> Iterator[tuple[int, pa.Table]]:
     """Yield (episode index, rows) for each run of equal ``episode_index``."""
     with pq.ParquetFile(path) as file:
         names = [key for key in COLUMNS if key in file.schema_arrow.names]
-        _check_width(file.metadata, names)
+        if file.metadata.num_rows > MAX_ROWS:
+            raise ValueError(f"it claims {file.metadata.num_rows} rows")
+        _check_width(path, names)
         current, parts = -1, list[pa.Table]()
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
             table = pa.Table.from_batches([batch])
@@ -180,14 +183,11 @@ def _episode_tables(path: Path) -> Iterator[tuple[int, pa.Table]]:
             yield current, pa.concat_tables(parts)
 
 
-def _check_width(metadata: pq.FileMetaData, columns: list[str]) -> None:
+def _check_width(path: Path, columns: list[str]) -> None:
     """Refuse a table whose few bytes claim to be gigabytes of numbers."""
-    for group in (metadata.row_group(i) for i in range(metadata.num_row_groups)):
-        for column in (group.column(i) for i in range(group.num_columns)):
-            if column.path_in_schema.split(".list.")[0] in columns and column.num_values > MAX_WIDTH * group.num_rows:
-                raise ValueError(f"column {column.path_in_schema} claims {column.num_values} numbers")
-    if metadata.num_rows > MAX_ROWS:
-        raise ValueError(f"it claims {metadata.num_rows} rows")
+    for column in claimed_columns(path):
+        if column.path.split(".list.")[0] in columns and column.values > MAX_WIDTH * column.rows:
+            raise ValueError(f"column {column.path} claims {column.values} numbers")
 
 
 def _images(path: Path, camera: str, index: int) -> Iterator[Frame]:
