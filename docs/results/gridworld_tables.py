@@ -145,7 +145,7 @@ README_ROWS = (
 )
 
 
-@block("gridworld", "labyrinth")
+@block("gridworld", "labyrinth-honest")
 def readme_methods(gridworld: dict[str, Any], labyrinth: dict[str, Any]) -> str:
     """The table of the README: every method on both worlds."""
     grid, maze = gridworld.get("methods", {}), labyrinth.get("methods", {})

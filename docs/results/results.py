@@ -52,6 +52,8 @@ def keep(run: Path, name: str, folder: Path = HERE, *, made: str | None = None) 
         found["made"] = made
     # Where it lay is nobody's business, and whoever types it again has nothing to resume.
     found["command"] = re.sub(r"--out \S+", f"--out runs/{name}", found["command"]).replace(" --resume", "")
+    if "parts" in metrics:  # the last command named the part that it added
+        found["command"] = re.sub(r"--parts \S+", f"--parts {','.join(metrics['parts'])}", found["command"])
     for figure, image in IMAGES.get(name, {}).items():
         if folder == HERE:
             shutil.copyfile(run / "figures" / figure, HERE.parent / "images" / image)
