@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types docs check browser bench results fuzz kills audit licences clean
+.PHONY: demo test lint types docs check slow browser bench results fuzz kills audit licences clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
@@ -23,8 +23,12 @@ types: $(VENV)/.installed-test
 docs: $(VENV)/.installed-test
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 
+# What takes longer than ten seconds and is seldom touched (lost ranks, killed workers) has a target of its own: slow.
 check: $(VENV)/.installed-test browser
-	$(BIN)/pytest -n 2 --durations 40
+	$(BIN)/pytest -n 2 -m "not slow" --durations 40
+
+slow: $(VENV)/.installed-test
+	$(BIN)/pytest -n 2 -m slow
 
 # The report is tested in a real browser: installed where we may, named where we may not.
 browser:

@@ -85,7 +85,7 @@ def check_bytes(what: str, n_bytes: float, advice: str, share: float = SHARE) ->
 def check_option(name: str, value: object) -> None:
     """Refuse a value of an option that no machine could work off; ``name`` as in Python."""
     if name == "seed" and isinstance(value, int) and value < 0:
-        raise InputError(f"--seed is {value}; give 0 or more.")
+        raise InputError(f"seed must be at least 0, not {value}.")
     most = MOST.get(name)
     if most is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= most:
         return

@@ -67,7 +67,7 @@ def test_the_winner_with_the_recommended_number_can_be_explored(selected: Path):
     explored = json.loads((selected / "run" / "explorer.json").read_text())
     metrics = json.loads((selected / "run" / "metrics.json").read_text())
     assert explored["n_intentions"] == metrics["recommended"]
-    assert explored["fit"]["agreement"] == metrics["methods"][f"k{metrics['recommended']}"]["agreement"]
+    assert explored["fit"]["halves_agreement"] == metrics["methods"][f"k{metrics['recommended']}"]["agreement"]
     # The very winner whose use of its intentions stands in the table.
     assert sorted(explored["fit"]["usage"], reverse=True) == pytest.approx(metrics["methods"]["k2"]["use"])
     page = (selected / "run" / "report.html").read_text()

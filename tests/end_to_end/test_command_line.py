@@ -155,6 +155,7 @@ def test_an_existing_run_is_not_touched_without_overwrite(run: Path, table: Path
     assert file.read_text() == "mine"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_killed_fit_resumes_to_the_same_result(table: Path, tmp_path: Path, how: signal.Signals) -> None:
     columns = "--trajectory bout --state cell --action move".split()

@@ -45,7 +45,7 @@ def test_options_stand_for_a_name() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"switching": State(kernel="cube")}, "kernel is 'cube'; choose pair, table, mlp"),
+        ({"switching": State(kernel="cube")}, "kernel is 'cube'; choose auto, pair, place, table, mlp"),
         ({"switching": State(shrinkage=-1.0)}, "shrinkage must be at least 0"),
         ({"rewards": Goals(habit="some")}, "habit is 'some'; choose all, idle or none"),
         ({"rewards": Goals(goal_discount=1.0)}, "goal_discount must be at least 0 and below 1"),
