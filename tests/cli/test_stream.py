@@ -43,6 +43,7 @@ def test_every_line_is_answered_as_the_batch_would(run):
         ("x,y,vx\n1,2,3\n", "no column 'vy'"),
         ("x,y,vx,vy\n1,2,3\n", "Row 0 of the stream has 3 cells"),
         ("x,y,vx,vy\n1,2,3,up\n", "'up' in column 'vy'"),
+        ("x,y,vx,vy\n1,2,3,4\n1,2,1e308,-1e308\n", "Row 1 of the stream is so far from all"),
         ("x,y,vx,vy\n1,2,3,4\n1,inf,3,4\n", "Row 1 of the stream has 'inf' in column 'y'; send a finite number"),
         ("x,y,vx,vy\n1,2,3,nan\n", "'nan' in column 'vy'"),
         ("x,y,vx,vy,x\n1,2,3,4,5\n", "2 columns 'x'"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_irl import limits
 from prism_irl.cli.options import CommonOptions
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from prism_irl.cli.run_data import RunData
@@ -94,7 +94,7 @@ def contrast(
         )
         return
     print_contrast(found, data.names, fit)
-    print(f"Report: {run / 'report.html'}")
+    print(one_line(f"Report: {run / 'report.html'}"))
 
 
 def _refitted(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prism_irl.cli.options import CommonOptions
 from prism_irl.cli.run_marker import locked
-from prism_irl.errors import InputError, brief
+from prism_irl.errors import InputError, brief, one_line
 
 
 def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
@@ -34,4 +34,4 @@ def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
                 f"The files in {run} are not those of a run ({type(error).__name__}: {brief(error)}); restore them or "
                 "run again."
             ) from error
-    print(f"Report: {path}")
+    print(one_line(f"Report: {path}"))

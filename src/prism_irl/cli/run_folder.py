@@ -23,7 +23,7 @@ from cyclopts import Parameter
 from prism_irl import storage
 from prism_irl.cli import run_marker
 from prism_irl.cli.options import CommonOptions
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 Metrics = dict[str, Any]
 
@@ -159,7 +159,7 @@ class RunFolder:
             return
         show(metrics)
         if report:
-            print(f"Report: {self.out / 'report.html'}")
+            print(one_line(f"Report: {self.out / 'report.html'}"))  # a folder may have any name
 
 
 def _finish(folder: Path, path: Path, foreign: set[str]) -> None:

@@ -50,8 +50,14 @@ def stream(run: Path, method: str | None, lines: Iterable[str], write: Callable[
             current = cells[place]
             beliefs.reset()
         began = time.perf_counter()
-        p = beliefs.step(**read(cells, number))
+        with np.errstate(over="ignore", invalid="ignore"):  # answered below, in a sentence
+            p = beliefs.step(**read(cells, number))
         seconds.append(time.perf_counter() - began)
+        if not np.isfinite(p).all():  # numbers so large that their density overflows
+            raise InputError(
+                f"Row {number} of the stream is so far from all that the fit has seen that no intention can be told; "
+                "check its numbers."
+            )
         write(
             ",".join([*([cells[place]] if place is not None else []), str(int(p.argmax())), *(f"{x:.6f}" for x in p)])
         )
