@@ -64,6 +64,12 @@ def test_the_kernels_of_the_tanh_recurrence(H: int, n_right: int) -> None:
     compare("rnn", H, n_right)
 
 
+@cuda(triton=True, H=[16, 32, 64], n_right=[5, 90])
+def test_the_kernels_of_the_gated_recurrence(H: int, n_right: int) -> None:
+    """As above, for the cell that recurrent switching has by default."""
+    compare("gru", H, n_right)
+
+
 @cuda(triton=True)
 def test_the_kernels_leave_padding_at_zero() -> None:
     from prism_irl.switching.recurrence import triton_kernels

@@ -2,8 +2,8 @@
 
 Inputs come from two projected tables per fit, x_t = left[i_t] + right[j_t] with left = E_s W_ihᵀ + b and right the
 same for actions (or for pairs (s_{t-1}, a_{t-1})), so that nothing of size (F, B, T, width) is multiplied. Plain torch
-with batched products is the reference and serves the CPU, the GRU and the LSTM; on a GPU the tanh recurrence runs as
-one Triton program per block of rows (`switching.recurrence.triton_kernels`).
+with batched products is the reference and serves the CPU and the LSTM; on a GPU the tanh recurrence and the GRU run as
+one Triton program per block of rows (`switching.recurrence.triton_kernels`, `triton_gru`).
 """
 
 from __future__ import annotations
@@ -49,10 +49,14 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
     tables : (F, n, G·H) projected inputs, bias of the input included; G gates
     weight, bias : (F, G·H, H) and (F, G·H), of the recurrent product
     """
+    hidden: Tensor
     if name == "rnn" and use_triton(weight.device) and weight.shape[-1] in (16, 32, 64, 128):
         # the bias of the recurrent product adds up with that of the input
         left = tables[0] + bias.unsqueeze(1)
-        hidden: Tensor = _TanhRecurrence.apply(rows, index, left, tables[1], weight)
+        hidden = _TanhRecurrence.apply(rows, index, left, tables[1], weight)
+        return hidden
+    if name == "gru" and use_triton(weight.device) and weight.shape[-1] in (16, 32, 64):
+        hidden = _GatedRecurrence.apply(rows, index, *tables, weight, bias)
         return hidden
     fits = torch.arange(len(weight), device=weight.device)[:, None, None]
     i, j = rows.gather(index[0]).long(), rows.gather(index[1]).long()
@@ -124,3 +128,30 @@ class _TanhRecurrence(torch.autograd.Function):
             rows.first, rows.length, ctx.index, (left, right), weight, hidden, grads[0].contiguous()
         )
         return None, None, left, right, weight
+
+
+class _GatedRecurrence(torch.autograd.Function):
+    """The Triton kernels of the GRU as a differentiable function; returns (F, B, T + 1, H) with a zero first."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor, bias: Tensor
+    ) -> Tensor:
+        from prism_irl.switching.recurrence import triton_gru as kernels
+
+        left, right, weight, bias = (value.contiguous() for value in (left, right, weight, bias))
+        hidden, gates = kernels.gru_forward(rows.first, rows.length, index, (left, right), weight, bias, rows.n_steps)
+        ctx.rows, ctx.index = rows, index
+        ctx.save_for_backward(left, right, weight, hidden, gates)
+        return hidden
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor, Tensor]:
+        from prism_irl.switching.recurrence import triton_gru as kernels
+
+        left, right, weight, hidden, gates = ctx.saved_tensors
+        rows = ctx.rows
+        found = kernels.gru_backward(
+            rows.first, rows.length, ctx.index, (left, right), weight, hidden, gates, grads[0].contiguous()
+        )
+        return None, None, *found

@@ -1,4 +1,4 @@
-"""GPU kernels (Triton) of the tanh recurrence of many fits at once, whole sequences per program.
+"""GPU kernels (Triton) of the tanh recurrence of many fits at once, whole sequences per program (GRU: `triton_gru`).
 
 A step of a small recurrence is too little work for a kernel of its own: launched one by one, a GPU mostly waits. Here
 a program owns the rows of one fit for the whole sequence, keeps the recurrent weights on chip, and reads its inputs
@@ -119,9 +119,15 @@ def rnn_backward(
     )  # fmt: skip
     flat = inputs.view(F, -1, H)
     if few:
-        position = first.unsqueeze(-1) + torch.arange(T, device=first.device)
-        rows = index[1][position.clamp_max(len(index[1]) - 1)]
-        which = (rows.unsqueeze(-1) == torch.arange(tables[1].shape[1], device=rows.device)).float()
-        which = torch.nn.functional.pad(which, (0, 0, 0, 1))
-        right = torch.bmm(which.view(F, -1, tables[1].shape[1]).transpose(1, 2), flat)
+        right = by_indicators(first, index[1], tables[1].shape[1], inputs)
     return left, right, torch.bmm(flat.transpose(1, 2), hidden.view(F, -1, H))
+
+
+def by_indicators(first: Tensor, index: Tensor, n: int, inputs: Tensor) -> Tensor:
+    """Gradient (F, n, width) of a small table from that of its rows, (F, B, T + 1, width) with zero at padding."""
+    F, _, steps, width = inputs.shape
+    position = first.unsqueeze(-1) + torch.arange(steps - 1, device=first.device)
+    rows = index[position.clamp_max(len(index) - 1)]
+    which = (rows.unsqueeze(-1) == torch.arange(n, device=rows.device)).float()
+    which = torch.nn.functional.pad(which, (0, 0, 0, 1))
+    return torch.bmm(which.view(F, -1, n).transpose(1, 2), inputs.view(F, -1, width))
