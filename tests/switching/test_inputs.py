@@ -53,7 +53,7 @@ def test_the_likelihood_with_its_prior_never_falls():
 def test_inputs_that_never_change_leave_the_counts_of_a_markov_chain():
     data, emission = noise([80] * 2, 1), 2 * torch.randn(160, 2, dtype=torch.float64)
     data.demos.observations[:] = 0
-    markov, chain = MarkovChain(2), InputChain(2, 1, steps=200)
+    markov, chain = MarkovChain(2), InputChain(2, 1)
     posterior = chain.expectation(data, emission)
     chain.maximise(data, emission, posterior, None)
     markov.maximise(data, emission, posterior, None)

@@ -46,6 +46,7 @@ class Posterior(NamedTuple):
     ``transitions`` (K, K): expected number of steps from j to k; chains only.
     ``phases``: the same inside intentions, where they have phases.
     ``leaving`` (S, K, K): the same of the steps that leave each state, where the kernel reads it and EM asks.
+    ``pairwise`` (n, K, K): P(z_{t-1}=j, z_t=k | everything), zero at first steps, where the M-step reads it.
     """
 
     responsibilities: npt.NDArray[np.float64]
@@ -55,6 +56,7 @@ class Posterior(NamedTuple):
     transitions: npt.NDArray[np.float64] | None = None
     phases: PhaseCounts | None = None
     leaving: npt.NDArray[np.float64] | None = None
+    pairwise: npt.NDArray[np.float64] | None = None
 
 
 class Counts(NamedTuple):

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import optimize, special
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
+from prism_irl.switching.inference.dispatch import infer_steps
+from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry
 
@@ -36,18 +37,16 @@ class InputChain(Chain):
     n_intentions, n_inputs : int
     ridge : float
         Strength of a Gaussian prior on the weights w, in nats: inputs are standardised.
-    steps : int
-        L-BFGS iterations of one M-step at most, warm-started: a generalised EM.
     """
 
     initial: Tensor
     bias: Tensor
     weights: Tensor
 
-    def __init__(self, n_intentions: int, n_inputs: int, *, ridge: float = 1.0, steps: int = 30) -> None:
+    def __init__(self, n_intentions: int, n_inputs: int, *, ridge: float = 1.0) -> None:
         super().__init__()
         K = n_intentions
-        self.n_intentions, self.n_inputs, self.ridge, self.steps = K, n_inputs, ridge, steps
+        self.n_intentions, self.n_inputs, self.ridge = K, n_inputs, ridge
         self.register_buffer("initial", torch.full((K,), 1.0 / K, dtype=torch.float64))
         self.register_buffer("bias", torch.log_softmax(sticky(K).double(), dim=-1))
         self.register_buffer("weights", torch.zeros(K, K, n_inputs, dtype=torch.float64))
@@ -63,9 +62,18 @@ class InputChain(Chain):
 
     def log_kernel(self, batch: Batch) -> Tensor:
         """Kernel into step t, read from the inputs of step t, (B, T, K, K)."""
-        if batch.observations is None or batch.observations.shape[-1] != self.n_inputs:
-            raise InputError(f"The switching reads {self.n_inputs} inputs; give the columns that the fit had.")
+        self._check(batch.observations)
+        assert batch.observations is not None
         return self.kernels_at(batch.observations)
+
+    def _check(self, observations: Any) -> None:
+        if observations is None or observations.shape[-1] != self.n_inputs:
+            raise InputError(f"The switching reads {self.n_inputs} inputs; give the columns that the fit had.")
+
+    def _inputs(self, data: Prepared) -> FloatArray:
+        """Inputs of all steps here, (n, d)."""
+        self._check(data.demos.observations)
+        return np.asarray(data.demos.observations, dtype=np.float64)
 
     def stream_kernel(
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
@@ -84,50 +92,50 @@ class InputChain(Chain):
         first = chain.initial.clamp_min(SMALLEST)
         self.initial.copy_(first / first.sum())
 
-    # -- learning ------------------------------------------------------------------------------------------------------
+    # -- inference and learning ----------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
+        """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
+        beliefs = None
+        if self.initial.device.type == "cpu":
+            kernel = self.kernels_at(torch.from_numpy(self._inputs(data))).exp()
+            beliefs = infer_steps(self.log_initial(), kernel, log_emission, data.demos.offsets, online=online)
+        if beliefs is None:
+            return super().expectation(data, log_emission, online=online)
+        return Posterior(
+            beliefs.smoothed.numpy(),
+            beliefs.predicted.numpy(),
+            beliefs.filtered.numpy(),
+            beliefs.log_likelihood.numpy(),
+            beliefs.transitions.numpy(),
+            pairwise=None if beliefs.pairwise is None else beliefs.pairwise.numpy(),
+        )
 
     @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Initial distribution in closed form, one weighted multinomial regression per intention."""
-        pairs = self.pairwise(data, log_emission)  # with the parameters of the E-step
+        pairs = posterior.pairwise  # with the parameters of the E-step
+        if pairs is None:
+            pairs = self.pairwise(data, log_emission)
         first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
         self.initial.copy_(first / first.sum())
         if self.n_intentions == 1:
             return
-        assert data.demos.observations is not None
-        inputs = data.demos.observations.astype(np.float64)
+        inputs = self._inputs(data)
         for j in range(self.n_intentions):
             self._regress(j, pairs[:, j], inputs, data)
 
     def _regress(self, j: int, targets: FloatArray, inputs: FloatArray, data: Prepared) -> None:
         """Maximise Σ_t Σ_k ξ_t(j, k) log P(k | j, x_t) − ½ ridge |w_j|² from the present weights."""
-        K, d = self.n_intentions, self.n_inputs
-        others = [k for k in range(K) if k != j]
-        weight = targets.sum(axis=1)
-        used = weight > 1e-8
-        x, y, w = inputs[used], targets[used], weight[used]
-        scale = max(float(data.total(np.array([w.sum()]))[0]), 1.0)
-
-        def objective(flat: FloatArray) -> tuple[float, FloatArray]:
-            bias, slopes = flat[: K - 1], flat[K - 1 :].reshape(K - 1, d)
-            logits = np.zeros((len(x), K))
-            logits[:, others] = bias + x @ slopes.T
-            log_p = special.log_softmax(logits, axis=1)
-            gap = (np.exp(log_p) * w[:, None] - y)[:, others]
-            value = np.concatenate([[-(y * log_p).sum()], gap.sum(axis=0), (gap.T @ x).ravel()])
-            value = data.total(value)
-            loss = (value[0] + 0.5 * self.ridge * (slopes**2).sum()) / scale
-            gradient = value[1:]
-            gradient[K - 1 :] += self.ridge * slopes.ravel()
-            return float(loss), gradient / scale
-
+        others = [k for k in range(self.n_intentions) if k != j]
         bias = (self.bias[j] - self.bias[j, j]).cpu().numpy()[others]
-        start = np.concatenate([bias, self.weights[j].cpu().numpy()[others].ravel()])
-        found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": self.steps}).x
-        new_bias, new_weights = np.zeros(K), np.zeros((K, d))
-        new_bias[others], new_weights[others] = found[: K - 1], found[K - 1 :].reshape(K - 1, d)
-        self.bias[j] = torch.from_numpy(new_bias).to(self.bias)
-        self.weights[j] = torch.from_numpy(new_weights).to(self.weights)
+        start = Logit(bias[None], self.weights[j].cpu().numpy()[others])
+        group = np.zeros(len(inputs), np.int64)
+        found = fit_logit(start, inputs, group, targets[:, [j, *others]], ridge=self.ridge, total=data.total)
+        self.bias[j], self.weights[j] = 0.0, 0.0
+        self.bias[j, others] = torch.from_numpy(found.biases[0]).to(self.bias)
+        self.weights[j, others] = torch.from_numpy(found.slopes).to(self.weights)
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
