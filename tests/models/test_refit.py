@@ -6,7 +6,7 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
-from prism_irl.models.refit import refit, with_own_chain
+from prism_irl.models.refit import refit
 from prism_irl.worlds.cohort import CohortWorld
 
 
@@ -57,28 +57,3 @@ def test_networks_go_on_from_the_fit(demos):
 def test_a_resample_of_nothing_is_refused(model, demos):
     with pytest.raises(InputError, match="no trajectory to fit to"):
         refit(model, demos, np.zeros(len(demos), np.int64))
-
-
-def test_a_chain_of_their_own_leaves_policies_alone_and_is_less_drawn_to_the_mean():
-    """Of animals that switch twice as often as the others, a shared chain misses some switches."""
-    cohort = CohortWorld(animals=4, trajectories=6, horizon=60, switching=3.0, spread=0.0, leave=(0.04, 0.04)).simulate(
-        0
-    )
-    demos = cohort.demonstrations
-    model = HIQL(2, n_starts=1, max_iterations=30).fit(demos)
-    fast = demos.subset(cohort.condition == "drug")
-    own = with_own_chain(model, fast)
-    assert own.rewards_model_ is model.rewards_model_
-    assert own.kernel_.diagonal().mean() < model.kernel_.diagonal().mean()
-    np.testing.assert_allclose(own.kernel_.sum(axis=1), 1.0)
-    switches = [one.posterior(fast).transitions for one in (model, own)]
-    rates = [1 - pairs.trace() / pairs.sum() for pairs in switches]
-    labels = fast.labels.reshape(len(fast), -1)
-    truth = (labels[:, 1:] != labels[:, :-1]).mean()
-    assert abs(rates[1] - truth) < abs(rates[0] - truth)
-
-
-def test_on_all_data_the_own_chain_is_nearly_the_fitted_one():
-    demos = CohortWorld(animals=4, trajectories=4, horizon=50).simulate(0).demonstrations
-    model = HIQL(2, n_starts=1).fit(demos)
-    np.testing.assert_allclose(with_own_chain(model, demos).kernel_, model.kernel_, atol=0.01)

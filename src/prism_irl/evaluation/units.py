@@ -48,15 +48,15 @@ class Counts(NamedTuple):
 
 
 def count_units(
-    model: Any, demos: Demonstrations, unit: IntArray, own: Callable[[Demonstrations], Any] | None = None
+    model: Any, demos: Demonstrations, unit: IntArray, own: Callable[[int, Demonstrations], Any] | None = None
 ) -> Counts:
     """Counts of every unit; ``unit`` (N,) numbers the unit of each trajectory from 0.
 
-    ``own`` gives the model that the demonstrations of a unit are counted with, where it is not the same for all.
+    ``own`` gives the model that a unit, and its demonstrations, are counted with, where it is not the same for all.
     """
     K, S, A = model.n_intentions, demos.n_states, demos.n_actions
     parts = [demos.subset(unit == u) for u in range(int(unit.max()) + 1)]
-    posteriors = [_posterior(model if own is None else own(part), part) for part in parts]
+    posteriors = [_posterior(model if own is None else own(u, part), part) for u, part in enumerate(parts)]
     transitions = np.stack([_transitions(p, t, part) for (p, t), part in zip(posteriors, parts, strict=True)])
     steps = np.array([part.n_steps for part in parts], float)
     usage = np.stack([p.mean(axis=0) for p, _ in posteriors])

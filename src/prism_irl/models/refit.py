@@ -17,12 +17,10 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
-from prism_irl.switching.markov import MarkovChain
 
 PASSES = 10
 """Passes of a network over a resample, from the fit."""
 PATIENCE = 5
-OWN_PRIOR, OWN_ITERATIONS = 2.0, 30
 
 
 def trained_on(model: PairModel, demos: Demonstrations) -> npt.NDArray[np.int64]:
@@ -30,29 +28,6 @@ def trained_on(model: PairModel, demos: Demonstrations) -> npt.NDArray[np.int64]
     if model.validation_fraction > 0 and len(demos) > 1:
         return np.asarray(demos.split_indices(model.validation_fraction, seed=model.seed)[1], dtype=np.int64)
     return np.arange(len(demos))
-
-
-def with_own_chain(model: PairModel, demos: Demonstrations) -> PairModel:
-    """The model with a Markov chain of these demonstrations alone, its policies as they are.
-
-    A chain that all animals share draws everybody towards the mean: of an animal that switches twice as often it misses
-    short visits, in one that rarely does it finds some. Beside `OWN_PRIOR` moves of the shared kernel the animal's own
-    count. Other switching models are returned as they are.
-    """
-    if type(model.switching_) is not MarkovChain or model.n_intentions == 1:
-        return model
-    shared, chain = model.switching_, copy.deepcopy(model.switching_)
-    initial, kernel = shared.initial.cpu().numpy(), OWN_PRIOR * shared.kernel.cpu().numpy()
-    data = Prepared.of(demos, model.contexts_, model.device_)
-    emission = model._emission(data)
-    for _ in range(OWN_ITERATIONS):
-        posterior = chain.expectation(data, emission, online=False)
-        assert posterior.transitions is not None
-        begun = posterior.responsibilities[demos.offsets[:-1]].sum(axis=0)
-        chain._normalise(begun + initial, posterior.transitions + kernel)
-    again = copy.copy(model)
-    again.switching_ = chain
-    return again
 
 
 def refit(model: PairModel, demos: Demonstrations, times: npt.NDArray[np.int64]) -> PairModel:

@@ -8,8 +8,6 @@ the choices that it follows from, with the root mean square of r_B − r_A over 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +20,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling, units
 from prism_irl.evaluation.resampling import Assignments, Cells
 from prism_irl.evaluation.units import Counts, Measure, ratio
-from prism_irl.models.pair import PairModel
-from prism_irl.models.refit import with_own_chain
+from prism_irl.models.own_models import OwnModels, has_own_chains
 from prism_irl.rewards.iavi import IAVI
 
 FloatArray = npt.NDArray[np.float64]
@@ -44,14 +41,6 @@ class Design(NamedTuple):
     cells: Cells
     names: list[str]
     left_out: list[str]
-
-
-def own_chains(model: Any) -> Callable[[Demonstrations], Any] | None:
-    """The model that the steps of an animal are counted with: with a chain of its own, where it has a Markov chain.
-
-    It knows nothing of the conditions, so that animals can still be exchanged.
-    """
-    return partial(with_own_chain, model) if isinstance(model, PairModel) else None
 
 
 def design(unit: npt.NDArray[Any], condition: npt.NDArray[Any], levels: tuple[str, str]) -> Design:
@@ -103,7 +92,9 @@ def contrast(
         if not there.any():
             raise InputError(f"No {unit_name} has {by} = {level!r}; name two values of the column with --levels.")
     chosen = plan.cell >= 0
-    counts = units.count_units(model, demos.subset(chosen), plan.cell[chosen], own_chains(model))
+    used, cell = demos.subset(chosen), plan.cell[chosen]
+    own = OwnModels(model, used, cell) if has_own_chains(model) else None
+    counts = units.count_units(model, used, cell, own)
     tried = resampling.assignments(plan.cells, seed)
     enough = tried.smallest_p <= LEVEL
     tests = _tests(model, counts, plan.cells, tried, seed)

@@ -15,8 +15,9 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation import resampling, units
 from prism_irl.labels import match
+from prism_irl.models.own_models import OwnModels
 from prism_irl.models.pair import PairModel
-from prism_irl.models.refit import refit, with_own_chain
+from prism_irl.models.refit import refit
 from prism_irl.scale import fanout
 from prism_irl.studies.contrast import Design, design
 from prism_irl.studies.intervals import CHUNK, OnPart
@@ -92,10 +93,13 @@ def _difference(
     own, K = again.predict(demos), model.n_intentions
     order = np.argsort(match(labels, own, K, K).mapping)
 
-    def renamed(part: Demonstrations) -> Renamed:
-        return Renamed(with_own_chain(again, part), order)
+    used, cell = demos.subset(chosen), plan.cell[chosen]
+    owner = OwnModels(again, used, cell, times[chosen])
 
-    counts = units.count_units(Renamed(again, order), demos.subset(chosen), plan.cell[chosen], renamed)
+    def renamed(u: int, part: Demonstrations) -> Renamed:
+        return Renamed(owner(u, part), order)
+
+    counts = units.count_units(Renamed(again, order), used, cell, renamed)
     groups = np.stack([weights * ~plan.cells.second, weights * plan.cells.second])
     first, second = units.ratio(groups, counts)
     return np.asarray(second - first)
