@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ def reproduce(
     overwrite: bool = False,
     resume: bool = False,
     parts: str | None = None,
+    first_seed: int | None = None,
     robots: RobotOptions = RobotOptions(),
     common: CommonOptions = CommonOptions(),
 ) -> None:
@@ -69,6 +70,8 @@ def reproduce(
     parts
         Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl,
         transformer [default: all].
+    first_seed
+        Seed of the first simulated study; those from it on are analysed (study) [default: 0].
     """
     if robots != RobotOptions() and (experiment != "bridge" or dataset is None):
         raise InputError("--encoder, --encoders, --weights and --split belong to bridge with a dataset.")
@@ -78,6 +81,10 @@ def reproduce(
         raise InputError("bridge makes its fits one after the other; leave out --scheduler.")
     if parts is not None and experiment != "labyrinth":
         raise InputError(f"--parts belongs to the labyrinth; {experiment} runs in one piece.")
+    if first_seed is not None and (experiment != "study" or first_seed < 0):
+        raise InputError(
+            f"--first-seed {first_seed}: it belongs to study, and must be 0 or more; leave it out elsewhere."
+        )
     folder = RunFolder(out or Path("runs") / experiment, overwrite=overwrite, resume=resume, common=common)
     from prism_irl.scale.fanout import cluster
 
@@ -91,7 +98,7 @@ def reproduce(
         elif experiment == "evidence":
             _evidence(folder, fits.jobs, quick=quick)
         elif experiment == "study":
-            _study(folder, fits.jobs, quick=quick)
+            _study(folder, fits.jobs, first_seed or 0, quick=quick)
         elif experiment == "tutorial":
             _tutorial(folder, fits.jobs, quick=quick)
         else:
@@ -174,18 +181,20 @@ def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
     )
 
 
-def _study(folder: RunFolder, jobs: int, *, quick: bool) -> None:
+def _study(folder: RunFolder, jobs: int, first_seed: int, *, quick: bool) -> None:
     from prism_irl.cli.printing import print_study
     from prism_irl.cli.progress import counting
     from prism_irl.experiments.study.run import run
     from prism_irl.experiments.study.settings import Settings
 
-    settings = Settings.small() if quick else Settings()
+    settings = replace(Settings.small() if quick else Settings(), first_seed=first_seed)
 
     def work(path: Path, report: Any) -> dict[str, Any]:
         return run(settings, path, jobs=jobs, on_part=lambda done, total: report("studies", done, total, ""))
 
-    folder.make(work, print_study, progress=lambda: counting("studies"), config={}, report=False)
+    folder.make(
+        work, print_study, progress=lambda: counting("studies"), config={"settings": asdict(settings)}, report=False
+    )
 
 
 def _tutorial(folder: RunFolder, jobs: int, *, quick: bool) -> None:

@@ -57,3 +57,8 @@ def test_a_strong_effect_is_found_where_it_is():
     row = study.analyse(Study("rewards", 3), strong, False)
     assert row["found"]
     assert row["label_accuracy"] > 0.9
+
+
+def test_fresh_seeds_begin_where_they_are_asked_to(done):
+    assert {study.seed for study in Settings(simulations=2, first_seed=1000).studies()} == {1000, 1001}
+    assert done[0]["first_seed"] == 0

@@ -58,6 +58,7 @@ def run(
         "experiment": "study",
         "quick": settings.quick,
         "simulations": settings.simulations,
+        "first_seed": settings.first_seed,
         "effects": EFFECTS,
         "found": {name: _share([row["found"] for row in _of(ordered, name)]) for name in ("none", *ASKED)},
         "coverage": _coverage(ordered),

@@ -1,6 +1,8 @@
 """Simulated studies: two groups of eight animals that differ in nothing, in usage, in switching, or in a goal.
 
-Sizes of the effects were settled with seeds from `PILOT` on; the experiment reports seeds from 0 on.
+Sizes of the effects, and how animals are counted, were settled with seeds from `PILOT` on; the experiment reports those
+below. Seeds 0 to 199 were looked at when it was decided that animals have chains of their own, so that 1000 to 1199
+(``prism reproduce study --first-seed 1000``) are those that settled nothing.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Settings:
     starts : int
         Of every fit.
     first_seed : int
+        Of the studies of every scenario; the others follow it.
     """
 
     quick: bool = False
