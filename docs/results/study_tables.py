@@ -26,24 +26,41 @@ def _share(found: dict[str, Any]) -> list[str]:
     return [number(found["share"]), ends, number(found["of"], 0)]
 
 
+def _seeds(metrics: dict[str, Any]) -> str:
+    """Which seeds these are."""
+    if "first_seed" not in metrics:
+        return "\nSeeds 0 to 199, before animals were counted with the policies of the others (see below).\n"
+    first = metrics["first_seed"]
+    return f"\nSeeds {first} to {first + metrics['simulations'] - 1}.\n"
+
+
 @block("study")
 def study_found(metrics: dict[str, Any]) -> str:
     """How often a contrast finds something."""
     names = {"none": "none: false positives", "usage": "usage", "switching": "switching", "rewards": "a goal"}
     rows = [[names[name], *_share(found)] for name, found in need(metrics, "found").items()]
-    return table(["true difference", "found", "95% interval", "studies"], rows)
+    return table(["true difference", "found", "95% interval", "studies"], rows) + _seeds(metrics)
+
+
+def _labelled(coverage: dict[str, Any], name: str, scenario: str) -> str:
+    """The same share where the true intention of every step is known, as far as it was counted."""
+    found = coverage.get(f"{name}_labelled", {}).get(scenario)
+    return "–" if found is None else number(found["share"])
 
 
 @block("study")
 def study_coverage(metrics: dict[str, Any]) -> str:
     """How often intervals hold the truth."""
+    coverage = need(metrics, "coverage")
     rows = [
-        [MEASURES[name], scenario, *_share(found)]
-        for name, own in need(metrics, "coverage").items()
+        [MEASURES[name], scenario, *_share(found), _labelled(coverage, name, scenario)]
+        for name, own in coverage.items()
+        if name in MEASURES
         for scenario, found in own.items()
     ]
     gain = metrics["covariate"]
-    return table(["interval of", "true difference", "holds the truth", "95% interval", "studies"], rows) + (
+    titles = ["interval of", "true difference", "holds the truth", "95% interval", "studies", "labels known"]
+    return table(titles, rows) + (
         f"\nThe covariate raised the likelihood of other animals in {number(gain['gains'], 2)} of its studies, by "
         f"{number(gain['mean_gain'], 4)} nats per step on average.\n"
     )

@@ -102,6 +102,8 @@ def _condition_study(world: CohortWorld, cohort: Cohort, settings: Settings, stu
     order = np.argsort(match(demos.labels, labels, 2, 2).mapping)
     truth = _truth(world)
     covers = _contrast_covers(found["tests"], truth, order)
+    known = contrast(Labelled(), demos, np.asarray(demos.groups), cohort.condition, levels=CONDITIONS, seed=study.seed)
+    covers |= {f"{name}_labelled": hits for name, hits in _contrast_covers(known["tests"], truth, [0, 1]).items()}
     if study.scenario == "none":
         sure = intervals(model, demos, settings.resamples, seed=study.seed)["numbers"]
         for name in ("usage", "dwell", "switch_rate"):
@@ -114,6 +116,17 @@ def _condition_study(world: CohortWorld, cohort: Cohort, settings: Settings, stu
         "covers": covers,
         "label_accuracy": label_accuracy(demos.labels, labels),
     }
+
+
+class Labelled:
+    """Knows the intention of every step: what is left of a contrast's errors when labels are right."""
+
+    n_intentions = 2
+
+    def predict_proba(self, demos: Demonstrations) -> FloatArray:
+        """Certainty, (n, K)."""
+        assert demos.labels is not None
+        return np.asarray(np.eye(2)[demos.labels])
 
 
 @cache
@@ -196,7 +209,10 @@ def _covariate(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _draw(path: Path, result: dict[str, Any]) -> str:
     shares = [(f"contrast finds: {name}", found) for name, found in result["found"].items()]
     shares += [
-        (f"{name}, {scenario}", found) for name, own in result["coverage"].items() for scenario, found in own.items()
+        (f"{name}, {scenario}", found)
+        for name, own in result["coverage"].items()
+        if not name.endswith("_labelled")
+        for scenario, found in own.items()
     ]
     figure, (ax,) = style.new_figure(width=5.6, height=0.8 + 0.22 * len(shares))
     for y, (name, found) in enumerate(shares):
