@@ -232,6 +232,30 @@ class MDP:
             v[:] = factorize(identity - self.discount * self.policy_transitions(pi))(r)
         return values.reshape(r_pi.shape)
 
+    def level(self, reward: npt.ArrayLike) -> tuple[Array, Array]:
+        """The one reward (…, S, A) among all shapings of this one that averages to 0 over the valid actions of a state.
+
+        c(s, a) = r(s, a) + γ Σ_s' P(s'|s, a) U(s') − U(s), where U = (I − γP̄)⁻¹ r̄, (…, S), are the values of the policy
+        that is uniform over valid actions. Shaping r by Φ turns U into U − Φ and leaves c as it is, so that c is the
+        same for every reward on (s, a) that explains the same policy; where there is one action only it is 0.
+
+        Parameters
+        ----------
+        reward : array, shape (…, S, A) or (…, S)
+            As in `action_values`.
+
+        Returns
+        -------
+        c (…, S, A), zero for invalid actions; and U (…, S), by which values and action values of c are smaller.
+        """
+        r = np.where(self.valid_actions, self._state_action(reward), 0.0)
+        mean = r.sum(axis=-1) / self.valid_actions.sum(axis=1)
+        solve = factorize(sparse.eye_array(self.n_states) - self.discount * self.mean_transitions())
+        ahead: Array = solve(mean.reshape(-1, self.n_states).T).T.reshape(mean.shape)
+        advantages = self.action_values(r, ahead) - ahead[..., None]
+        single = (self.valid_actions.sum(axis=1) == 1)[:, None]  # exactly nothing, and not what rounding leaves
+        return np.where(self.valid_actions & ~single, advantages, 0.0), ahead
+
     def __repr__(self) -> str:
         return (
             f"MDP({self.n_states} states, {self.n_actions} actions, {int(self.valid_actions.sum())} valid pairs, "

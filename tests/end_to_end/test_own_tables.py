@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from prism_irl.data import tables
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 from support import prism
 
@@ -58,6 +60,35 @@ def test_duplicate_times_are_refused_and_can_be_kept(steps: pd.DataFrame, tmp_pa
     assert "two rows at time 0, line 2 and line 3; 144 rows" in done.stderr
     done = prism("fit", "mouse.csv", *columns, "--ties", "keep", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_dates_of_either_order_are_asked_for_and_read(steps: pd.DataFrame, tmp_path: Path) -> None:
+    """Ambiguous ones are refused; with the option, or with a day above 12, they are times."""
+    clock = pd.Timestamp("2026-04-03") + pd.to_timedelta(steps["t"], unit="D")
+    steps.assign(t=clock.dt.strftime("%d/%m/%Y 10:00")).to_csv(tmp_path / "later.csv", index=False)
+    first = steps["t"] < 9  # the third to the eleventh of April
+    steps[first].assign(t=clock[first].dt.strftime("%d/%m/%Y 10:00")).to_csv(tmp_path / "early.csv", index=False)
+    done = prism(
+        "evidence",
+        "early.csv",
+        "--trajectory",
+        "animal,bout",
+        "--time",
+        "t",
+        *COLUMNS.split(),
+        "--out",
+        "run",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert "--dates day-first or --dates month-first" in done.stderr
+    named: dict[str, Any] = {"trajectory": "animal,bout", "time": "t", "state": "cell", "action": "move"}
+    asked = tables.read(tmp_path / "early.csv", **named, dates="day-first").demonstrations
+    told = tables.read(tmp_path / "later.csv", **named).demonstrations
+    assert asked.times is not None
+    assert told.times is not None
+    for demos in (asked, told):
+        assert (np.diff(demos.times[: demos.lengths[0]]) == np.timedelta64(1, "D")).all()
 
 
 def test_gaps_are_said_in_the_verdict_and_can_be_cut(steps: pd.DataFrame, tmp_path: Path) -> None:

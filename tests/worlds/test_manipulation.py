@@ -71,10 +71,13 @@ def test_an_episode_depends_on_seed_and_number_only(simulated):
 
 
 def test_dataset_is_written_once_and_read_back(simulated, tmp_path, monkeypatch):
-    monkeypatch.setenv("PRISM_DATA", str(tmp_path))
+    """In our cache: a folder of data belongs to whoever put them there, and may be shared or read only."""
+    monkeypatch.setenv("PRISM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(PickAndPlace, "episodes", lambda *_, **__: iter(simulated))
     folder = PickAndPlace().dataset(2, seed=5)
-    assert folder.is_relative_to(tmp_path)
+    assert folder.is_relative_to(tmp_path / "cache")
+    assert not (tmp_path / "data").exists()
     read = list(open_episodes(folder))
     for wrote, found in zip(simulated, read, strict=True):
         np.testing.assert_array_equal(found.actions, wrote.actions)

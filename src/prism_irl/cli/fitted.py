@@ -53,7 +53,7 @@ def write_run(
     ``before`` is the folder of the run that this one will replace, whose names its intentions take over.
     ``drawing`` is where its figures are drawn.
     """
-    from prism_irl.evaluation.facts import state_rewards, state_values
+    from prism_irl.evaluation.facts import on_map
     from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
     from prism_irl.robots.recordings import come_from_tokens
@@ -92,7 +92,7 @@ def write_run(
     units = getattr(model, "units_", None)
     if units is not None:  # continuous data are shown by their cells
         shown, place = cells_of(demos, units)
-    rewards, values = state_rewards(model), state_values(model)
+    rewards, values = on_map(model, shown, found.probabilities)
     explorer = write_explorer(
         folder, shown, found.probabilities, layout=place, find=not tokens, rewards=rewards, values=values, events=marks
     )

@@ -60,6 +60,8 @@ class ColumnOptions:
     "Rows of a trajectory at the same time: refuse them, or keep the order of the file [default: error]."
     max_gap: float | None = None
     "Cut a trajectory where more time than this passes between two rows; seconds, where times are dates."
+    dates: Literal["day-first", "month-first"] | None = None
+    "What comes first in times such as 3/4/2026 [default: whatever makes a date of every cell; ISO dates need nothing]."
     events: tuple[str, ...] = ()
     "Column with 1 where something happened (water came), else 0: marked in the report, unseen by a fit; may repeat."
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from prism_irl.data.dates import Dates, read_dates
 from prism_irl.data.npz import storable
 from prism_irl.data.vocabulary import Array, Vocabulary, Where, distinct, factorize, in_all, missing
 from prism_irl.errors import InputError
@@ -47,21 +48,22 @@ def read_groups(
     return storable(group_names[first])
 
 
-def read_times(values: pd.Series[Any], role: str, where: Where) -> Array:
-    """Times (n,) that sort: numbers and durations as they are, anything else read as ISO dates (UTC)."""
+def read_times(values: pd.Series[Any], role: str, where: Where, dates: Dates | None = None) -> Array:
+    """Times (n,) that sort: numbers and durations as they are, anything else read as dates; see `dates.read_dates`."""
     if values.isna().any():
         raise missing(role, where(int(np.argmax(values.isna()))), int(values.isna().sum()))
     plain = pd.Series(np.asarray(values)).infer_objects()
     if plain.dtype.kind in "biufm":
         return plain.to_numpy()
-    dates = pd.to_datetime(plain, errors="coerce", format="ISO8601", utc=True)
-    if dates.isna().any():
-        row = int(np.argmax(dates.isna()))
+    moments = read_dates(plain, dates, str(values.name))
+    if moments.isna().any():
+        row = int(np.argmax(moments.isna()))
         raise InputError(
-            f"The time {plain[row]} at {where(row)} is neither a number nor an ISO date; convert the column, or rename "
-            f"it to keep the rows in the order they have{in_all(int(dates.isna().sum()))}."
+            f"The time {plain[row]} at {where(row)} is neither a number nor a date (2025-12-31 10:00:00, or 31/12/2025 "
+            "10:00 in all cells); convert the column, or rename it to keep the rows in the order they have"
+            f"{in_all(int(moments.isna().sum()))}."
         )
-    return dates.dt.tz_localize(None).to_numpy()
+    return moments.to_numpy()
 
 
 def read_numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:

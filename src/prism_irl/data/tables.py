@@ -18,6 +18,7 @@ import pandas as pd
 
 from prism_irl.data import archive, continuous
 from prism_irl.data.columns import read_groups, read_known, read_numbers, read_times
+from prism_irl.data.dates import Dates
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_rows, with_missing
 from prism_irl.data.motions import MotionDemonstrations
@@ -67,6 +68,7 @@ def read(
     unknown_state: bool = False,
     ties: Ties = "error",
     max_gap: float | None = None,
+    dates: Dates | None = None,
     may_lack: Sequence[str] = (),
     missing: Missing = "error",
 ) -> Table:
@@ -87,6 +89,8 @@ def read(
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
     ties, max_gap
         What to do with rows at the same time, and from which gap on a trajectory is cut; see `trajectories.sort_rows`.
+    dates : {"day-first", "month-first"}, optional
+        What comes first in times such as 3/4/2026; needed only where no cell tells (`dates.read_dates`).
     may_lack : sequence of str
         Roles (group, intention) that are read where their column is there, and done without elsewhere.
     missing : {"error", "skip", "split"}
@@ -97,7 +101,7 @@ def read(
     names = (observations,) if isinstance(observations, str) else tuple(observations)
     key = trajectory if isinstance(trajectory, str) else tuple(trajectory)
     columns = Columns(key, state, action, time, group, intention, names, tuple(may_lack), labels)
-    rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap}
+    rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap, "dates": dates}
     if observe or act:
         return _continuous(source, columns, observe, act, rules)
     rules["how"] = missing
@@ -156,6 +160,7 @@ def _from_frame(
     at: Where = "row {}".format,
     ties: Ties = "error",
     max_gap: float | None = None,
+    dates: Dates | None = None,
     how: Missing = "error",
 ) -> Table:
     found = columns.resolve(frame)
@@ -192,7 +197,7 @@ def _from_frame(
     states = states or with_missing(Vocabulary.learn(*state), extra)
     actions = actions or Vocabulary.learn(*action)
     labels = labels or (Vocabulary.learn(*intention) if intention else None)
-    times = read_times(*column("time")) if "time" in found else None
+    times = read_times(*column("time"), dates) if "time" in found else None
     used = [*key, *found.values(), *columns.observations]
     rows = sort_rows(frame, codes, names, times, key=key, used=used, at=at, ties=ties, max_gap=max_gap)
     order = rows.order

@@ -64,8 +64,11 @@ FileState = Literal["ready", "missing", "wrong"]
 def data_folder() -> Path:
     """Return the folder of all data sets."""
     given = os.environ.get("PRISM_DATA")
-    if given:
-        return Path(given)
+    return Path(given) if given else cache_folder()
+
+
+def cache_folder() -> Path:
+    """Return our folder in the user's cache: for what we make ourselves and could make again, such as simulations."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "prism-irl"
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.identified import choice_counts, explanation, leaves_choice, often_enough
 from prism_irl.labels import mean_dwell, segments
 
 MAX_STATES = 400
@@ -45,17 +47,20 @@ def dwell_per_intention(labels: npt.ArrayLike, offsets: npt.ArrayLike, n_intenti
     return [float(own.mean()) if len(own) else None for own in lengths]
 
 
-def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
+def state_rewards(model: Any, *, own: bool = False) -> npt.NDArray[np.float64] | None:
     """(K, S) reward of each state, expected under the intention's own policy; NaN where the intention never is.
 
-    None where a model has no rewards over states, no policy of each intention to expect them under, or so many states
-    that nobody would see them on a map.
+    The reward is the level one (`identified.explanation`), which is 0 where there is no choice; with ``own`` the
+    representative that the method worked with, as papers show it. None where a model has no rewards over states, no
+    policy of each intention to expect them under, or so many states that nobody would see them on a map.
     """
     if getattr(model, "n_states_", MAX_STATES + 1) > MAX_STATES:
         return None
     if not (hasattr(model, "rewards_") and hasattr(model, "policies_")):
         return None
-    rewards, policies = np.asarray(model.rewards_, np.float64), np.asarray(model.policies_)
+    level = None if own else explanation(model)
+    rewards = np.asarray(model.rewards_, np.float64) if level is None else level.rewards
+    policies = np.asarray(model.policies_)
     if not len(rewards) == len(policies) == model.n_intentions:  # policies that change with time, say
         return None
     if rewards.ndim == 3:
@@ -66,11 +71,20 @@ def state_rewards(model: Any) -> npt.NDArray[np.float64] | None:
 
 
 def state_values(model: Any) -> npt.NDArray[np.float64] | None:
-    """(K, S) value of each state; None and NaN as in `state_rewards`."""
-    values = np.asarray(getattr(model, "values_", None), np.float64) if hasattr(model, "values_") else None
-    if values is None or values.ndim != 2 or values.shape[0] != model.n_intentions:
-        return None
-    return _seen(model, values[:, : model.n_states_]) if model.n_states_ <= MAX_STATES else None
+    """(K, S) value of each state under the reward of `state_rewards`; None and NaN as there."""
+    found = explanation(model) if getattr(model, "n_states_", MAX_STATES + 1) <= MAX_STATES else None
+    return None if found is None or found.values is None else _seen(model, found.values)
+
+
+def on_map(
+    model: Any, demos: Demonstrations, probabilities: npt.ArrayLike
+) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.float64] | None]:
+    """`state_rewards` and `state_values` as a page shows them: NaN where an intention hardly ever chose, too."""
+    often = often_enough(choice_counts(demos, probabilities))
+    rewards, values = state_rewards(model), state_values(model)
+    if rewards is not None:
+        rewards = np.where(often | ~leaves_choice(demos), rewards, np.nan)
+    return rewards, None if values is None else np.where(often, values, np.nan)
 
 
 def _seen(model: Any, rewards: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -26,8 +26,7 @@ TIE = 1e-9
 def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: npt.NDArray[np.bool_] | None = None) -> Array:
     """Reward without shaping and scale: the advantages of the uniform policy, divided by their length.
 
-    c(s, a) = r(s, a) + γ Σ_s' P(s'|s, a) V(s') − V(s), where V are the values of the policy that is uniform over valid
-    actions. Shaping by Φ turns V into V − Φ and leaves c as it is.
+    `MDP.level` takes the shaping away; the length is taken over the states that count.
 
     Parameters
     ----------
@@ -41,9 +40,9 @@ def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: npt.NDArray[np.boo
     -------
     (S, A), zero for invalid actions and for states that do not count; all zero for a reward that prefers nothing.
     """
-    values = mdp.policy_evaluation(mdp.valid_actions / mdp.valid_actions.sum(axis=1, keepdims=True), reward)
-    counts = mdp.valid_actions if states is None else mdp.valid_actions & np.asarray(states)[:, None]
-    advantages = np.where(counts, mdp.action_values(reward, values) - values[:, None], 0.0)
+    advantages, values = mdp.level(reward)
+    if states is not None:
+        advantages = np.where(np.asarray(states)[:, None], advantages, 0.0)
     length = float(np.linalg.norm(advantages))
     # Rounding leaves a little of a constant reward, which is nothing and must not be blown up to length one.
     scale = float(np.abs(np.asarray(reward, dtype=np.float64)).max(initial=0.0)) + float(np.abs(values).max())

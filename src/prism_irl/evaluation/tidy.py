@@ -14,6 +14,13 @@ import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.geography import pair_counts
+from prism_irl.evaluation.identified import (
+    choice_counts,
+    explanation,
+    leaves_choice,
+    often_enough,
+    where_identified,
+)
 
 MAX_ROWS = 2_000_000
 
@@ -22,8 +29,9 @@ def intention_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayL
     """One row per intention, state and valid action; None where a model has no policy per intention and state.
 
     ``steps`` is how often the intention took the action there (Σ_t γ_t(k)), ``policy`` π_k(a|s), ``advantage`` its
-    logarithm, which is Q − V of any soft-optimal reward and the same for all of them; ``reward``, ``q`` and ``value``
-    are those of one of them, empty where the intention never was.
+    logarithm, which is Q − V of any soft-optimal reward and the same for all of them. ``reward``, ``q`` and ``value``
+    are those of the one reward without shaping (`identified`): 0 where there is one action only, empty where the
+    intention made fewer than `identified.RARE` choices. ``identified`` is true where neither is the case.
     """
     policies = np.asarray(getattr(model, "policies_", np.zeros(0)), np.float64)
     K, S, A = model.n_intentions, demos.n_states, demos.n_actions
@@ -32,22 +40,18 @@ def intention_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayL
     valid = np.ones((S, A), bool) if demos.valid_actions is None else demos.valid_actions
     if K * valid.sum() > MAX_ROWS:
         return None
-    pair = demos.states.astype(np.int64) * A + demos.actions
-    steps = np.stack([np.bincount(pair, weights=w, minlength=S * A) for w in np.asarray(probabilities).T])
+    steps = choice_counts(demos, probabilities)
     with np.errstate(divide="ignore"):
         advantage = np.log(policies[:, :S])
-    unvisited = getattr(model, "unvisited_", None)
-    known = np.ones((K, S), bool) if unvisited is None else ~np.asarray(unvisited)[:, :S]
-    found: dict[str, npt.NDArray[Any]] = {
-        "steps": steps.reshape(K, S, A),
-        "policy": policies[:, :S],
-        "advantage": advantage,
-    }
-    for name, attribute in (("reward", "rewards_"), ("q", "q_"), ("value", "values_")):
-        numbers = np.asarray(getattr(model, attribute, np.zeros(0)), np.float64)
-        if numbers.shape[:2] == (K, S):
-            whole = np.broadcast_to(numbers[..., None], (K, S, A)) if numbers.ndim == 2 else numbers
-            found[name] = np.where(known[..., None], whole, np.nan)
+    found: dict[str, npt.NDArray[Any]] = {"steps": steps, "policy": policies[:, :S], "advantage": advantage}
+    if (why := explanation(model)) is not None:
+        often, no_choice = often_enough(steps)[..., None], ~leaves_choice(demos)[:, None]
+        found["identified"] = np.broadcast_to(where_identified(why, demos, steps)[..., None], (K, S, A))
+        found["reward"] = np.where(often | no_choice, why.rewards, np.nan)
+        if why.q is not None:
+            found["q"] = np.where(often, why.q, np.nan)
+        if why.values is not None:
+            found["value"] = np.broadcast_to(np.where(often, why.values[..., None], np.nan), (K, S, A))
     k, s, a = np.nonzero(np.broadcast_to(valid, (K, S, A)))
     columns: dict[str, Any] = {
         "intention": k,

@@ -29,7 +29,7 @@ from prism_irl.models import pair_checks, starts
 from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
 from prism_irl.models.fitted import motion_shape
 from prism_irl.models.histories import chosen_accents, chosen_history
-from prism_irl.models.pair_rewards import PairRewards
+from prism_irl.models.pair_rewards import SOLVED, PairRewards
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import PolicyTable, Problem, RewardOptions
 from prism_irl.rewards.goals import GoalPolicies, Goals
@@ -263,7 +263,7 @@ class PairModel(PairRewards):
 
     def _set_up(self, demos: Demonstrations, mdp: MDP | None) -> None:
         # of an earlier fit, should this one be interrupted
-        for name in ("mdp_", "solution_", "context_solution_", "state_reward_"):
+        for name in ("mdp_", "state_reward_", *SOLVED):
             self.__dict__.pop(name, None)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]

@@ -27,6 +27,9 @@ from prism_irl.rewards.landmarks import LandmarkGoals
 from prism_irl.rewards.least_squares import StateReward, learn_state_reward
 from prism_irl.rewards.tabular import ModelFree
 
+SOLVED = ("solution_", "level_solution_", "context_solution_")
+"""What is solved on first use, and solved again after another fit."""
+
 
 class PairRewards(FittedPair):
     """Rewards of a fitted pair: planned ones as they were found, others solved from the policies."""
@@ -145,6 +148,39 @@ class PairRewards(FittedPair):
     def values_(self) -> FloatArray:
         """V_k(s), (K, S). With longer histories: mean of `context_values_` over the visits of each state."""
         return self._solution().values
+
+    def _level(self) -> InverseSolution:
+        """The same explanation without shaping (`MDP.level`); sparse goals and continuous rewards as they are."""
+        if not hasattr(self, "level_solution_"):
+            own = self._solution()
+            planned = isinstance(self.reward_options, ModelFree) or self.rewards_model_.solution(self.mdp_) is not None
+            if not planned or self.rewards_model_.sparse or self._cell_solution() is not None:
+                self.level_solution_ = own  # IAVI chooses the level one itself
+            else:
+                rewards, ahead = self.mdp_.level(own.rewards)
+                self.level_solution_ = own._replace(
+                    rewards=rewards, q=own.q - ahead[..., None], values=own.values - ahead
+                )
+        return self.level_solution_
+
+    @property
+    def canonical_rewards_(self) -> FloatArray:
+        """The reward (K, S, A) that every explanation of these policies shares: of all shapings the level one.
+
+        It averages to 0 over the valid actions of a state, so that it is 0 where there is no choice (`MDP.level`); this
+        is what tables, maps and intervals show. Goals, which are sparse by choice, stay as they are.
+        """
+        return self._level().rewards
+
+    @property
+    def canonical_q_(self) -> FloatArray:
+        """Q_k(s, a) of `canonical_rewards_`, (K, S, A): `q_` less a number per state."""
+        return self._level().q
+
+    @property
+    def canonical_values_(self) -> FloatArray:
+        """V_k(s) of `canonical_rewards_`, (K, S)."""
+        return self._level().values
 
     @property
     def unvisited_(self) -> npt.NDArray[np.bool_] | None:

@@ -17,6 +17,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
+from prism_irl.models.pair_rewards import SOLVED
 
 PASSES = 10
 """Passes of a network over a resample, from the fit."""
@@ -39,7 +40,7 @@ def refit(model: PairModel, demos: Demonstrations, times: npt.NDArray[np.int64])
     """
     model._check_fitted()
     again = copy.copy(model)
-    for name in ("solution_", "context_solution_"):
+    for name in SOLVED:
         again.__dict__.pop(name, None)
     kept = trained_on(model, demos)
     chosen = np.repeat(kept, times[kept])

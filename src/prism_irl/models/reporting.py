@@ -71,7 +71,7 @@ def write(
     from prism_irl.data.motions import MotionDemonstrations
     from prism_irl.data.table_files import write_table
     from prism_irl.data.vocabulary import Vocabulary
-    from prism_irl.evaluation.facts import state_rewards, state_values
+    from prism_irl.evaluation.facts import on_map
     from prism_irl.evaluation.likelihood import infer_once
     from prism_irl.evaluation.tidy import seen_in_words
     from prism_irl.models.persistence import save
@@ -106,14 +106,9 @@ def write(
     shown, place = data, layout
     if (units := getattr(model, "units_", None)) is not None:  # continuous data are shown by their cells
         shown, place = cells_of(data, units)
+    rewards, values = on_map(model, shown, found.probabilities)
     explorer = write_explorer(
-        path,
-        shown,
-        found.probabilities,
-        layout=place,
-        rewards=state_rewards(model),
-        values=state_values(model),
-        events=marks,
+        path, shown, found.probabilities, layout=place, rewards=rewards, values=values, events=marks
     )
     figures = path / "figures"
     captions = write_pictures(figures, explorer) | begin_figures(figures, model, data, found.labels)()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -138,10 +138,12 @@ class FeatureMatching(SingleIntention):
     ----------
     weights_ : (m,) θ of r(s) = φ(s)·θ
     state_rewards_ : (S,) r(s)
+    canonical_rewards_ : (1, S, A) the same without shaping (`MDP.level`), where returns are discounted
     feature_gap_ : largest difference between the demonstrators' and the model's feature counts per step
     converged_, n_iterations_ : what L-BFGS says
     """
 
+    discounted: ClassVar[bool] = False
     features: npt.ArrayLike | None = None
     discount: float = 0.97
     l2: float = 1e-6
@@ -159,6 +161,8 @@ class FeatureMatching(SingleIntention):
         found = self._match(demos, mdp, features=self.features, **options)
         rewards = np.where(mdp.valid_actions, found.rewards[:, None], 0.0)
         self._keep(found.policy[None], InverseSolution(rewards[None], found.q[None], found.values[None]))
+        if self.discounted:  # shaping is a matter of discounted returns
+            self.canonical_rewards_, self.shaping_ = mdp.level(self.rewards_)
         self.weights_, self.state_rewards_ = found.weights, found.rewards
         self.feature_gap_, self.converged_, self.n_iterations_ = found.gap, found.converged, found.n_iterations
         return self
@@ -180,6 +184,19 @@ class MaxCausalEnt(FeatureMatching):
         Penalty on ‖θ‖² per step, small: it keeps the rewards of states that nobody enters finite.
     max_iterations, tolerance : L-BFGS; the tolerance is that of the feature counts per step
     """
+
+    discounted: ClassVar[bool] = True
+    shaping_: FloatArray
+
+    @property
+    def canonical_q_(self) -> FloatArray:
+        """Q of `canonical_rewards_`, (1, S, A)."""
+        return self.q_ - self.shaping_[..., None]
+
+    @property
+    def canonical_values_(self) -> FloatArray:
+        """V of `canonical_rewards_`, (1, S)."""
+        return self.values_ - self.shaping_
 
     def _match(self, demos: Demonstrations, mdp: MDP, **options: Any) -> FeatureMatch:
         pairs = demos.states.astype(np.int64) * demos.n_actions + demos.actions

@@ -70,8 +70,8 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
         if rewards is None
         else (
             " Below, where it earns its reward: the recovered reward of a visit times its visits, per 100 of its "
-            "steps; white is none, purple a cost. Many rewards explain the same behaviour, and a place on the way may "
-            "carry what is earned at the goal."
+            "steps; orange a gain, purple a cost, white none, as in a dead end, where nothing is chosen. A reward "
+            "stands where the choice is made, so that the way to a goal carries what is earned there."
         )
     )
     return (

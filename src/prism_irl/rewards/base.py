@@ -44,6 +44,8 @@ class RewardModel(ABC):
     n_intentions: int
     n_actions: int
     is_density: ClassVar[bool] = False
+    sparse: ClassVar[bool] = False
+    """Rewards are a few places, one explanation among its shapings chosen on purpose."""
     distributions: ClassVar[tuple[str, ...]] = ("policies",)
     """Names in `state` of what must sum to one over its last axis."""
 

@@ -58,6 +58,8 @@ class GoalPolicies(PolicyTable):
         λ of the penalty λ Σ_s r_k(s), in nats: what a unit of reward must earn over all steps.
     """
 
+    sparse: ClassVar[bool] = True
+
     def __init__(
         self,
         n_intentions: int,

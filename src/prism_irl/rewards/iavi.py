@@ -85,7 +85,8 @@ class IAVI:
         b = top - np.add.reduce(log_p, axis=0, where=valid) / self._n_valid
         values = self._values(b)
         q = np.moveaxis(log_p + (values - top), 0, -1)
-        rewards = np.where(self.valid_actions, q - self._future(values), 0.0)
+        chosen = self.valid_actions & (self._n_valid > 1)[:, None]  # of one action exactly 0, without rounding
+        rewards = np.where(chosen, q - self._future(values), 0.0)
         return InverseSolution(rewards, q, values)
 
     def _like(self, log_p: Array) -> npt.NDArray[np.bool_]:

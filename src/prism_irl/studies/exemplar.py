@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.checks import check
-from prism_irl.evaluation.facts import fit_facts, state_rewards
+from prism_irl.evaluation.facts import fit_facts, on_map
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.registry import Method
@@ -78,14 +78,16 @@ def write_exemplar(
         Names, actions, events and what else `write_explorer` takes.
     """
     columns = list(range(model.n_intentions)) if order is None else [int(k) for k in order]
-    probabilities: npt.NDArray[np.float64] = model.predict_proba(demos)[:, columns]
-    rewards = state_rewards(model)
+    found: npt.NDArray[np.float64] = model.predict_proba(demos)
+    rewards, values = (None if x is None else x[columns] for x in on_map(model, demos, found))
+    probabilities = found[:, columns]
     fit = fit_facts(model, probabilities.argmax(axis=1), demos.offsets) | dict(facts or {})
     explorer = write_explorer(
         folder,
         demos,
         probabilities,
-        rewards=None if rewards is None else rewards[columns],
+        rewards=rewards,
+        values=values,
         fit={"name": name, "how": how, **fit},
         **details,
     )

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.datasets.store import data_folder
+from prism_irl.datasets.store import cache_folder
 from prism_irl.errors import InputError
 from prism_irl.optional import missing
 from prism_irl.robots.episodes import Episode, Frame
@@ -131,14 +131,15 @@ class PickAndPlace:
     def dataset(self, n_episodes: int, *, seed: int = 0, frames: bool = False) -> Path:
         """Simulate into a LeRobot v2.1 dataset and return its folder; one that is complete already is used again.
 
-        It is named after the settings, in the data folder (PRISM_DATA or the user's cache).
+        It is named after the settings, in the user's cache: PRISM_DATA is for data that people put there.
         """
         from prism_irl.robots.lerobot_writing import write_lerobot
 
-        target = data_folder() / "simulated" / self._name(n_episodes, seed, frames)
+        target = cache_folder() / "simulated" / self._name(n_episodes, seed, frames)
         if (target / "meta" / "info.json").is_file():  # the writer's last file
             return target
-        with storage.replacing(target) as unfinished:  # which refuses a folder that holds anything
+        # Replacing refuses a folder that holds anything.
+        with storage.writing(target), storage.replacing(target) as unfinished:
             write_lerobot(
                 unfinished,
                 self.episodes(n_episodes, seed=seed, frames=frames),

@@ -151,7 +151,7 @@ def _reward_map(model: Any, test: Demonstrations) -> tuple[Any, Any] | None:
     if (drifting := getattr(model, "time_varying_rewards_", None)) is not None:
         own = np.repeat(drifting.mean(axis=0)[None], 2, axis=0)
         return own, np.repeat(model.policies_.mean(axis=0)[None], 2, axis=0).argmax(-1)
-    found = state_rewards(model)
+    found = state_rewards(model, own=True)
     if found is None or not hasattr(model, "q_"):
         return None
     order = recovered_order(model, test, 2)

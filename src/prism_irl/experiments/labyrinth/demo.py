@@ -124,7 +124,7 @@ def write_figures(folder: Path, world: LabyrinthWorld, result: dict[str, Any], d
 def rewards(path: Path, world: LabyrinthWorld, model: Any, order: list[int]) -> str:
     """Recovered rewards below the true values, with the flow of the policies."""
     figure, axes = style.new_figure(2, len(INTENTIONS), width=style.PAGE_WIDTH, height=4.7)
-    found = state_rewards(model)
+    found = state_rewards(model, own=True)
     assert found is not None
     for column, (name, k) in enumerate(zip(INTENTIONS, order, strict=True)):
         above, below = axes[column], axes[column + len(INTENTIONS)]

@@ -145,7 +145,7 @@ def reward_maps(path: Path, data: Data, entry: Mapping[str, Any], saved: Path) -
     model: Any = load(saved / entry["model"])
     K = model.n_intentions
     figure, axes = style.new_figure(1, K, width=2.3 * K, height=2.5)
-    found = state_rewards(model)
+    found = state_rewards(model, own=True)
     assert found is not None
     for k, ax in enumerate(axes):
         name = f"intention {k}" if entry["names"] is None else entry["names"][k]

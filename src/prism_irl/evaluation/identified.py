@@ -1,0 +1,80 @@
+"""What the data decide about rewards, for tables, maps and intervals alike: one reward, and where it is identified.
+
+All rewards r(s, a) that explain a policy are shapings of one another, and exactly one of them averages to 0 over the
+valid actions of every state (`MDP.level`). That one is shown, whatever representative a method worked with: a method
+that puts its reward on states must book the worth of entering a dead end in the dead end, where nothing is chosen; here
+it stands where the choice is made. A state where an intention hardly ever chose has no reward to speak of.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.demonstrations import Demonstrations
+
+Floats = npt.NDArray[np.float64]
+
+RARE = 5.0
+"""Choices of an intention in a state, from which on its reward there is called identified."""
+
+
+class Explanation(NamedTuple):
+    """``rewards`` and ``q`` (K, S, A) and ``values`` (K, S) of K intentions; None of what a model does not have."""
+
+    rewards: Floats
+    q: Floats | None
+    values: Floats | None
+
+
+def explanation(model: Any) -> Explanation | None:
+    """The level reward of a fitted model with its values; its own where it has no other, None without rewards."""
+    found = {}
+    for name in ("rewards", "q", "values"):
+        level = getattr(model, f"canonical_{name}_", None)
+        found[name] = getattr(model, f"{name}_", None) if level is None else level
+    K, S, A = model.n_intentions, getattr(model, "n_states_", -1), getattr(model, "n_actions_", -1)
+    rewards = np.asarray(found["rewards"] if found["rewards"] is not None else np.zeros(0), np.float64)
+    if rewards.ndim == 2:
+        rewards = np.repeat(rewards[..., None], A, axis=2) if A > 0 else rewards
+    if rewards.shape != (K, S, A):  # rewards that change with time, say
+        return None
+    q, values = (None if found[n] is None else np.asarray(found[n], np.float64) for n in ("q", "values"))
+    return Explanation(
+        rewards,
+        q if q is not None and q.shape == rewards.shape else None,
+        values if values is not None and values.shape == rewards.shape[:2] else None,
+    )
+
+
+def choice_counts(demos: Demonstrations, probabilities: npt.ArrayLike) -> Floats:
+    """How often each intention took each action in each state, Σ_t γ_t(k) [s_t = s, a_t = a], (K, S, A)."""
+    S, A = demos.n_states, demos.n_actions
+    pair = demos.states.astype(np.int64) * A + demos.actions
+    weights = np.asarray(probabilities, np.float64).T
+    counts = [np.bincount(pair, weights=w, minlength=S * A) for w in weights]
+    return np.stack(counts).astype(np.float64).reshape(-1, S, A)
+
+
+def often_enough(counts: Floats) -> npt.NDArray[np.bool_]:
+    """States in which an intention chose at least `RARE` times, (K, S), from `choice_counts`."""
+    return np.asarray(counts.sum(axis=-1) >= RARE)
+
+
+def leaves_choice(demos: Demonstrations) -> npt.NDArray[np.bool_]:
+    """States with at least two valid actions, (S,)."""
+    if demos.valid_actions is None:
+        return np.full(demos.n_states, demos.n_actions > 1)
+    return np.asarray(demos.valid_actions.sum(axis=1) > 1)
+
+
+def where_identified(found: Explanation, demos: Demonstrations, counts: Floats) -> npt.NDArray[np.bool_]:
+    """States (K, S) whose reward the data decide: chosen in `often_enough`, and not the 0 of a place without a choice.
+
+    A reward that is not level (goals, which are places on purpose) is decided in a dead end by the choices that lead
+    there.
+    """
+    elsewhere = np.abs(found.rewards).max(axis=-1) > 0
+    return np.asarray(often_enough(counts) & (leaves_choice(demos) | elsewhere))
