@@ -78,8 +78,8 @@ def iteration(demos: object, switching: str) -> float:
         if start.switching.incremental:
             em.improve(start, data, (0, 0, seed))
         else:
-            emission, posterior = em.expectation(start, data)
-            em.maximise(start, data, emission, posterior, (0, 0, seed))
+            step = em.e_step(start.switching, start.rewards, data)
+            em.m_step(start.switching, start.rewards, data, step, (0, 0, seed))
         seconds.append(time.perf_counter() - began)
     return min(seconds)
 

@@ -46,7 +46,7 @@ def twin(start: em.Start, data: Prepared) -> PlainEM:
 def check(start: em.Start, plain: PlainEM, data: Prepared) -> None:
     """Responsibilities and gradients of the two agree to 1e-5."""
     w = plain.expectation()
-    found = em.expectation(start, data)[1].responsibilities
+    found = em.expectation(start.switching, start.rewards, data)[1].responsibilities
     np.testing.assert_allclose(found, w.reshape(-1, K).numpy(), atol=1e-5)
     (batch,) = list(Prepared(data.demos.subset(range(8)), data.rows).batches)
     gate = start.switching
@@ -73,7 +73,7 @@ def rows(n: int = 190, iterations: int = 5) -> list[Row]:
     start = ours(data)
     plain = twin(start, data)
     check(start, plain, data)
-    emission, posterior = em.expectation(start, data)
+    emission, posterior = em.expectation(start.switching, start.rewards, data)
     w = torch.from_numpy(posterior.responsibilities).view(n, -1, K)
     generator = np.random.default_rng(0)
     size = f"{data.demos.n_steps:,} steps, H={WIDTH}"

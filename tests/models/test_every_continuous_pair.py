@@ -17,17 +17,19 @@ from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.base import IntentionModel
 from prism_irl.rewards.landmarks import Landmarks
+from prism_irl.rewards.windows import Windows
 
-CONTINUOUS = {entry.id: entry for entry in registry.pairs() if entry.id.endswith("+landmarks")}
+CONTINUOUS = {entry.id: entry for entry in registry.pairs() if entry.id.endswith(("+landmarks", "+windows"))}
 # What makes a fit small; each method takes what it knows.
 SMALL = {"n_intentions": 2, "n_starts": 1, "max_iterations": 2, "device": "cpu", "hidden": 4, "warm_up": 2}
+HALVES = {"landmarks": Landmarks(landmarks=12), "windows": Windows(window=3)}
 TRAIN, TEST = walking(n_trajectories=6, noise=0.15), walking(n_trajectories=2, noise=0.15, seed=1)
 
 
 def unfitted(name: str) -> IntentionModel:
     model = CONTINUOUS[name].build()
     known = model.get_params(deep=False)
-    small = {key: value for key, value in SMALL.items() if key in known} | {"rewards": Landmarks(landmarks=12)}
+    small = {key: value for key, value in SMALL.items() if key in known} | {"rewards": HALVES[name.split("+")[1]]}
     if name.startswith("single"):
         small["n_intentions"] = 1
     return model.set_params(**small)
@@ -38,8 +40,8 @@ def fitted() -> dict[str, IntentionModel]:
     return {name: unfitted(name).fit(TRAIN) for name in CONTINUOUS}
 
 
-def test_every_switching_model_has_landmarks() -> None:
-    assert len(CONTINUOUS) == len([entry for entry in registry.pairs() if entry.id.endswith("+tabular")])
+def test_every_switching_model_has_landmarks_and_windows() -> None:
+    assert len(CONTINUOUS) == 2 * len([entry for entry in registry.pairs() if entry.id.endswith("+tabular")])
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
@@ -49,7 +51,9 @@ def test_interface(name: str, fitted: dict[str, IntentionModel]) -> None:
     intentions = model.predict_proba(TEST)
     np.testing.assert_allclose(intentions.sum(axis=1), 1.0, atol=1e-6)
     np.testing.assert_array_equal(model.predict(TEST), intentions.argmax(axis=1))
-    assert model.places_.shape == (model.n_intentions, 2)
+    if name.endswith("landmarks"):
+        assert model.places_.shape == (model.n_intentions, 2)
+    assert model.looks_ahead == name.endswith("windows")
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)

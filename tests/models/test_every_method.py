@@ -38,7 +38,7 @@ SMALL: dict[str, Any] = {
     "policies": "softmax",
 }
 MEMORY = {"history": 2, "backoff": 4.0}
-CONTINUOUS = {entry.id: entry for entry in registry.entries() if entry.id.endswith("+landmarks")}
+CONTINUOUS = {entry.id: entry for entry in registry.entries() if entry.id.endswith(("+landmarks", "+windows"))}
 """What has no tokens to choose among; see test_every_continuous_pair.py."""
 METHODS = {
     **{entry.id: entry for entry in registry.entries() if entry.id not in CONTINUOUS},

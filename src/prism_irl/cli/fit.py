@@ -16,6 +16,7 @@ from prism_irl import halves, limits, storage, threads
 from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, continuous_defaults
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
+from prism_irl.cli.window import with_window
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def fit(
     Example: prism fit mouse.csv --method hiql --intentions 2 --group animal --intervals 200 --out runs/sure
 
     Example: prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --intentions 5 --out runs/arm
+
+    Example: prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --window 0.5s --intentions 5 --out runs/gestures
 
     Parameters
     ----------
@@ -104,6 +107,7 @@ def fit(
             rows, covariates = read_inputs(source.rows, columns)
             demos = rows.demonstrations
             known = None if evidence is None else read_evidence(evidence, demos)
+            estimator = with_window(estimator, table, demos)
             if isinstance(estimator, PairModel):
                 estimator._check_parameters(demos)  # before a folder is made
             check_intervals(intervals, estimator, demos)

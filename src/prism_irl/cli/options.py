@@ -188,7 +188,7 @@ def continuous_defaults(options: Any, preset: str | None, method: str | None, co
     said = given(options)
     if not continuous or preset is not None or method is not None:
         return options
-    usual = {"switching": "markov", "rewards": "features"}
+    usual = {"switching": "markov", "rewards": "features" if said.get("window") is None else "windows"}
     return ModelOptions(**{**usual, **said})
 
 

@@ -20,13 +20,24 @@ from prism_irl import storage
 from prism_irl.errors import InputError, brief
 
 
-def stream(run: Path, method: str | None, lines: Iterable[str], write: Callable[[str], object]) -> dict[str, float]:
-    """Answer every line; returns the number of steps, and median and 99th percentile of the milliseconds per step."""
+def stream(
+    run: Path,
+    method: str | None,
+    lines: Iterable[str],
+    write: Callable[[str], object],
+    note: Callable[[str], object] = lambda _: None,
+) -> dict[str, float]:
+    """Answer every line; returns the number of steps, and median and 99th percentile of the milliseconds per step.
+
+    ``note`` is told, in a sentence, where a stream knows less than the fit did.
+    """
     from prism_irl.models.persistence import load
 
     model: Any = load(run, method)
     if not hasattr(model, "filter"):
         raise InputError(f"{type(model).__name__} has no filter of a stream; fit a pair of switching and rewards.")
+    if model.looks_ahead:
+        note("windows look at what comes after a step, which a stream cannot know: beliefs are by the commands alone.")
     config = storage.read_object(run / "config.json")
     rows = _rows(lines)
     header = [name.strip() for name in next(rows, [])]
@@ -129,12 +140,15 @@ def _is_number(text: str) -> bool:
 
 
 def run_stream(run: Path, method: str | None) -> None:
-    """From standard input to standard output; says on standard error how long a step took."""
+    """From standard input to standard output; says on standard error how long a step took, and what was not read."""
 
     def write(line: str) -> None:
         print(line, flush=True)
 
-    found = stream(run, method, sys.stdin, write)
+    def note(text: str) -> None:
+        print(f"prism: {text}", file=sys.stderr, flush=True)
+
+    found = stream(run, method, sys.stdin, write, note)
     print(
         f"{found['steps']:.0f} steps; {found['median']:.2f} ms per step (median), {found['p99']:.2f} ms (99 of 100).",
         file=sys.stderr,

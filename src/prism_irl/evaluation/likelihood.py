@@ -42,7 +42,8 @@ def infer_once(model: IntentionModel, demos: Demonstrations) -> Inference:
     if hasattr(model, "posterior"):
         posterior = model.posterior(demos)
         probabilities, paper = posterior.responsibilities, posterior.log_likelihood
-        likelihood = model.log_likelihood(demos) if model.leaks else paper
+        likelihood = model.log_likelihood(demos) if model.leaks or model.looks_ahead else paper
+        paper = likelihood if model.looks_ahead else paper  # a density of windows is neither score
     else:  # a method that is no pair of switching and rewards
         probabilities = model.predict_proba(demos)
         likelihood = paper = model.log_likelihood(demos)

@@ -71,6 +71,11 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Whether `score` is a log density of commands instead of a log probability of actions."""
         return False
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether `predict` reads what comes after a step; scores and streams never do."""
+        return False
+
     def predict(self, demos: Demonstrations) -> IntArray:
         """Intention of every step, (n,), flat and aligned with the demonstrations."""
         return np.asarray(self.predict_proba(demos).argmax(axis=1), dtype=np.int64)

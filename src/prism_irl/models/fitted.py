@@ -52,6 +52,13 @@ class FittedPair(IntentionModel):
     def _emission(self, data: Prepared) -> Tensor:
         return torch.from_numpy(self.rewards_model_.log_likelihood(data))
 
+    def _prediction(self, demos: Demonstrations) -> Posterior:
+        """Beliefs by what is known before each command alone; those of `posterior` unless rewards look ahead."""
+        if not self.looks_ahead:
+            return self.posterior(demos)
+        data = self._prepare(self._check_new(demos))
+        return self.switching_.expectation(data, torch.from_numpy(self.rewards_model_.predictive_log_likelihood(data)))
+
     def posterior(self, demos: Demonstrations) -> Posterior:
         """All beliefs about the intention of every step; see `switching.base.Posterior`."""
         data = self._prepare(self._check_new(demos))
@@ -63,7 +70,7 @@ class FittedPair(IntentionModel):
 
     def filter_proba(self, demos: Demonstrations) -> FloatArray:
         """P(z_t=k | s_≤t, a_≤t), (n, K): what `filter` gives step by step."""
-        return self.posterior(demos).filtered
+        return self._prediction(demos).filtered
 
     def decode(self, demos: Demonstrations) -> IntArray:
         """Most probable path as a whole, (n,), of a chain; elsewhere `predict`."""
@@ -103,13 +110,19 @@ class FittedPair(IntentionModel):
         self._check_fitted()
         return self.rewards_model_.is_density
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether `predict` reads what comes after a step; scores and streams never do."""
+        self._check_fitted()
+        return self.rewards_model_.looks_ahead
+
     def log_likelihood(self, demos: Demonstrations) -> FloatArray:
         """Log p(a_t | s_≤t, a_<t), (n,); straight from the E-step where its prior has not seen a_t."""
-        return super().log_likelihood(demos) if self.leaks else self.posterior(demos).log_likelihood
+        return super().log_likelihood(demos) if self.leaks else self._prediction(demos).log_likelihood
 
     def paper_score(self, demos: Demonstrations) -> float:
         """Mean of log Σ_k f(φ_t)_k π_k(a_t | s_t); not a likelihood when φ_t holds a_t."""
-        return float(self.posterior(demos).log_likelihood.mean())
+        return float(self._prediction(demos).log_likelihood.mean())
 
     def filter(self) -> IntentionFilter:
         """Return a streaming filter: one (state, action) in, K probabilities out."""

@@ -13,5 +13,6 @@ REWARDS: dict[str, Half] = {
     "goals": Half("prism_irl.rewards.goals:Goals", "a few places to reach, on top of a shared habit: explains best"),
     "features": Half("prism_irl.rewards.features:Features", "policies on observation vectors: robots, fine states"),
     "landmarks": Half("prism_irl.rewards.landmarks:Landmarks", "places to reach in a continuous world, around walls"),
+    "windows": Half("prism_irl.rewards.windows:Windows", "seconds of movement around a step: gestures of recordings"),
 }
 """Name → options class and when to choose it."""

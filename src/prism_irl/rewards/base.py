@@ -39,6 +39,9 @@ class RewardModel(ABC):
         `maximise` maximises likelihood plus `log_prior`, so that EM with an exact chain never falls.
     is_density : bool
         `log_likelihood` is a density of commands and no probability of actions.
+    looks_ahead : bool
+        `log_likelihood` has seen what comes after a step, so that it labels and predicts nothing; what predicts is
+        `predictive_log_likelihood`.
     """
 
     n_intentions: int
@@ -46,6 +49,7 @@ class RewardModel(ABC):
     is_density: ClassVar[bool] = False
     sparse: ClassVar[bool] = False
     """Rewards are a few places, one explanation among its shapings chosen on purpose."""
+    looks_ahead: ClassVar[bool] = False
     distributions: ClassVar[tuple[str, ...]] = ("policies",)
     """Names in `state` of what must sum to one over its last axis."""
 
@@ -57,6 +61,10 @@ class RewardModel(ABC):
     @abstractmethod
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log π_k(a_t | context_t) of every step, (n, K)."""
+
+    def predictive_log_likelihood(self, data: Prepared) -> FloatArray:
+        """The same from what is known before a_t alone, (n, K), where `log_likelihood` looks ahead."""
+        return self.log_likelihood(data)
 
     def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
         """Log density of commands (n, m) given observations (n, d), (n, K), where policies are over commands."""

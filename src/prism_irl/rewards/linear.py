@@ -16,6 +16,7 @@ a log *density* of commands, never comparable with the probability of a token.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -116,13 +117,23 @@ class LinearPolicies(RewardModel):
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weighted ridge regression, its sums taken a few thousand steps at a time."""
         x, y = observed(data.demos, self.basis.n_observations, self.weights.shape[1])
+        self.regress(x, y, responsibilities, data.total)
+
+    def regress(
+        self,
+        x: npt.NDArray[np.floating],
+        y: FloatArray,
+        responsibilities: FloatArray,
+        total: Callable[[FloatArray], FloatArray] = np.asarray,
+    ) -> None:
+        """`maximise` for observations (n, d) and commands (n, m); ``total`` adds up sums over shards of the data."""
         K, m, p = self.weights.shape
         sums = np.zeros((K, p + m, p + m))
         for rows in chunks(len(x), ROWS):
             joined = np.concatenate([self.basis(x[rows]), y[rows]], axis=1)
             for k, w in enumerate(responsibilities[rows].T):
                 sums[k] += (joined * w[:, None]).T @ joined
-        everything = data.total(np.concatenate([sums.ravel(), responsibilities.sum(axis=0)]))
+        everything = total(np.concatenate([sums.ravel(), responsibilities.sum(axis=0)]))
         sums, sizes = everything[: sums.size].reshape(sums.shape), everything[sums.size :]
         prior = self.noise_strength * self.noise
         scatters = np.empty((K, m, m))

@@ -23,6 +23,7 @@ from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling
 from prism_irl.evaluation.facts import state_rewards
+from prism_irl.evaluation.likelihood import infer_once
 from prism_irl.evaluation.units import count_units, ratio
 from prism_irl.labels import ari, match
 from prism_irl.models.pair import PairModel
@@ -106,15 +107,15 @@ def one_draw(model: PairModel, demos: Demonstrations, labels: IntArray, seed: in
     unit, n_units, _ = units_of(demos)
     times = draw_units(n_units, seed, index)[unit]
     again = refit(model, demos, times)
-    posterior = again.posterior(demos)
-    own = posterior.responsibilities.argmax(axis=1)
+    inferred = infer_once(again, demos)
+    own = inferred.labels
     K = model.n_intentions
     # `match` names ours by theirs; the draw's arrays come in the order of the fit's names.
     order = np.argsort(match(labels, own, K, K).mapping)
     found = numbers_of(again, demos.subset(np.repeat(np.arange(len(demos)), times)))
     found = {name: reordered(name, value, order) for name, value in found.items()}
     out = np.repeat(times == 0, demos.lengths)
-    found["new_units"] = np.array(posterior.log_likelihood[out].mean() if out.any() else np.nan)
+    found["new_units"] = np.array(inferred.log_likelihood[out].mean() if out.any() else np.nan)
     found["agreement"] = np.array(ari(labels, own))
     return found
 
