@@ -37,6 +37,16 @@ def test_every_line_is_answered_as_the_batch_would(run):
     np.testing.assert_allclose(rows[["p_0", "p_1"]], expected, atol=2e-6)
 
 
+def test_a_trajectory_may_be_called_anything_and_its_row_is_one_line(run):
+    answers: list[str] = []
+    text = 'trajectory,x,y,vx,vy\n"a,b",1,2,3,4\n"say ""go""",1,2,3,4\n\x1b[31mred,1,2,3,4\n"two\nlines",1,2,3,4\n'
+    stream(run, None, io.StringIO(text), answers.append)
+    assert len(answers) == 5
+    assert all(line.isprintable() for line in answers)
+    rows = pd.read_csv(io.StringIO("\n".join(answers)))
+    assert rows["trajectory"].tolist() == ["a,b", 'say "go"', "\\x1b[31mred", "two lines"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -47,6 +57,7 @@ def test_every_line_is_answered_as_the_batch_would(run):
         ("x,y,vx,vy\n1,2,3,4\n1,inf,3,4\n", "Row 1 of the stream has 'inf' in column 'y'; send a finite number"),
         ("x,y,vx,vy\n1,2,3,nan\n", "'nan' in column 'vy'"),
         ("x,y,vx,vy,x\n1,2,3,4,5\n", "2 columns 'x'"),
+        ("trajectory,x,y,vx,vy,trajectory\na,1,2,3,4,b\n", "2 columns 'trajectory'"),
         (f"x,y,vx,vy\n1,2,3,{'4' * 200_000}\n", "not CSV in UTF-8"),
         ("x,y,vx,vy\n", "no row"),
         ("", "no column 'x'"),

@@ -8,6 +8,7 @@ came so far. A running loop uses the same filter from Python: ``model.filter().s
 from __future__ import annotations
 
 import csv
+import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from prism_irl import storage
-from prism_irl.errors import InputError, brief
+from prism_irl.errors import InputError, brief, one_line
 
 
 def stream(
@@ -43,12 +44,10 @@ def stream(
     header = [name.strip() for name in next(rows, [])]
     read = _reader(config, header, continuous=model.units_ is not None)
     trajectory = config["data"]["columns"].get("trajectory", "trajectory")
+    _check_once(header, trajectory)
     place = header.index(trajectory) if trajectory in header else None
-    write(
-        ",".join(
-            [*([trajectory] if place is not None else []), "intention", *(f"p_{k}" for k in range(model.n_intentions))]
-        )
-    )
+    names = [] if place is None else [trajectory]
+    write(_line([*names, "intention", *(f"p_{k}" for k in range(model.n_intentions))]))
     beliefs, current, seconds = model.filter(), None, list[float]()
     for number, cells in enumerate(rows):
         if not cells:
@@ -69,13 +68,24 @@ def stream(
                 f"Row {number} of the stream is so far from all that the fit has seen that no intention can be told; "
                 "check its numbers."
             )
-        write(
-            ",".join([*([cells[place]] if place is not None else []), str(int(p.argmax())), *(f"{x:.6f}" for x in p)])
-        )
+        names = [] if place is None else [cells[place]]
+        write(_line([*names, str(int(p.argmax())), *(f"{x:.6f}" for x in p)]))
     if not seconds:
         raise InputError("The stream has a header and no row; send a row per step.")
     times = 1e3 * np.array(seconds)
     return {"steps": float(len(times)), "median": float(np.median(times)), "p99": float(np.quantile(times, 0.99))}
+
+
+def _check_once(header: list[str], name: str) -> None:
+    if header.count(name) > 1:
+        raise InputError(f"The stream has {header.count(name)} columns {name!r}; keep one or rename others.")
+
+
+def _line(cells: list[str]) -> str:
+    """A row of CSV in one line, whatever a trajectory is called."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([one_line(cell) for cell in cells])
+    return text.getvalue()
 
 
 def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -96,8 +106,7 @@ def _reader(
         for name in names:
             if name not in header:
                 raise InputError(f"The stream has no column {name!r}; its header is {', '.join(header) or 'empty'}.")
-            if header.count(name) > 1:
-                raise InputError(f"The stream has {header.count(name)} columns {name!r}; keep one or rename others.")
+            _check_once(header, name)
         return [header.index(name) for name in names]
 
     def numbers(cells: list[str], at: list[int], number: int) -> list[float]:
