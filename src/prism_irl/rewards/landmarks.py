@@ -6,9 +6,9 @@ All intentions share the skill M that turns a direction into a command, the habi
 goal and nothing else. Skill and habit are the same everywhere but for what differs from place to place (`local_habit`):
 the graph says which way leads to a goal, and the steps of all goals how that way is walked there. Free policies are not
 identified where the world has walls (a wrong solution can be likelier than the truth); under planned goals the
-likeliest solution is the best one. The M-step moves every goal to the best of the landmarks and of the places around it, then
-refits skill, habit and noise by least squares: neither lowers the likelihood. Every start has landmarks of its own,
-because single graphs vary (`landmark_search`).
+likeliest solution is the best one. The M-step moves every goal to the best of the landmarks and of the places around
+it, then refits skill, habit and noise by least squares: neither lowers the likelihood. Every start has landmarks of its
+own, because single graphs vary (`landmark_search`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ TURNS = 2
 AT_ONCE = 20_000
 """Steps for which the ways to all landmarks are looked up at a time, and kept where there are no more."""
 FIRST_STEP, SHRINK, ROUNDS = 0.2, 0.5, 3
-"""Search around a goal, in standard deviations: how far at first, and how much closer in every round."""
+"""Search around a goal, in standard deviations: how far at first, how much closer in the next M-step, and after how
+many it looks far again."""
 EVERYWHERE = 3
 """Every so many M-steps a goal may move to any landmark; in between it moves about where it is."""
 
@@ -101,9 +102,9 @@ class LandmarkGoals(RewardModel):
         self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
         self._graph = graph
 
-    def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None) -> FloatArray:
-        """Ways to goals (G, d), (G, n, d), from observations (n, d)."""
-        cells = nearest(x, self.graph.landmarks)
+    def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: IntArray | None = None) -> FloatArray:
+        """Ways to goals (G, d), (G, n, d), from observations (n, d); in cells (n,), where they are known already."""
+        cells = nearest(x, self.graph.landmarks) if cells is None else cells
         own = self.goals if goals is None else goals
         return np.stack([self.graph.field(x, cells, goal) for goal in own])
 
@@ -140,8 +141,9 @@ class LandmarkGoals(RewardModel):
 
     def _squared_of(self, x: FloatArray, y: FloatArray, goals: FloatArray) -> FloatArray:
         """|y − M u(x, g) − h(x)|² / Σ for goals (G, d), (n, G)."""
-        habit, skill = self.habit_and_skill(x)
-        gaps = y - habit - np.einsum("nmd,gnd->gnm", skill, self.fields(x, goals))
+        cells = nearest(x, self.graph.landmarks)
+        habit, skill = self.habit_and_skill(x, cells)
+        gaps = y - habit - np.einsum("nmd,gnd->gnm", skill, self.fields(x, goals, cells))
         return np.asarray(np.einsum("gnm,m->ng", gaps**2, 1.0 / self.variances))
 
     def _landmark_losses(self, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
@@ -166,18 +168,15 @@ class LandmarkGoals(RewardModel):
 
     def _move_about(self, data: Prepared, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray) -> FloatArray:
         """The likeliest of the places around a goal."""
-        size = FIRST_STEP
-        for _ in range(ROUNDS):
-            around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
-            places = (goal + around)[self.graph.within(goal + around)]
-            goal = places[int(data.total(self._losses(x, y, w, places)).argmin())]
-            size *= SHRINK
-        return goal
+        size = FIRST_STEP * SHRINK ** (self._steps % ROUNDS)
+        around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
+        places = (goal + around)[self.graph.within(goal + around)]
+        return np.asarray(places[int(data.total(self._losses(x, y, w, places)).argmin())])
 
     def fit_skill(self, data: Prepared, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
         """Local habits and skills, then those of everywhere, by ridge regression in turns; then the noise."""
-        ways = self.fields(x)
-        cells, near = self._nearby(x)
+        cells = nearest(x, self.graph.landmarks)
+        near, ways = self._offsets(x, cells), self.fields(x, None, cells)
         local = [np.concatenate([near, way], axis=1) for way in ways]  # (n, 1 + 2 d) each
         L, d = len(self.landmarks), x.shape[1]
         for _ in range(TURNS):
@@ -210,10 +209,9 @@ class LandmarkGoals(RewardModel):
         theta = np.asarray(np.linalg.solve(gram + self.ridge * np.eye(p), cross), dtype=np.float64)
         return theta, np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)
 
-    def _nearby(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Cell of every step (n,), and where in it the agent is, (n, 1 + d)."""
-        cells = nearest(x, self.graph.landmarks)
-        return cells, offsets(x, cells, self.graph.landmarks, self.graph.spacing)
+    def _offsets(self, x: FloatArray, cells: IntArray) -> FloatArray:
+        """Where in its cell the agent is, (n, 1 + d)."""
+        return offsets(x, cells, self.graph.landmarks, self.graph.spacing)
 
     def log_prior(self) -> float:
         """As in `rewards.linear`: weights and habits given the noise, and the noise, up to a constant."""
@@ -229,10 +227,10 @@ class LandmarkGoals(RewardModel):
         d = x.shape[1]
         return np.asarray(self.weights[:, d] + x @ self.weights[:, d + 1 :].T)
 
-    def habit_and_skill(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def habit_and_skill(self, x: FloatArray, cells: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
         """At observations (n, d): what is done whatever the goal, (n, m), and what a direction adds, (n, m, d)."""
-        d, (cells, near) = x.shape[1], self._nearby(x)
-        habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, near)
+        d, cells = x.shape[1], nearest(x, self.graph.landmarks) if cells is None else cells
+        habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, self._offsets(x, cells))
         return habit, self.weights[:, :d] + self.local[cells, :, 1 + d :]
 
     def log_likelihood(self, data: Prepared) -> FloatArray:

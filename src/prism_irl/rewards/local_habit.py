@@ -28,9 +28,7 @@ def habit_at(coefficients: FloatArray, cells: IntArray, features: FloatArray) ->
     return np.asarray(np.einsum("nmp,np->nm", coefficients[cells], features))
 
 
-def sums_of(
-    features: FloatArray, rest: FloatArray, cells: IntArray, n_cells: int, weights: FloatArray
-) -> FloatArray:
+def sums_of(features: FloatArray, rest: FloatArray, cells: IntArray, n_cells: int, weights: FloatArray) -> FloatArray:
     """Σ w f (f, rest)ᵀ over the steps of each cell, (L, p, p + m)."""
     joined = np.concatenate([features, rest], axis=1) * weights[:, None]
     p, q = features.shape[1], joined.shape[1]
