@@ -102,7 +102,9 @@ class LandmarkGoals(RewardModel):
         self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
         self._graph = graph
 
-    def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: IntArray | None = None) -> FloatArray:
+    def fields(
+        self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: npt.NDArray[np.int64] | None = None
+    ) -> FloatArray:
         """Ways to goals (G, d), (G, n, d), from observations (n, d); in cells (n,), where they are known already."""
         cells = nearest(x, self.graph.landmarks) if cells is None else cells
         own = self.goals if goals is None else goals
@@ -227,7 +229,9 @@ class LandmarkGoals(RewardModel):
         d = x.shape[1]
         return np.asarray(self.weights[:, d] + x @ self.weights[:, d + 1 :].T)
 
-    def habit_and_skill(self, x: FloatArray, cells: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
+    def habit_and_skill(
+        self, x: FloatArray, cells: npt.NDArray[np.int64] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """At observations (n, d): what is done whatever the goal, (n, m), and what a direction adds, (n, m, d)."""
         d, cells = x.shape[1], nearest(x, self.graph.landmarks) if cells is None else cells
         habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, self._offsets(x, cells))
