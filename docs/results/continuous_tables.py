@@ -24,6 +24,7 @@ MAZE_TITLES = (
     "halves agree",
 )
 SURGERY = ("knot_tying", "suturing")
+ROBOT_KEYS = ("label_accuracy", "ari", "predictive_ll")
 
 
 @block("continuous")
@@ -65,9 +66,22 @@ def surgery_labels(metrics: dict[str, Any]) -> str:
     rows = []
     for key, entry in data[SURGERY[0]].items():
         both = [data[task][key] for task in SURGERY]
-        cells = [cell for one in both for cell in (number(one["label_accuracy"], 2), number(one.get("ari"), 2))]
+        cells = [number(one.get(measure), 2) for one in both for measure in ROBOT_KEYS]
         rows.append([entry["name"], *cells])
-    return table(["method", "knot tying", "ARI", "suturing", "ARI"], rows)
+    return table(["method", "knot tying", "ARI", "new surgeons", "suturing", "ARI", "new surgeons"], rows)
+
+
+@block("continuous")
+def pick_and_place_labels(metrics: dict[str, Any]) -> str:
+    """Simulated pick-and-place, from what a real arm measures."""
+    found = {name: methods for name, methods in need(metrics, "data").items() if name.startswith("pick-and-place")}
+    if not found:
+        raise MissingPartError("pick-and-place (needs the extra sim)")
+    parts = []
+    for methods in found.values():
+        rows = [[entry["name"], *(number(entry.get(key), 2) for key in ROBOT_KEYS)] for entry in methods.values()]
+        parts.append(table(["method", "steps with the true phase", "ARI", "log density of new episodes"], rows))
+    return "\n\n".join(parts)
 
 
 @block("continuous")

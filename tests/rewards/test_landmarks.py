@@ -56,6 +56,18 @@ def test_an_m_step_never_lowers_the_expected_likelihood(fitted):
     rewards.load_state(kept)
 
 
+def test_a_model_from_before_there_were_local_skills_can_be_read(fitted):
+    demos, model = fitted
+    rewards, d = model.rewards_model_, demos.observations.shape[1]
+    kept = {name: value.copy() for name, value in rewards.state().items()}
+    rewards.load_state({**kept, "local": kept["local"][:, :, : 1 + d]})
+    np.testing.assert_array_equal(rewards.local[:, :, : 1 + d], kept["local"][:, :, : 1 + d])
+    assert not rewards.local[:, :, 1 + d :].any()
+    rewards.load_state({name: value for name, value in kept.items() if name != "local"})
+    assert not rewards.local.any()
+    rewards.load_state(kept)
+
+
 def test_tokens_are_refused():
     tokens = Demonstrations.from_arrays([np.arange(6) % 3], [np.arange(6) % 2])
     with pytest.raises(InputError, match="--observe and --act") as error:

@@ -14,11 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.lags import with_memory
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import needs_units
 from prism_irl.models import registry
 from prism_irl.models.prism import PRISM
 from prism_irl.models.registry import Method
 from prism_irl.report.findings import REFERENCES
+
+MEMORY = 3
+"""Steps that the habit of continuous commands remembers."""
+
+
+def one_policy() -> PRISM:
+    """One Gaussian policy for all steps, linear in what is observed."""
+    options: Any = {"switching": "single", "rewards": "features", "n_starts": 1, "validation_fraction": 0.0}
+    return PRISM(1, **options, device="cpu")
 
 
 def with_references(methods: Sequence[Method]) -> list[Method]:
@@ -53,16 +64,17 @@ def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -
 
 
 def continuous_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
-    """The same for continuous commands: log densities of one Gaussian, and of one policy without intentions."""
+    """The same for continuous commands: log densities of one Gaussian, of one policy, and of one that remembers."""
+    assert isinstance(demos, MotionDemonstrations)
     blind = replace(demos, observations=np.zeros((demos.n_steps, 1), np.float32))
     scores = {}
     for key, name, data in (
         ("gaussian", "the same at all times", blind),
         ("linear", "linear in what is observed", demos),
+        ("memory", f"linear in what is observed and in the last {MEMORY} steps", with_memory(demos, MEMORY)),
     ):
         train = data.subset(np.flatnonzero(~validation))
-        single: Any = {"switching": "single", "rewards": "features", "n_starts": 1, "validation_fraction": 0.0}
-        model = PRISM(1, **single, device="cpu").fit(train)
+        model = one_policy().fit(train)
         rest = model.score(data.subset(np.flatnonzero(validation))) if validation.any() else None
         scores[key] = {"name": name, "predictive_ll": {"train": model.score(train), "validation": rest}}
     return scores

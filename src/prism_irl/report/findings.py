@@ -11,7 +11,7 @@ Topic = Literal["", "converged", "number", "switches", "trust"]
 
 REFERENCES = {"uniform": "uniform", "empirical": "one intention", "ngram": "habit"}
 """Identifiers of the methods that any claim about intentions has to beat, and what they are called beside a fit."""
-OF_COMMANDS = {"gaussian": "one Gaussian", "linear": "one intention"}
+OF_COMMANDS = {"gaussian": "one Gaussian", "linear": "one intention", "memory": "habit"}
 """The same for continuous commands, whose scores are densities."""
 WORSE = 1e-4
 """Nats per step from which a fit is worse than a reference: less is rounding, and one intention equals its own."""

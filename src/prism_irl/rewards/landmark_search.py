@@ -114,8 +114,9 @@ class _Search:
         rewards, goals = self.rewards, self.rewards.graph.landmarks[self.chosen]
         found = self._beliefs(rewards.goal_density(self.x, self.y, goals), self.chain)
         x = self.x.astype(np.float64)
-        skill, rest = rewards.weights[:, : x.shape[1]], self.y - rewards.habit(x)
-        squared = sum(found[:, k, None] * (rest - way @ skill.T) ** 2 for k, way in enumerate(rewards.fields(x, goals)))
+        habit, skill = rewards.habit_and_skill(x)
+        gaps = self.y - habit - np.einsum("nmd,gnd->gnm", skill, rewards.fields(x, goals))
+        squared = np.einsum("gnm,ng->nm", gaps**2, found)
         rewards.variances = np.maximum(np.mean(squared, axis=0), rewards.noise)
 
 

@@ -1,12 +1,14 @@
 """Goals on landmarks: intentions of a continuous world are places to reach, on top of a habit that they share.
 
-    y_t ~ N(M u(x_t, g_k) + H (1, x_t), Σ)         u the way to goal g_k on the graph of landmarks (`landmark_graph`)
+    y_t ~ N(M(x_t) u(x_t, g_k) + h(x_t), Σ)        u the way to goal g_k on the graph of landmarks (`landmark_graph`)
 
-All intentions share the skill M that turns a direction into a command, the habit H and the noise Σ; an intention is its
-goal and nothing else. Free policies are not identified where the world has walls (a wrong solution can be likelier than
-the truth); under planned goals the likeliest solution is the best one. The M-step moves every goal to the best of the
-landmarks and of the places around it, then refits skill, habit and noise by least squares: neither lowers the
-likelihood. Every start has landmarks of its own, because single graphs vary (`landmark_search`).
+All intentions share the skill M that turns a direction into a command, the habit h and the noise Σ; an intention is its
+goal and nothing else. Skill and habit are the same everywhere but for what differs from place to place (`local_habit`):
+the graph says which way leads to a goal, and the steps of all goals how that way is walked there. Free policies are not
+identified where the world has walls (a wrong solution can be likelier than the truth); under planned goals the
+likeliest solution is the best one. The M-step moves every goal to the best of the landmarks and of the places around
+it, then refits skill, habit and noise by least squares: neither lowers the likelihood. Every start has landmarks of its
+own, because single graphs vary (`landmark_search`).
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ TURNS = 2
 AT_ONCE = 20_000
 """Steps for which the ways to all landmarks are looked up at a time, and kept where there are no more."""
 FIRST_STEP, SHRINK, ROUNDS = 0.2, 0.5, 3
-"""Search around a goal, in standard deviations: how far at first, and how much closer in every round."""
+"""Search around a goal, in standard deviations: how far at first, how much closer in the next M-step, and after how
+many it looks far again."""
 EVERYWHERE = 3
 """Every so many M-steps a goal may move to any landmark; in between it moves about where it is."""
 
@@ -77,7 +80,7 @@ class LandmarkGoals(RewardModel):
         self.landmarks: FloatArray = np.zeros((n_landmarks, n_observations))
         self.sees: FloatArray = np.zeros((n_landmarks, n_landmarks))
         self.weights: FloatArray = np.zeros((n_commands, 2 * n_observations + 1))
-        self.local: FloatArray = np.zeros((n_landmarks, n_commands, 1 + n_observations))
+        self.local: FloatArray = np.zeros((n_landmarks, n_commands, 1 + 2 * n_observations))
         self.variances: FloatArray = np.ones(n_commands)
         self._graph: LandmarkGraph | None = None
         self._steps = 0
@@ -99,9 +102,11 @@ class LandmarkGoals(RewardModel):
         self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
         self._graph = graph
 
-    def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None) -> FloatArray:
-        """Ways to goals (G, d), (G, n, d), from observations (n, d)."""
-        cells = nearest(x, self.graph.landmarks)
+    def fields(
+        self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: npt.NDArray[np.int64] | None = None
+    ) -> FloatArray:
+        """Ways to goals (G, d), (G, n, d), from observations (n, d); in cells (n,), where they are known already."""
+        cells = nearest(x, self.graph.landmarks) if cells is None else cells
         own = self.goals if goals is None else goals
         return np.stack([self.graph.field(x, cells, goal) for goal in own])
 
@@ -130,17 +135,21 @@ class LandmarkGoals(RewardModel):
             self.goals[k] = self.graph.landmarks[found[k] - 1]
 
     def _losses(self, x: FloatArray, y: FloatArray, w: FloatArray, candidates: FloatArray) -> FloatArray:
-        """Σ_t w_t |y_t − M u(x_t, g) − H (1, x_t)|² / Σ of candidates (G, d), (G,)."""
+        """Σ_t w_t |y_t − M u(x_t, g) − h(x_t)|² / Σ of candidates (G, d), (G,)."""
         steps = np.flatnonzero(w > 1e-3)
         if not len(steps):
             return np.zeros(len(candidates))
-        x, w, skill = x[steps], w[steps], self.weights[:, : x.shape[1]]
-        rest = y[steps] - self.habit(x)
-        ways = self.fields(x, candidates)
-        return np.array([float(w @ (((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1)) for way in ways])
+        return np.asarray(w[steps] @ self._squared_of(x[steps], y[steps], candidates))
+
+    def _squared_of(self, x: FloatArray, y: FloatArray, goals: FloatArray) -> FloatArray:
+        """|y − M u(x, g) − h(x)|² / Σ for goals (G, d), (n, G)."""
+        cells = nearest(x, self.graph.landmarks)
+        habit, skill = self.habit_and_skill(x, cells)
+        gaps = y - habit - np.einsum("nmd,gnd->gnm", skill, self.fields(x, goals, cells))
+        return np.asarray(np.einsum("gnm,m->ng", gaps**2, 1.0 / self.variances))
 
     def _landmark_losses(self, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
-        """The same of all landmarks at once, (K, L): |rest − M u|² = |rest|² − 2 rest·M u + |M u|²."""
+        """The same of all landmarks at once, (K, L)."""
         total = np.zeros((self.n_intentions, len(self.graph.landmarks)))
         for rows in chunks(len(x), AT_ONCE):
             squared = self._squared(x if len(x) <= AT_ONCE else x[rows], y[rows])
@@ -148,61 +157,63 @@ class LandmarkGoals(RewardModel):
         return total
 
     def _squared(self, x: npt.NDArray[Any], y: FloatArray) -> FloatArray:
-        """|y − M u(x, l) − H (1, x)|² / Σ for every landmark l, (n, L)."""
+        """|y − M u(x, l) − h(x)|² / Σ for every landmark l, (n, L)."""
+        habit, skill = self.habit_and_skill(x.astype(np.float64))
+        white = 1.0 / np.sqrt(self.variances)
+        rest, precise = ((y - habit) * white).astype(np.float32), (skill * white[:, None]).astype(np.float32)
         ways = self.graph.all_fields(x)
-        L, n, d = ways.shape
-        precise = (self.weights[:, :d] / np.sqrt(self.variances)[:, None]).astype(np.float32)  # whitened skill, (m, d)
-        rest = ((y - self.habit(x.astype(np.float64))) / np.sqrt(self.variances)).astype(np.float32)
-        moved = ways.reshape(L * n, d) @ precise.T  # (L n, m)
-        gap = moved.reshape(L, n, -1) - rest
-        return np.asarray(np.einsum("lnm,lnm->nl", gap, gap), dtype=np.float64)
+        squared = np.zeros((len(ways), len(x)), np.float32)
+        for m in range(len(white)):  # one command at a time: none but (L, n) is ever held
+            gap = np.einsum("lnd,nd->ln", ways, precise[:, m]) - rest[:, m]
+            squared += gap * gap
+        return squared.T.astype(np.float64)
 
     def _move_about(self, data: Prepared, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray) -> FloatArray:
         """The likeliest of the places around a goal."""
-        size = FIRST_STEP
-        for _ in range(ROUNDS):
-            around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
-            places = (goal + around)[self.graph.within(goal + around)]
-            goal = places[int(data.total(self._losses(x, y, w, places)).argmin())]
-            size *= SHRINK
-        return goal
+        size = FIRST_STEP * SHRINK ** (self._steps % ROUNDS)
+        around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
+        places = (goal + around)[self.graph.within(goal + around)]
+        return np.asarray(places[int(data.total(self._losses(x, y, w, places)).argmin())])
 
     def fit_skill(self, data: Prepared, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
-        """Skill and habits by ridge regression over all steps and intentions, in turns; then the noise."""
-        ways = self.fields(x)
-        cells, near = self._nearby(x)
-        total, own = np.array([data.n_steps]), responsibilities.sum(axis=1)
+        """Local habits and skills, then those of everywhere, by ridge regression in turns; then the noise."""
+        cells = nearest(x, self.graph.landmarks)
+        near, ways = self._offsets(x, cells), self.fields(x, None, cells)
+        local = [np.concatenate([near, way], axis=1) for way in ways]  # (n, 1 + 2 d) each
+        L, d = len(self.landmarks), x.shape[1]
         for _ in range(TURNS):
-            theta, residual = self._global(data, x, y - habit_at(self.local, cells, near), ways, responsibilities)
+            sums = np.zeros((L, local[0].shape[1], local[0].shape[1] + y.shape[1]))
+            for k, features in enumerate(local):
+                rest = y - self._straight(x) - ways[k] @ self.weights[:, :d].T
+                sums += sums_of(features, rest, cells, L, responsibilities[:, k])
+            self.local = solve(data.total(sums), self.habit_ridge)
+            rests = [y - habit_at(self.local, cells, features) for features in local]
+            theta, residual = self._global(data, x, rests, ways, responsibilities)
             self.weights = theta.T
-            mean = (
-                sum(responsibilities[:, k, None] * way for k, way in enumerate(ways)) @ self.weights[:, : x.shape[1]].T
-            )
-            rest = own[:, None] * (y - self._straight(x)) - mean
-            self.local = solve(data.total(sums_of(near, rest, cells, len(self.landmarks))), self.habit_ridge)
-        _, residual = self._global(data, x, y - habit_at(self.local, cells, near), ways, responsibilities)
         spread = self.habit_ridge * (self.local**2).sum(axis=(0, 2))
-        free = total[0] + self.weights.shape[1] + self.noise_strength + 2.0 + self.local.shape[0] * self.local.shape[2]
+        free = data.n_steps + self.weights.shape[1] + self.noise_strength + 2.0 + L * self.local.shape[2]
         self.variances = (residual + spread + self.noise_strength * self.noise) / free
 
     def _global(
-        self, data: Prepared, x: FloatArray, y: FloatArray, ways: FloatArray, responsibilities: FloatArray
+        self, data: Prepared, x: FloatArray, rests: list[FloatArray], ways: FloatArray, responsibilities: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Skill and straight habit, (2 d + 1, m), and the squares that remain, with those of the prior, (m,)."""
+        """Skill and straight habit, (2 d + 1, m), and the squares that remain, with those of the prior, (m,).
+
+        ``rests`` are the commands without what is local, (n, m) of every intention.
+        """
         p, m = self.weights.shape[1], len(self.variances)
         sums = np.zeros((p + m, p + m))
-        for k, way in enumerate(ways):
-            joined = np.concatenate([way, np.ones((len(x), 1)), x, y], axis=1)
+        for k, (way, rest) in enumerate(zip(ways, rests, strict=True)):
+            joined = np.concatenate([way, np.ones((len(x), 1)), x, rest], axis=1)
             sums += (joined * responsibilities[:, k, None]).T @ joined
         sums = data.total(sums)
         gram, cross, square = sums[:p, :p], sums[:p, p:], np.diag(sums[p:, p:])
         theta = np.asarray(np.linalg.solve(gram + self.ridge * np.eye(p), cross), dtype=np.float64)
         return theta, np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)
 
-    def _nearby(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Cell of every step (n,), and where in it the agent is, (n, 1 + d)."""
-        cells = nearest(x, self.graph.landmarks)
-        return cells, offsets(x, cells, self.graph.landmarks, self.graph.spacing)
+    def _offsets(self, x: FloatArray, cells: IntArray) -> FloatArray:
+        """Where in its cell the agent is, (n, 1 + d)."""
+        return offsets(x, cells, self.graph.landmarks, self.graph.spacing)
 
     def log_prior(self) -> float:
         """As in `rewards.linear`: weights and habits given the noise, and the noise, up to a constant."""
@@ -218,9 +229,13 @@ class LandmarkGoals(RewardModel):
         d = x.shape[1]
         return np.asarray(self.weights[:, d] + x @ self.weights[:, d + 1 :].T)
 
-    def habit(self, x: FloatArray) -> FloatArray:
-        """What is done at observations (n, d), whatever the goal, (n, m)."""
-        return self._straight(x) + habit_at(self.local, *self._nearby(x))
+    def habit_and_skill(
+        self, x: FloatArray, cells: npt.NDArray[np.int64] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """At observations (n, d): what is done whatever the goal, (n, m), and what a direction adds, (n, m, d)."""
+        d, cells = x.shape[1], nearest(x, self.graph.landmarks) if cells is None else cells
+        habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, self._offsets(x, cells))
+        return habit, self.weights[:, :d] + self.local[cells, :, 1 + d :]
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log density of every command under every intention, (n, K), in the units of the data."""
@@ -229,15 +244,13 @@ class LandmarkGoals(RewardModel):
         return self.log_density(x, y) - volume
 
     def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
-        """Log N(y; M u(x, g_k) + H (1, x), Σ), (n, K)."""
+        """Log N(y; M u(x, g_k) + h(x), Σ), (n, K)."""
         return self.goal_density(observations, commands, self.goals)
 
     def goal_density(self, observations: npt.NDArray[Any], commands: FloatArray, goals: FloatArray) -> FloatArray:
         """The same for any goals (G, d), (n, G)."""
-        x = observations.astype(np.float64)
-        rest, skill = commands - self.habit(x), self.weights[:, : x.shape[1]]
-        squared = [(((rest - way @ skill.T) ** 2) / self.variances).sum(axis=1) for way in self.fields(x, goals)]
-        return np.asarray(-0.5 * (np.stack(squared, axis=1) + np.log(2.0 * np.pi * self.variances).sum()))
+        squared = self._squared_of(observations.astype(np.float64), commands, goals)
+        return np.asarray(-0.5 * (squared + np.log(2.0 * np.pi * self.variances).sum()))
 
     def landmark_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
         """The same for all landmarks at once, (n, L)."""
@@ -257,8 +270,13 @@ class LandmarkGoals(RewardModel):
         return {name: getattr(self, name) for name in ("goals", "landmarks", "sees", "weights", "local", "variances")}
 
     def load_state(self, state: dict[str, FloatArray]) -> None:
-        """Undo `state`; models from before there were local habits have none."""
-        super().load_state({"local": np.zeros_like(self.local), **state})
+        """Undo `state`; models from before there were local habits, or local skills, have none."""
+        local = np.zeros_like(self.local)
+        known = state.get("local", local)
+        if known.shape == (*local.shape[:2], 1 + self.goals.shape[1]):
+            local[:, :, : known.shape[2]] = known
+            known = local
+        super().load_state({**state, "local": known})
         self._graph = None
 
     def check(self, demos: Demonstrations) -> None:

@@ -1,9 +1,10 @@
-"""A habit that differs from place to place and that all intentions share: the middle of a corridor, the way around it.
+"""What differs from place to place and is shared by all intentions: habits and skills, as additions to those of all.
 
-    h(x) = C_l (1, (x − l) / s)        l the landmark nearest to x, s the distance between landmarks
+    C_l (1, (x − l) / s, u(x, g))        l the landmark nearest to x, s the distance between landmarks, u the way to g
 
-What an agent does at a place whatever it wants is nobody's intention. Steps of all intentions teach it, so that it
-cannot tell them apart; a ridge shrinks it to nothing where few steps were taken.
+What an agent does at a place whatever it wants (keeping to the middle of a corridor) is nobody's intention, and neither
+is how it goes in a direction there (around a corner, where the graph is coarse). Steps of all intentions teach both, so
+that they cannot tell them apart; a ridge shrinks them to nothing where few steps were taken.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ def offsets(x: npt.NDArray[Any], cells: IntArray, landmarks: FloatArray, spacing
 
 
 def habit_at(coefficients: FloatArray, cells: IntArray, features: FloatArray) -> FloatArray:
-    """h(x), (n, m), from coefficients (L, m, 1 + d)."""
+    """C_l f, (n, m), from coefficients (L, m, p) and features (n, p)."""
     return np.asarray(np.einsum("nmp,np->nm", coefficients[cells], features))
 
 
-def sums_of(features: FloatArray, rest: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
-    """Σ f (f, rest)ᵀ over the steps of each cell, (L, p, p + m)."""
-    joined = np.concatenate([features, rest], axis=1)
+def sums_of(features: FloatArray, rest: FloatArray, cells: IntArray, n_cells: int, weights: FloatArray) -> FloatArray:
+    """Σ w f (f, rest)ᵀ over the steps of each cell, (L, p, p + m)."""
+    joined = np.concatenate([features, rest], axis=1) * weights[:, None]
     p, q = features.shape[1], joined.shape[1]
     found = np.empty((n_cells, p, q))
     for i in range(p):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.lags import with_memory
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.windows import around, moving, standardised
 from prism_irl.experiments.continuous.data import Data
@@ -19,6 +20,7 @@ from prism_irl.experiments.continuous.transfer import transfer
 from prism_irl.labels import ari
 from prism_irl.models.phases import KMeansPhases
 from prism_irl.models.prism import PRISM
+from prism_irl.models.reference_scores import MEMORY, one_policy
 from prism_irl.rewards.features import Features
 from prism_irl.worlds.point_maze import PointMaze
 
@@ -33,18 +35,25 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "features-ordered": ("Linear-Gaussian policies, ordered", {"switching": "ordered", "rewards": "features"}),
     "tokens": ("HIQL on k-means tokens", {"switching": "markov", "rewards": "tabular"}),
     "tokens-prism": ("PRISM's gate on k-means tokens", {"switching": "independent", "rewards": "tabular"}),
+    "windows-semi": (
+        "Gaussian policies on windows, with typical lengths",
+        {"switching": "semi-markov", "rewards": Features(covariance="full")},
+    ),
 }
 """Identifier → name and pair."""
 LIMITS: dict[str, dict[str, int]] = {
-    "landmarks-recurrent": {"n_starts": 2, "max_iterations": 25},
-    "landmarks": {"n_starts": 3},
-    "landmarks-state": {"n_starts": 5},
+    "landmarks-recurrent": {"n_starts": 1, "max_iterations": 15},
+    "landmarks": {"n_starts": 2, "max_iterations": 25},
+    "landmarks-state": {"n_starts": 3, "max_iterations": 25},
+    "windows-semi": {"n_starts": 1, "max_iterations": 40},
     "tokens-prism": {"n_starts": 2, "max_iterations": 60},
     "features-recurrent": {"n_starts": 2, "max_iterations": 60},
 }
 """Of methods whose fits take minutes, unless the settings say otherwise."""
 HALVES = ("landmarks-state", "features", "features-state")
 """Methods that are fitted to disjoint halves of the trajectories, too."""
+HELD_OUT = ("features-ordered", "features-state", "features", "habit")
+"""Methods that are fitted to four fifths of a robot's recordings, too, and scored on the others."""
 BASELINES = {
     "chain": "Gaussian HMM on commands",
     "chain-all": "Gaussian HMM on observations and commands",
@@ -52,12 +61,18 @@ BASELINES = {
     "kmeans-windows": "k-means on windows",
     "kmeans-commands": "k-means on commands",
     "kmeans-observations": "k-means on observations",
+    "equal": "Equal parts of every trajectory",
     "largest": "One label for all steps",
 }
 SMOOTHED, LAGS, SPREADS, COMPONENTS = 5, (0, -20, -10, -5, 5, 10, 20), (11, 21), 12
 """Windows at 10 Hz: steps of a moving mean, lags at which it is read, widths over which a spread is taken, and how many
 principal components of them a chain emits where nobody names the gestures."""
-NAMES = {"oracle": "Truth (exact filter)", **{key: name for key, (name, _) in PAIRS.items()}, **BASELINES}
+NAMES = {
+    "oracle": "Truth (exact filter)",
+    **{key: name for key, (name, _) in PAIRS.items()},
+    "habit": f"One habit that remembers {MEMORY} steps, no intentions",
+    **BASELINES,
+}
 
 
 class Outcome(NamedTuple):
@@ -79,8 +94,14 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
         return Outcome(
             truth.probabilities.argmax(axis=1), float(data.world.truth(_unseen(data, seed)).log_likelihood.mean())
         )
+    if method == "habit":
+        density = None if data.world is None else _habit_density(demos, _unseen(data, seed))
+        return Outcome(np.zeros(demos.n_steps, np.int64), density)
     if method == "largest":
         return Outcome(np.zeros(demos.n_steps, np.int64))
+    if method == "equal":
+        share = demos.step_index / np.repeat(demos.lengths, demos.lengths)
+        return Outcome((K * share).astype(np.int64))
     if method.startswith("kmeans"):
         emitted = leading(windows(demos)).motions if method == "kmeans-windows" else demos.motions
         vectors = demos.observations if method == "kmeans-observations" else emitted
@@ -89,9 +110,9 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
     if method in ("chain", "chain-all"):
         demos = blind(demos, everything=method == "chain-all")
         pair: dict[str, Any] = {"switching": "markov", "rewards": "features"}
-    elif method == "chain-windows":
+    elif method in ("chain-windows", "windows-semi"):
         demos = leading(windows(demos))
-        pair = {"switching": "markov", "rewards": Features(covariance="full")}
+        pair = {**PAIRS["windows-semi"][1], "switching": "markov" if method == "chain-windows" else "semi-markov"}
     else:
         pair = PAIRS[method][1]
     fitted = _fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
@@ -116,6 +137,23 @@ def _unseen(data: Data, seed: int) -> MotionDemonstrations:
 
 def _fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
     return PRISM(K, **pair, **options, device="cpu", seed=seed).fit(demos)
+
+
+def _habit_density(demos: MotionDemonstrations, new: MotionDemonstrations) -> float:
+    """Log density per step of new commands under one policy with memory."""
+    return float(one_policy().fit(with_memory(demos, MEMORY)).score(with_memory(new, MEMORY)))
+
+
+def held_out(method: str, data: Data, seed: int, options: dict[str, Any]) -> float:
+    """Log density per step of a fifth of the recordings (of the people, where there are some), by a fit to the rest."""
+    by: Any = "trajectory" if data.demos.groups is None else "group"
+    parts: Any = data.demos.split(0.8, by=by, seed=seed)
+    train, test = parts
+    if method == "habit":
+        return _habit_density(train, test)
+    return float(
+        _fit(train, data.n_intentions, PAIRS[method][1], seed, {**LIMITS.get(method, {}), **options}).score(test)
+    )
 
 
 def halves_agree(method: str, data: Data, seed: int, options: dict[str, Any]) -> float:

@@ -21,8 +21,18 @@ from prism_irl import __version__
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import LABEL_METRICS, label_metrics, summary
 from prism_irl.evaluation.metrics import segmentation_metrics
-from prism_irl.experiments.continuous.data import SURGERY, has_surgery, load
-from prism_irl.experiments.continuous.methods import BASELINES, HALVES, NAMES, Outcome, halves_agree, run_method, told
+from prism_irl.experiments.continuous.data import SURGERY, Data, has_surgery, load
+from prism_irl.experiments.continuous.methods import (
+    BASELINES,
+    HALVES,
+    HELD_OUT,
+    NAMES,
+    Outcome,
+    halves_agree,
+    held_out,
+    run_method,
+    told,
+)
 from prism_irl.labels import mean_dwell
 from prism_irl.report.render import write_report
 from prism_irl.scale import fanout, remember
@@ -37,12 +47,25 @@ OF_WORLDS = (
     "features",
     "tokens",
     "tokens-prism",
+    "habit",
     *BASELINES,
 )
-OF_ROBOTS = ("features-ordered", "features-state", "features", "features-recurrent", "tokens", *BASELINES)
-SLOW = ("landmarks-recurrent", "landmarks-state", "landmarks", "tokens-prism", "features-recurrent")
+OF_ROBOTS = (
+    "windows-semi",
+    "features-ordered",
+    "features-state",
+    "features",
+    "features-recurrent",
+    "tokens",
+    "habit",
+    *BASELINES,
+)
+OF_SURGERY = ("windows-semi", "chain-windows", "kmeans-windows")
+"""Methods that are not for other data."""
+SLOW = ("landmarks-recurrent", "features-recurrent", "windows-semi", "landmarks-state", "landmarks", "tokens-prism")
 """Methods whose fits begin first, the longest before the others, so that no process waits for the last one."""
-PART = "halves"
+ONCE = ("landmarks-recurrent", "tokens-prism", "features-recurrent")
+"""Methods that are fitted to the first simulation of a world alone, because they take longest."""
 TOLD: dict[str, tuple[str, dict[str, Any]]] = {
     "told-windows": (
         "One labelled trial per surgeon, windows, nothing else",
@@ -56,7 +79,8 @@ NOTES = (
     "Labels are compared after optimal matching, and never seen by a fit, except in the row of labelled trials, which "
     "is scored without matching on surgeons that no fit has seen.",
     "The score of policies over commands is a log density of new walks in the units of the data, comparable within one "
-    "world alone; tokens and clusters have none, nor have recordings, all of which are labelled here.",
+    "world alone, and of robots that of recordings which were held out of a fit of its own; tokens and clusters have "
+    "none. The habit has memory and no intentions: what it predicts is no evidence of any.",
     "Goal distance is that of the true goal that was missed by most, in cells. Agreement is the ARI of the labels of "
     "two fits to disjoint halves of the trajectories. Transfer is the return of planning with the recovered goals in a "
     "maze whose walls have moved, relative to that of planning with the true ones.",
@@ -77,16 +101,21 @@ class Continuous:
     def of(cls, *, quick: bool = False) -> Continuous:
         """All data sets that can be made or read here; a quick run has two small worlds and one simulation of each."""
         if quick:
-            options = {"n_starts": 2, "max_iterations": 20}
+            options = {"n_starts": 1, "max_iterations": 15}
             return cls(("square-3", "maze-0.1"), (10,), 0.4, options, quick=True)
         more = ("pick-and-place",) if find_spec("ogbench") and find_spec("mujoco") else ()
         return cls((*cls.data, *more, *(SURGERY if has_surgery() else ())))
+
+    def most(self, name: str) -> int:
+        """Simulations of a data set: squares take as long as mazes, and hardly vary."""
+        return 2 if name.startswith("square") else len(self.seeds)
 
 
 class Task(NamedTuple):
     """One method on one data set.
 
-    ``subject`` is the surgeon left out, where labels are told; ``part`` is "halves" where two fits are compared.
+    ``subject`` is the surgeon left out, where labels are told; ``part`` is "halves" where two fits are compared, "new"
+    where recordings are held out.
     """
 
     data: str
@@ -101,11 +130,14 @@ def tasks_of(settings: Continuous) -> list[Task]:
     found = []
     for name in settings.data:
         simulated = name.startswith(("square", "maze"))
-        seeds = settings.seeds[:1] if name in SURGERY else settings.seeds
+        seeds = settings.seeds[:1] if name in SURGERY else settings.seeds[: settings.most(name)]
+        more = () if simulated else HELD_OUT
         methods = OF_WORLDS if simulated else OF_ROBOTS
-        methods = tuple(method for method in methods if name in SURGERY or not method.endswith("-windows"))
-        found += [Task(name, method, seed) for method in methods for seed in seeds]
-        found += [Task(name, method, seed, part=PART) for method in methods if method in HALVES for seed in seeds]
+        methods = tuple(method for method in methods if name in SURGERY or method not in OF_SURGERY)
+        for method in methods:
+            own = seeds[:1] if method in ONCE else seeds
+            parts = ["", *(["halves"] if method in HALVES else []), *(["new"] if method in more else [])]
+            found += [Task(name, method, seed, part=part) for part in parts for seed in own]
         if name in SURGERY:
             groups = load(name, 0).demos.groups
             assert groups is not None
@@ -171,7 +203,8 @@ def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
     began = time.perf_counter()
     data = load(task.data, task.seed, size=settings.size)
     if task.part:
-        return {**task._asdict(), "halves_agreement": halves_agree(task.method, data, task.seed, settings.options)}
+        key, score = ("halves_agreement", halves_agree) if task.part == "halves" else ("predictive_ll", held_out)
+        return {**task._asdict(), key: score(task.method, data, task.seed, settings.options)}
     if task.method in TOLD:
         true, labels = told(
             data,
@@ -188,11 +221,7 @@ def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
         outcome = Outcome(labels)
     else:
         outcome = run_method(task.method, data, task.seed, settings.options)
-        scores = label_metrics(outcome.labels, data.demos)
-        if task.data in SURGERY:  # unlabelled steps belong to no gesture
-            assert data.demos.labels is not None
-            scores = _labelled_only(data.demos.labels, outcome.labels, data.n_intentions, data.demos.offsets)
-        scores["mean_dwell"] = mean_dwell(outcome.labels, data.demos.offsets)
+        scores = {} if task.method == "habit" else _compared(task, data, outcome.labels)
     return {
         **task._asdict(),
         **scores,
@@ -201,6 +230,14 @@ def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
         "transfer": outcome.transfer,
         "fit_seconds": time.perf_counter() - began,
     }
+
+
+def _compared(task: Task, data: Data, labels: Any) -> dict[str, Any]:
+    """What is said about labels that a method found."""
+    scores = label_metrics(labels, data.demos)
+    if task.data in SURGERY:  # unlabelled steps belong to no gesture
+        scores = _labelled_only(data.demos.labels, labels, data.n_intentions, data.demos.offsets)
+    return {**scores, "mean_dwell": mean_dwell(labels, data.demos.offsets)}
 
 
 def _labelled_only(true: Any, labels: Any, n: int, offsets: Any) -> dict[str, float]:
