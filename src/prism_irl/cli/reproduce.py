@@ -143,7 +143,7 @@ def _continuous(folder: RunFolder, jobs: int, *, quick: bool) -> None:
     from prism_irl.cli.progress import counting
     from prism_irl.experiments.continuous.run import Continuous, run, settings_json
 
-    settings = Continuous.of(quick=quick)
+    settings = Continuous.of(quick=quick, cache=folder.begun / "cache")
 
     def work(path: Path, report: Any) -> dict[str, Any]:
         return run(settings, path, jobs=jobs, on_part=lambda done, total: report("fits", done, total, ""))

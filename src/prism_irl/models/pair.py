@@ -59,7 +59,8 @@ class PairModel(PairRewards):
     stop_by : {"auto", "validation", "training"}
         Whose likelihood decides when to stop and which start to keep: validation trajectories, where there are some, or
         training. "auto" is training where both halves maximise it exactly by counting (constant chains or mixtures of
-        policies without memory), which leaves the validation trajectories held out, and validation elsewhere.
+        policies without memory) and for goals on landmarks without a network, which leaves the validation trajectories
+        held out, and validation elsewhere.
     patience : int or None
         Iterations without a rise of the monitored likelihood before a start stops; None runs all.
     discount : float
@@ -133,7 +134,8 @@ class PairModel(PairRewards):
         # Counts have little to overfit, and a tenth of the data cannot tell their optima apart; regressions are exact,
         # too, but may have many weights.
         counts = exact and not rewards.is_density
-        by = ("training" if counts else "validation") if self.stop_by == "auto" else self.stop_by
+        trusted = counts or (self.reward_options.by_training and not switching.incremental)
+        by = ("training" if trusted else "validation") if self.stop_by == "auto" else self.stop_by
         monitor = em.Monitor(em.Stopping(self.max_iterations, self.patience, by=by), exact=exact)
         return em.Start(index, switching.to(self.device_), rewards, monitor)
 
@@ -162,6 +164,8 @@ class PairModel(PairRewards):
                 self._align(start, found, train)
             if isinstance(chain, Chain) and found is not None:
                 chain.take_over(found)
+                if start.rewards.ends_at is not None:
+                    chain.begin_at(start.rewards.ends_at)
             return
         candidates, iterations = self._warm_up(chain)
         if not isinstance(chain, Chain) or (iterations == 0 and kind != "annealed"):

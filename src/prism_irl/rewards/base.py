@@ -105,6 +105,11 @@ class RewardModel(ABC):
         """The same for steps of a stream, from context rows, states (n,) and observations (n, d)."""
         return self.policies_at(rows)
 
+    @property
+    def ends_at(self) -> FloatArray | None:
+        """Where each intention is reached, (K, d), in the units of the fit; None where rewards are no places."""
+        return None
+
     @abstractmethod
     def state(self) -> dict[str, FloatArray]:
         """Arrays that determine the model."""
@@ -243,12 +248,14 @@ class RewardOptions(ABC):
         Starts are found by `search` instead of first responsibilities.
     start_kinds : kinds of first responsibilities that the starts cycle through, or None for those of the model
     unsuited : switching that makes no sense with it → the reason, in one sentence
+    by_training : likelihood plus prior of the training data compares starts, although these are densities
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     """
 
     memory: ClassVar[Literal["intention", "habit", "none"]] = "none"
     plans: ClassVar[bool] = False
     searches: ClassVar[bool] = False
+    by_training: ClassVar[bool] = False
     start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None
     unsuited: ClassVar[Mapping[str, str]] = {}
     defaults: ClassVar[Mapping[str, Any]] = {}

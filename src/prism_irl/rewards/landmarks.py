@@ -85,6 +85,11 @@ class LandmarkGoals(RewardModel):
         self._graph: LandmarkGraph | None = None
         self._steps = 0
 
+    @property
+    def ends_at(self) -> FloatArray:
+        """The goals."""
+        return self.goals
+
     # -- the graph -------------------------------------------------------------------------------------------------
 
     @property
@@ -299,6 +304,7 @@ class Landmarks(RewardOptions):
     """
 
     searches: ClassVar[bool] = True
+    by_training: ClassVar[bool] = True  # graphs differ by more than a few held-out trajectories can tell
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40}
     landmarks: int = 100
     ridge: float = 1.0

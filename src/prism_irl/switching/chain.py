@@ -56,6 +56,10 @@ class Chain(Switching):
         """Begin as a given Markov chain."""
         raise InputError(f"{type(self).__name__} cannot begin as a Markov chain.")
 
+    def begin_at(self, places: npt.NDArray[np.float64]) -> None:
+        """Begin with what the rewards know about where intentions end, (K, d); most kernels have no use for it."""
+        del places
+
     def constant(self) -> MarkovChain:
         """An untrained chain with a constant kernel that this one can take over from."""
         from prism_irl.switching.markov import MarkovChain

@@ -31,6 +31,8 @@ RADII = 0.05 * 2.0 ** (np.arange(11) / 2.0)
 """Radii that are tried, in standard deviations of the observations, for two of them; more grow with √d."""
 EVEN = 0.5
 """Steps that leave and steps that stay which are added inside and outside of a place: Jeffreys' prior of its rates."""
+FIRST_RADIUS, FIRST_INSIDE, FIRST_OUTSIDE = 0.3, 0.5, 1e-4
+"""Of intentions whose places are known at the start; all of it is learned."""
 LOWEST, HIGHEST = 1e-6, 1.0 - 1e-6
 
 
@@ -112,6 +114,18 @@ class PlaceChain(Chain):
         self.inside.copy_(leaving)
         self.outside.copy_(leaving)
         self.radii.fill_(-1.0)
+
+    @torch.no_grad()
+    def begin_at(self, places: FloatArray) -> None:
+        """Begin with intentions that end at places (K, d), hardly ever elsewhere, and go on to any other.
+
+        From a chain that ends anywhere, EM may learn to change intentions at corners, where policies are wrong.
+        """
+        self.places.copy_(torch.from_numpy(places))
+        self.radii.fill_(FIRST_RADIUS * float(np.sqrt(places.shape[1] / 2.0)))
+        self.inside.fill_(FIRST_INSIDE)
+        self.outside.fill_(FIRST_OUTSIDE)
+        self.onward.copy_(others_only(torch.ones_like(self.onward)))
 
     # -- learning ------------------------------------------------------------------------------------------------------
 

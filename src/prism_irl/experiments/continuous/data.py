@@ -6,6 +6,8 @@ Surgical recordings (JIGSAWS) are given out on request and no part of this packa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +17,11 @@ from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import read_arrays
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
+from prism_irl.experiments.continuous import arm
 from prism_irl.models.phases import smoothed
+from prism_irl.scale import fanout
 from prism_irl.worlds.goals2d import GoalsSquare
-from prism_irl.worlds.manipulation import PickAndPlace
+from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES, PickAndPlace
 from prism_irl.worlds.point_maze import PointMaze
 
 SMOOTHING = 5
@@ -28,16 +32,25 @@ SURGERY = ("suturing", "knot_tying")
 
 
 class Data(NamedTuple):
-    """Demonstrations, how many intentions are asked for, the world that made them (None: nobody knows), their names."""
+    """Demonstrations, how many intentions are asked for, the world that made them (None: nobody knows), their names.
+
+    Of an arm, also what its gripper does, (n, 3): command, opening and change of the opening; the last ``n_pictures``
+    observations are embeddings of a camera.
+    """
 
     demos: MotionDemonstrations
     n_intentions: int
     world: Any = None
     names: tuple[str, ...] = ()
+    gripper: npt.NDArray[np.float64] | None = None
+    n_pictures: int = 0
 
 
-def load(name: str, seed: int, *, size: float = 1.0) -> Data:
-    """The data set behind a name such as square-5, maze-0.1, pick-and-place, suturing; ``size`` shrinks simulations."""
+def load(name: str, seed: int, *, size: float = 1.0, cache: Path | None = None) -> Data:
+    """The data set behind a name such as square-5, maze-0.1, pick-and-place, suturing.
+
+    ``size`` shrinks simulations; ``cache`` is where simulated arms were kept (`prepare`).
+    """
     kind, _, rest = name.partition("-")
     if kind == "square":
         world: Any = GoalsSquare(n_goals=int(rest))
@@ -46,7 +59,8 @@ def load(name: str, seed: int, *, size: float = 1.0) -> Data:
         world = PointMaze(noise=float(rest))
         return Data(world.simulate(max(8, round(36 * size)), seed=seed), world.n_goals, world)
     if name == "pick-and-place":
-        return _pick_and_place(max(20, round(200 * size)), seed)
+        assert cache is not None
+        return _pick_and_place(arm.recorded(arm.path_of(cache, episodes_of(size), seed)))
     if name in SURGERY:
         return _surgery(name)
     raise InputError(f"There is no continuous world {name!r}.")
@@ -57,16 +71,40 @@ def has_surgery() -> bool:
     return all((data_folder() / "surgery" / f"{task}.npz").is_file() for task in SURGERY)
 
 
-def _pick_and_place(n: int, seed: int) -> Data:
-    """Own state and gripper of the arm; phases are known to nobody but the metrics."""
-    episodes = list(PickAndPlace().episodes(n, seed=seed))
+def episodes_of(size: float) -> int:
+    """Episodes of a simulated arm."""
+    return max(20, round(200 * size))
+
+
+def prepare(seeds: Sequence[int], size: float, cache: Path, jobs: int) -> None:
+    """Simulate the arms that are not in the cache yet, several side by side."""
+    n = episodes_of(size)
+    paths = {seed: arm.path_of(cache, n, seed) for seed in seeds}
+    absent = [(path, n, seed) for seed, path in paths.items() if not path.is_file()]
+    for _ in fanout.spread(_simulated, absent, (), jobs=jobs):
+        pass
+    for path in paths.values():
+        arm.recorded(path)
+
+
+def _simulated(task: tuple[Path, int, int]) -> dict[str, Any]:
+    arm.simulate(*task)
+    return {}
+
+
+def _pick_and_place(arrays: arm.Arrays) -> Data:
+    """Own state and gripper of the arm, and what its camera sees; phases are known to nobody but the metrics."""
+    names, offsets = PickAndPlace().phase_names, arrays["offsets"]
+    own = np.asarray(arrays["states"][:, :OWN], dtype=np.float64)
+    seen = np.concatenate([own, arrays["embeddings"]], axis=1)
+    parts = [np.split(arrays[key], offsets[1:-1]) for key in ("actions", "phases")]
     demos = MotionDemonstrations.continuous(
-        [np.asarray(episode.states)[:, :OWN] for episode in episodes],
-        [episode.actions for episode in episodes],
-        labels=[episode.phases for episode in episodes],
-        label_names=episodes[0].phase_names,
+        np.split(seen, offsets[1:-1]), parts[0], labels=[part.astype(np.int64) for part in parts[1]], label_names=names
     )
-    return Data(demos, len(episodes[0].phase_names))
+    opening = own[:, STATE_NAMES.index("gripper_opening"), None]
+    command = arrays["actions"][:, ACTION_NAMES.index("gripper"), None]
+    gripper = np.concatenate([command, opening, _differences(opening, offsets)], axis=1)
+    return Data(demos, len(names), gripper=gripper, n_pictures=arrays["embeddings"].shape[1])
 
 
 def _surgery(task: str) -> Data:

@@ -33,6 +33,11 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "features-state": ("Linear-Gaussian policies that end at places", {"switching": "state", "rewards": "features"}),
     "features-recurrent": ("Linear-Gaussian policies, recurrent", {"switching": "recurrent", "rewards": "features"}),
     "features-ordered": ("Linear-Gaussian policies, ordered", {"switching": "ordered", "rewards": "features"}),
+    "gripper-ordered": ("What the gripper does, stages in order", {"switching": "ordered", "rewards": "features"}),
+    "gripper-pictures": (
+        "What the gripper does given the pictures, stages in order",
+        {"switching": "ordered", "rewards": "features"},
+    ),
     "tokens": ("HIQL on k-means tokens", {"switching": "markov", "rewards": "tabular"}),
     "tokens-prism": ("PRISM's gate on k-means tokens", {"switching": "independent", "rewards": "tabular"}),
     "windows-semi": (
@@ -52,7 +57,7 @@ LIMITS: dict[str, dict[str, int]] = {
 """Of methods whose fits take minutes, unless the settings say otherwise."""
 HALVES = ("landmarks-state", "features", "features-state")
 """Methods that are fitted to disjoint halves of the trajectories, too."""
-HELD_OUT = ("features-ordered", "features-state", "features", "habit")
+HELD_OUT = ("features-ordered", "features-state", "features", "gripper-ordered", "gripper-pictures", "habit")
 """Methods that are fitted to four fifths of a robot's recordings, too, and scored on the others."""
 BASELINES = {
     "chain": "Gaussian HMM on commands",
@@ -64,6 +69,12 @@ BASELINES = {
     "equal": "Equal parts of every trajectory",
     "largest": "One label for all steps",
 }
+OF_ARMS = {
+    "chain-gripper": "Gaussian HMM on the gripper",
+    "kmeans-gripper": "k-means on the gripper",
+    "kmeans-pictures": "k-means on the pictures",
+}
+"""The same where there is a gripper and a camera."""
 SMOOTHED, LAGS, SPREADS, COMPONENTS = 5, (0, -20, -10, -5, 5, 10, 20), (11, 21), 12
 """Windows at 10 Hz: steps of a moving mean, lags at which it is read, widths over which a spread is taken, and how many
 principal components of them a chain emits where nobody names the gestures."""
@@ -72,6 +83,7 @@ NAMES = {
     **{key: name for key, (name, _) in PAIRS.items()},
     "habit": f"One habit that remembers {MEMORY} steps, no intentions",
     **BASELINES,
+    **OF_ARMS,
 }
 
 
@@ -103,18 +115,9 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
         share = demos.step_index / np.repeat(demos.lengths, demos.lengths)
         return Outcome((K * share).astype(np.int64))
     if method.startswith("kmeans"):
-        emitted = leading(windows(demos)).motions if method == "kmeans-windows" else demos.motions
-        vectors = demos.observations if method == "kmeans-observations" else emitted
-        assert vectors is not None
+        vectors = _clustered(method, data)
         return Outcome(KMeansPhases(K, seed=seed).fit(vectors).predict(vectors))
-    if method in ("chain", "chain-all"):
-        demos = blind(demos, everything=method == "chain-all")
-        pair: dict[str, Any] = {"switching": "markov", "rewards": "features"}
-    elif method in ("chain-windows", "windows-semi"):
-        demos = leading(windows(demos))
-        pair = {**PAIRS["windows-semi"][1], "switching": "markov" if method == "chain-windows" else "semi-markov"}
-    else:
-        pair = PAIRS[method][1]
+    demos, pair = shown(method, data), pair_of(method)
     fitted = _fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
     density = None
     if fitted.is_density and data.world is not None:  # of walks that no fit has seen
@@ -127,6 +130,41 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
         distance = float(apart.min(axis=0).max())  # the goal that was missed by most
         worth = transfer(data.world, fitted.places_, seed) if isinstance(data.world, PointMaze) else None
     return Outcome(fitted.decode(demos), density, distance, worth)
+
+
+def pair_of(method: str) -> dict[str, Any]:
+    """Switching and rewards of a method; simple chains are Markov."""
+    if method == "chain-windows":
+        return {**PAIRS["windows-semi"][1], "switching": "markov"}
+    return {"switching": "markov", "rewards": "features"} if method.startswith("chain") else PAIRS[method][1]
+
+
+def shown(method: str, data: Data) -> MotionDemonstrations:
+    """The demonstrations as a method sees them."""
+    if method in ("chain", "chain-all"):
+        return blind(data.demos, everything=method == "chain-all")
+    if method in ("chain-windows", "windows-semi"):
+        return leading(windows(data.demos))
+    if "gripper" in method:
+        assert data.gripper is not None
+        demos = replace(blind(data.demos), motions=data.gripper, noise_blocks=None)
+        return replace(demos, observations=_pictures(data)) if method == "gripper-pictures" else demos
+    return data.demos
+
+
+def _pictures(data: Data) -> npt.NDArray[Any]:
+    assert data.demos.observations is not None
+    return data.demos.observations[:, -data.n_pictures :]
+
+
+def _clustered(method: str, data: Data) -> npt.NDArray[Any]:
+    """Vectors that k-means cuts into phases."""
+    if method == "kmeans-pictures":
+        return _pictures(data)
+    emitted = shown(method.replace("kmeans", "chain"), data)
+    found = data.demos.observations if method == "kmeans-observations" else emitted.motions
+    assert found is not None
+    return found
 
 
 def _unseen(data: Data, seed: int) -> MotionDemonstrations:
@@ -147,12 +185,12 @@ def _habit_density(demos: MotionDemonstrations, new: MotionDemonstrations) -> fl
 def held_out(method: str, data: Data, seed: int, options: dict[str, Any]) -> float:
     """Log density per step of a fifth of the recordings (of the people, where there are some), by a fit to the rest."""
     by: Any = "trajectory" if data.demos.groups is None else "group"
-    parts: Any = data.demos.split(0.8, by=by, seed=seed)
+    parts: Any = shown(method, data).split(0.8, by=by, seed=seed)
     train, test = parts
     if method == "habit":
         return _habit_density(train, test)
     return float(
-        _fit(train, data.n_intentions, PAIRS[method][1], seed, {**LIMITS.get(method, {}), **options}).score(test)
+        _fit(train, data.n_intentions, pair_of(method), seed, {**LIMITS.get(method, {}), **options}).score(test)
     )
 
 

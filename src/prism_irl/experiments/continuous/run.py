@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +20,14 @@ from prism_irl import __version__
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import LABEL_METRICS, label_metrics, summary
 from prism_irl.evaluation.metrics import segmentation_metrics
-from prism_irl.experiments.continuous.data import SURGERY, Data, has_surgery, load
+from prism_irl.experiments.continuous.arm import can_simulate, path_of
+from prism_irl.experiments.continuous.data import SURGERY, Data, episodes_of, has_surgery, load, prepare
 from prism_irl.experiments.continuous.methods import (
     BASELINES,
     HALVES,
     HELD_OUT,
     NAMES,
+    OF_ARMS,
     Outcome,
     halves_agree,
     held_out,
@@ -52,18 +53,23 @@ OF_WORLDS = (
 )
 OF_ROBOTS = (
     "windows-semi",
+    "gripper-ordered",
+    "gripper-pictures",
     "features-ordered",
     "features-state",
     "features",
     "features-recurrent",
     "tokens",
     "habit",
+    *OF_ARMS,
     *BASELINES,
 )
 OF_SURGERY = ("windows-semi", "chain-windows", "kmeans-windows")
+OF_GRIPPERS = ("gripper-ordered", "gripper-pictures", *OF_ARMS)
 """Methods that are not for other data."""
 SLOW = ("landmarks-recurrent", "features-recurrent", "windows-semi", "landmarks-state", "landmarks", "tokens-prism")
 """Methods whose fits begin first, the longest before the others, so that no process waits for the last one."""
+ARM = "pick-and-place"
 ONCE = ("landmarks-recurrent", "tokens-prism", "features-recurrent")
 """Methods that are fitted to the first simulation of a world alone, because they take longest."""
 TOLD: dict[str, tuple[str, dict[str, Any]]] = {
@@ -98,17 +104,19 @@ class Continuous:
     quick: bool = False
 
     @classmethod
-    def of(cls, *, quick: bool = False) -> Continuous:
+    def of(cls, *, quick: bool = False, cache: Path | None = None) -> Continuous:
         """All data sets that can be made or read here; a quick run has two small worlds and one simulation of each."""
         if quick:
             options = {"n_starts": 1, "max_iterations": 15}
             return cls(("square-3", "maze-0.1"), (10,), 0.4, options, quick=True)
-        more = ("pick-and-place",) if find_spec("ogbench") and find_spec("mujoco") else ()
+        arms = cls.seeds[: cls().most(ARM)]
+        kept = cache is not None and all(path_of(cache, episodes_of(cls.size), seed).is_file() for seed in arms)
+        more = (ARM,) if kept or can_simulate() else ()
         return cls((*cls.data, *more, *(SURGERY if has_surgery() else ())))
 
     def most(self, name: str) -> int:
-        """Simulations of a data set: squares take as long as mazes, and hardly vary."""
-        return 2 if name.startswith("square") else len(self.seeds)
+        """Simulations of a data set: squares hardly vary, and arms take minutes to simulate."""
+        return 2 if name.startswith("square") or name == ARM else len(self.seeds)
 
 
 class Task(NamedTuple):
@@ -133,7 +141,8 @@ def tasks_of(settings: Continuous) -> list[Task]:
         seeds = settings.seeds[:1] if name in SURGERY else settings.seeds[: settings.most(name)]
         more = () if simulated else HELD_OUT
         methods = OF_WORLDS if simulated else OF_ROBOTS
-        methods = tuple(method for method in methods if name in SURGERY or method not in OF_SURGERY)
+        elsewhere = (*(() if name in SURGERY else OF_SURGERY), *(() if name == ARM else OF_GRIPPERS))
+        methods = tuple(method for method in methods if method not in elsewhere)
         for method in methods:
             own = seeds[:1] if method in ONCE else seeds
             parts = ["", *(["halves"] if method in HALVES else []), *(["new"] if method in more else [])]
@@ -158,7 +167,9 @@ def run(
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
     tasks = tasks_of(settings)
-    shared = (settings, fanout.side_by_side(jobs))
+    if ARM in settings.data:
+        prepare(settings.seeds[: settings.most(ARM)], settings.size, cache, jobs)
+    shared = (settings, fanout.side_by_side(jobs), cache)
 
     def tell(done: int) -> None:
         if on_part is not None:
@@ -196,12 +207,12 @@ def _path(cache: Path, settings: Continuous, task: Task) -> Path:
     return cache / f"{'-'.join(str(part) for part in task if part != '')}-{key}.json"
 
 
-def one(task: Task, settings: Continuous, parallel: bool) -> dict[str, Any]:
+def one(task: Task, settings: Continuous, parallel: bool, cache: Path) -> dict[str, Any]:
     """One row: how well the labels agree, what the fit scored, how long it took."""
     if parallel:
         limit_threads(1)
     began = time.perf_counter()
-    data = load(task.data, task.seed, size=settings.size)
+    data = load(task.data, task.seed, size=settings.size, cache=cache)
     if task.part:
         key, score = ("halves_agreement", halves_agree) if task.part == "halves" else ("predictive_ll", held_out)
         return {**task._asdict(), key: score(task.method, data, task.seed, settings.options)}
