@@ -18,11 +18,11 @@ from scipy import sparse
 from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.models.clusters import cluster_rows, with_library
 from prism_irl.rewards.base import RewardOptions
 from prism_irl.switching.base import SwitchingOptions
 from prism_irl.switching.chain import Chain
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.places import PlaceChain
 
 StartKind = Literal["random", "windows", "annealed"]
 FloatArray = npt.NDArray[np.float64]
@@ -64,8 +64,11 @@ def fixed_run(
 
     With ``places`` (K, d) every intention ends at its own (`switching.places`), which does not move.
     """
-    K = emission.shape[1]
-    chain: Chain = MarkovChain(K) if places is None else PlaceChain.at(places)
+    chain: Chain = MarkovChain(emission.shape[1])
+    if places is not None:
+        from prism_irl.switching.places import PlaceChain
+
+        chain = PlaceChain.at(places)
     return em.short_run(chain, None, data, iterations, emission=emission), chain
 
 
@@ -98,7 +101,8 @@ def window_responsibilities(demos: Demonstrations, n_intentions: int, generator:
     counts.data = np.sqrt(counts.data / np.repeat(sizes, np.diff(counts.indptr)))
     if counts.shape[0] <= n_intentions:
         return random_responsibilities(demos, n_intentions, generator)
-    return _softened(_cluster(counts, n_intentions, generator, max_iter=20)[window], n_intentions)
+    labels = cluster_rows(counts, n_intentions, int(generator.integers(2**31)), max_iter=20)
+    return _softened(labels[window], n_intentions)
 
 
 def described_responsibilities(
@@ -113,7 +117,8 @@ def described_responsibilities(
     means = np.stack([np.bincount(window, column) for column in scaled.T], axis=1) / np.bincount(window)[:, None]
     if len(means) <= n_intentions:
         return _softened(generator.integers(n_intentions, size=demos.n_steps), n_intentions)
-    return _softened(_cluster(means, n_intentions, generator, max_iter=300)[window], n_intentions)
+    labels = with_library(means, n_intentions, int(generator.integers(2**31)), max_iter=300)
+    return _softened(labels[window], n_intentions)
 
 
 def _windows(demos: Demonstrations, length: int, shift: Any) -> npt.NDArray[np.int64]:
@@ -124,18 +129,6 @@ def _windows(demos: Demonstrations, length: int, shift: Any) -> npt.NDArray[np.i
 
 def _softened(labels: npt.NDArray[np.int64], n_intentions: int) -> FloatArray:
     return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)
-
-
-def _cluster(points: Any, k: int, generator: np.random.Generator, *, max_iter: int) -> npt.NDArray[np.int64]:
-    import warnings
-
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():  # few distinct windows are fine: fewer clusters start, EM grows the rest
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(k, n_init=1, max_iter=max_iter, random_state=int(generator.integers(2**31))).fit_predict(points)
-    return np.asarray(found, dtype=np.int64)
 
 
 def _pairs(demos: Demonstrations) -> npt.NDArray[np.int64]:
