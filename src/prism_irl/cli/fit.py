@@ -88,7 +88,6 @@ def fit(
         from prism_irl.evaluation.checks import check_simulations
         from prism_irl.models.pair import PairModel
         from prism_irl.scale import distributed, memory
-        from prism_irl.studies.intervals import check_intervals
 
         check_simulations(simulations)
         model = continuous_defaults(model, preset, method, is_continuous(table, columns))
@@ -110,7 +109,10 @@ def fit(
             estimator = with_window(estimator, table, demos)
             if isinstance(estimator, PairModel):
                 estimator._check_parameters(demos)  # before a folder is made
-            check_intervals(intervals, estimator, demos)
+            if intervals:
+                from prism_irl.studies.intervals import check_intervals
+
+                check_intervals(intervals, estimator, demos)
             if not ranks.writes:
                 if iterates:  # another method is not shared among ranks
                     estimator.fit(demos, source.mdp, **watch)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
@@ -61,6 +60,8 @@ def alignment(responsibilities: FloatArray, demos: Demonstrations, *, keep_last:
     np.add.at(shared, intentions, responsibilities[steps])
     if keep_last:
         shared[-1, -1] = shared.sum() + 1.0
+    from scipy.optimize import linear_sum_assignment  # here, because few data have labels
+
     return np.asarray(linear_sum_assignment(-shared)[1], dtype=np.int64)
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
@@ -234,9 +233,11 @@ def _distance(about: About, shares: FloatArray) -> Statistic:
 
 def _interval(others: FloatArray, quantile: float) -> tuple[float, float, float]:
     """Mean and standard deviation, and how far from the mean one more simulation may lie."""
+    from scipy.special import stdtrit  # Student's quantiles, as scipy.stats has them, which takes a second to import
+
     R = len(others)
     spread = float(others.std(ddof=1))
-    return float(others.mean()), spread, float(stats.t.ppf(quantile, R - 1) * spread * np.sqrt(1 + 1 / R))
+    return float(others.mean()), spread, float(stdtrit(R - 1, quantile) * spread * np.sqrt(1 + 1 / R))
 
 
 def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatArray, n_intentions: int) -> list[Curve]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
@@ -187,6 +186,8 @@ def _trajectories(
 
 def _matched(true: npt.NDArray[Any], p: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """(n,) true labels under the numbers of the intentions that share most steps with them; further ones behind K."""
+    from scipy.optimize import linear_sum_assignment  # here, because few data have true labels
+
     kinds, codes = np.unique(true, return_inverse=True)
     shared = np.stack([np.bincount(codes, weights=w, minlength=len(kinds)) for w in p.T], axis=1)
     number = p.shape[1] + np.arange(len(kinds))

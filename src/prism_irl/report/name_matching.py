@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.optimize import linear_sum_assignment
 
 from prism_irl import storage
 from prism_irl.checked import BROKEN
@@ -81,6 +80,8 @@ def carry_names(old: Remembered, new: Remembered) -> tuple[list[str], list[str]]
     names = default_names(alike.shape[1])
     before = default_names(len(old.names))
     notes = []
+    from scipy.optimize import linear_sum_assignment  # here, because few runs replace one with names
+
     for j, k in zip(*linear_sum_assignment(-alike), strict=True):
         if old.names[j] == before[j]:
             continue  # nobody had named it

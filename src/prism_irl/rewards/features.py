@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.optimize import minimize
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
@@ -204,6 +203,8 @@ class SoftmaxPolicies(RewardModel):
         taken[np.arange(len(x)), demos.actions] = 1.0
         visits = sparse.csr_array((np.ones(len(x)), (demos.states, np.arange(len(x)))), (self.counts.shape[1], len(x)))
         penalty = self._penalty()
+        from scipy.optimize import minimize  # here, because importing it takes longer than a fit that only counts
+
         for k, w in enumerate(responsibilities.T):
 
             def loss(flat: FloatArray, w: FloatArray = w) -> tuple[float, FloatArray]:

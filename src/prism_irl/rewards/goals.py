@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
@@ -151,6 +150,8 @@ class GoalPolicies(PolicyTable):
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Improve each reward by projected gradient (L-BFGS-B, r ≥ 0) through the fixed point."""
+        from scipy.optimize import minimize  # here, because importing it takes longer than a fit that only counts
+
         counts = self.weighted_counts(data, responsibilities)
         for k in range(self.n_intentions - 1):  # the last one wants nothing
             found = minimize(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.inputs import Inputs
-from prism_irl.studies.intervals import GRID, leaving_curves
-from prism_irl.switching.inputs import InputChain
+
+if TYPE_CHECKING:
+    from prism_irl.switching.inputs import InputChain
 
 TABLE = "intervals.csv"
 PER_STATE = ("rewards", "values")
@@ -44,6 +45,8 @@ def _table(numbers: Mapping[str, Any], states: Sequence[str] | None) -> pd.DataF
 
 
 def _rows(numbers: Mapping[str, Any], states: Sequence[str] | None) -> list[dict[str, Any]]:
+    from prism_irl.studies.intervals import GRID  # here, because a run without intervals needs nothing of them
+
     rows = []
     for name, number in numbers.items():
         if number["interval"] is None:
@@ -101,6 +104,7 @@ def draw_inputs(
     """Draw what each input does to the probability of leaving each intention; returns the caption."""
     from prism_irl.figures import intervals as drawing
     from prism_irl.figures import style
+    from prism_irl.studies.intervals import GRID, leaving_curves
 
     curves = leaving_curves(chain)
     ends = None if found is None else np.asarray(found["numbers"]["leaving"]["interval"], float)
