@@ -4,33 +4,68 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from prism_irl.errors import InputError
 
+DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvhost-ctrl", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
+"""Files of which Linux has at least one where torch could find a GPU: of NVIDIA's drivers, of WSL and of AMD's."""
 
-def resolve_device(name: str) -> torch.device:
+
+def has_gpu() -> bool:
+    """Whether torch finds a GPU; without a driver there is none, and torch, slow to import, need not be asked."""
+    if "torch" not in sys.modules and sys.platform == "linux" and not any(map(os.path.exists, DRIVERS)):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def resolve_device(name: str) -> str:
     """Turn "auto" into a CUDA device where there is one, else the CPU."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return "cuda" if has_gpu() else "cpu"
     if name not in ("cpu", "cuda") and not str(name).startswith("cuda:"):
         raise InputError(f"Unknown device {name!r}; choose auto, cpu or cuda.")
-    if name.startswith("cuda") and not torch.cuda.is_available():
+    if name.startswith("cuda") and not has_gpu():
         raise InputError("There is no CUDA device on this machine; use --device cpu or auto.")
-    return torch.device(name)
+    return name
 
 
-def available_device(name: str) -> torch.device:
+def available_device(name: str) -> str:
     """As `resolve_device`, but a model that was fitted on a GPU may be read where there is none."""
-    return torch.device("cpu") if name.startswith("cuda") and not torch.cuda.is_available() else resolve_device(name)
+    return "cpu" if name.startswith("cuda") and not has_gpu() else resolve_device(name)
+
+
+def as_array(values: Any) -> npt.NDArray[Any]:
+    """An array as it is, or the numbers of a tensor of any device."""
+    return values if isinstance(values, np.ndarray) else np.asarray(values.detach().cpu().numpy())
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch for a while, if anybody has imported it: what draws random tensors has, at the top of its file."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def limit_threads(n: int) -> None:
     """Use at most ``n`` threads in torch and in compiled kernels: fits side by side must not fight for cores."""
+    import torch
+
     torch.set_num_threads(n)
     try:
         import numba
@@ -42,6 +77,11 @@ def limit_threads(n: int) -> None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Use one thread of torch for work on small tensors: waiting for a second one takes longer than the work."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -57,6 +97,8 @@ def machine() -> str:
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parts = [names[0] if names else platform.processor() or platform.machine(), f"{cores} cores"]
-    if torch.cuda.is_available():
+    if has_gpu():
+        import torch
+
         parts.append(torch.cuda.get_device_name())
     return ", ".join(parts)

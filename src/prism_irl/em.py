@@ -30,12 +30,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from prism_irl import storage
 from prism_irl.data.batching import Prepared
 from prism_irl.data.known import clamped
+from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Counts, PassResult, Posterior, Switching
@@ -146,7 +145,7 @@ class Start:
     switching: Switching
     rewards: RewardModel
     monitor: Monitor
-    snapshot: dict[str, Tensor] = field(default_factory=dict)
+    snapshot: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     seconds: float = 0.0
     fingerprint: str = ""
     fixed_rewards: bool = False
@@ -162,17 +161,20 @@ class Start:
             return []
         return ["start", "stopping point"] if n_starts > 1 else ["stopping point"]
 
-    def parameters(self) -> dict[str, Tensor]:
+    def parameters(self) -> dict[str, npt.NDArray[Any]]:
         """Parameters as they are now, copied."""
-        rewards = {name: torch.from_numpy(value.copy()) for name, value in self.rewards.state().items()}
-        switching = {name: value.detach().cpu().clone() for name, value in self.switching.state_dict().items()}
-        return {**storage.prefixed("switching", switching), **storage.prefixed("rewards", rewards)}
+        halves = {"switching": self.switching.state(), "rewards": self.rewards.state()}
+        return {
+            name: np.array(value)
+            for half, state in halves.items()
+            for name, value in storage.prefixed(half, state).items()
+        }
 
-    def restore(self, parameters: dict[str, Tensor]) -> None:
-        """Set the parameters."""
-        self.switching.load_state_dict(storage.part("switching", parameters))
-        rewards = storage.part("rewards", parameters)
-        self.rewards.load_state({name: value.clone().numpy() for name, value in rewards.items()})
+    def restore(self, parameters: dict[str, Any]) -> None:
+        """Set the parameters, from arrays or tensors."""
+        arrays = {name: as_array(value) for name, value in parameters.items()}
+        self.switching.load_state(storage.part("switching", arrays))
+        self.rewards.load_state(storage.part("rewards", arrays))
 
 
 def fit_start(
@@ -217,12 +219,13 @@ def fit_start(
 class EStep(NamedTuple):
     """What an E-step leaves for the M-step: beliefs about every step or, where both halves only count, their sums.
 
-    ``log_likelihood`` is the mean per step over all data; ``emission`` (n, K) are the log π_k(a_t | s_t).
+    ``log_likelihood`` is the mean per step over all data; ``emission`` (n, K) are the log π_k(a_t | s_t), as the
+    switching model reads them.
     """
 
     log_likelihood: float
     counts: Counts | None = None
-    emission: Tensor | None = None
+    emission: Any = None
     posterior: Posterior | None = None
 
 
@@ -251,18 +254,18 @@ def m_step(switching: Switching, rewards: RewardModel | None, data: Prepared, st
 
 
 def expectation(
-    switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0
-) -> tuple[Tensor, Posterior]:
+    switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0, *, online: bool = False
+) -> tuple[Any, Posterior]:
     """Emissions log π_k(a_t | s_t), (n, K), clamped where the intention is known, and beliefs about every step."""
     logs = clamped(rewards.log_likelihood(data), data.demos)
-    emission = torch.from_numpy(logs if power == 1.0 else logs * power)
-    return emission, switching.expectation(data, emission, online=False)
+    emission = switching.reads(logs if power == 1.0 else logs * power)
+    return emission, switching.expectation(data, emission, online=online)
 
 
 def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
     """One iteration of incremental EM: a pass of the switching model, then policies from what it saw."""
     train = start.switching.reshard(train, seed)
-    emission = torch.from_numpy(clamped(start.rewards.log_likelihood(train), train.demos))
+    emission = start.switching.reads(clamped(start.rewards.log_likelihood(train), train.demos))
     seen = start.switching.improve(train, emission, seed)
     if not start.fixed_rewards:
         start.rewards.maximise(train, seen.responsibilities)
@@ -300,7 +303,7 @@ def short_run(
             step = e_step(switching, rewards, train, power)
         else:
             assert emission is not None
-            fixed = torch.from_numpy(emission if power == 1.0 else emission * power)
+            fixed = switching.reads(emission if power == 1.0 else emission * power)
             posterior = switching.expectation(train, fixed, online=False)
             step = EStep(train.mean(posterior.log_likelihood), None, fixed, posterior)
         m_step(switching, rewards, train, step)

@@ -176,15 +176,13 @@ def load_described(described: Path, path: Path) -> tuple[dict[str, Any], dict[st
 
 def _save_tensors(path: Path, tensors: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     import numpy as np
-    import torch
     from safetensors import SafetensorError
-    from safetensors.torch import save_file  # here, so that a fit that writes nothing needs no safetensors
+    from safetensors.numpy import save_file  # here, so that a fit that writes nothing needs no safetensors
 
-    copies = {  # torch warns about read-only arrays
-        name: value.detach() if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
-        for name, value in tensors.items()
-    }
-    flat = {name: value.cpu().contiguous().clone() for name, value in copies.items()}
+    from prism_irl.devices import as_array
+
+    plain = {name: as_array(value) if hasattr(value, "detach") else value for name, value in tensors.items()}
+    flat = {name: np.array(value, order="C") for name, value in plain.items()}
     text = json.dumps(_plain(dict(header)))
     metadata = {"format": FORMAT, "version": str(VERSION), "header": text, "sha256": _sum_of(flat, text)}
     try:
@@ -237,15 +235,15 @@ def _other_version(path: Path, version: Any) -> str:
     return f"{path} is of format {version!r:.20} and this program reads up to {VERSION}; use the version that wrote it."
 
 
-def _sum_of(tensors: Mapping[str, Tensor], header: str) -> str:
-    """SHA-256 of a header and of the names, types, shapes and bytes of tensors."""
+def _sum_of(tensors: Mapping[str, Any], header: str) -> str:
+    """SHA-256 of a header and of the names, types, shapes and bytes of tensors or arrays, which have the same sum."""
     import numpy as np
 
     total = hashlib.sha256(header.encode())
     for name in sorted(tensors):
-        value = tensors[name]
-        total.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
-        total.update(np.ascontiguousarray(value.numpy()).reshape(-1).view(np.uint8).data)
+        value = np.asarray(tensors[name])
+        total.update(json.dumps([name, f"torch.{value.dtype}", list(value.shape)]).encode())
+        total.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 
@@ -254,7 +252,7 @@ def prefixed(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}.{name}": value for name, value in tensors.items()}
 
 
-def part(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def part(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Undo `prefixed`."""
     start = prefix + "."
     return {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 FloatArray = npt.NDArray[np.float64]
 EVALUATION_STEPS = 2**17
@@ -74,6 +76,8 @@ def minibatches(
 
 def pad_batch(demos: Demonstrations, trajectories: npt.NDArray[np.int64], device: torch.device | str = "cpu") -> Batch:
     """Some trajectories, padded on the right to the longest of them."""
+    import torch  # here, because data that are only counted are never padded
+
     lengths = demos.lengths[trajectories]
     position = np.arange(int(lengths.max()))
     mask = position < lengths[:, None]
@@ -165,8 +169,11 @@ class Prepared:
         """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""
         return self
 
-    def gather(self, batch: Batch, flat: Tensor) -> Tensor:
-        """Values of a flat tensor at the steps of a batch, on the batch's device."""
+    def gather(self, batch: Batch, flat: Any) -> Tensor:
+        """Values of a flat tensor or array at the steps of a batch, on the batch's device."""
+        import torch
+
+        flat = torch.as_tensor(flat)
         return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)
 
     # -- sums over all data, of which a shard (`data.sharing.Shard`) holds a part ------------------------------------

@@ -13,16 +13,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared, compact_index, minibatches, pad_batch
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 Array = npt.NDArray[Any]
 
@@ -180,6 +182,8 @@ class Shard(Prepared):
 
     def combine(self, parameters: Iterable[Tensor], size: int) -> None:
         """Gradients weighted by the items they are a mean over, summed over ranks, divided by all items."""
+        import torch
+
         owned = [parameter for parameter in parameters if parameter.requires_grad]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in owned]
         flat = torch.cat([*(g.reshape(-1) for g in gradients), gradients[0].new_ones(1)]).mul_(size)

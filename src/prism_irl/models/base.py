@@ -15,13 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
+from prism_irl.models.parameters import Parametrised, not_fitted
 from prism_irl.models.plotting import Plot
 from prism_irl.models.reporting import Page, remembering, write
 
@@ -29,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
+class IntentionModel(Parametrised, ABC):
     """A method that explains behaviour by K intentions (K = 1 for methods with a single one).
 
     Subclasses are dataclasses of their parameters (scikit-learn's `get_params` and `clone` work on them) and set
@@ -175,7 +174,7 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_states_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
+            raise not_fitted(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
     def _check_new(self, demos: Demonstrations) -> Demonstrations:
         """New data must speak the language of the fit."""

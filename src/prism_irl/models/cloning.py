@@ -154,7 +154,7 @@ class BehaviourCloning(IntentionModel):
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
         kept, held_out = validation_split(demos, self.validation_fraction, self.seed)
         train, validation = self._prepare(kept), None if held_out is None else self._prepare(held_out)
-        devices = [self.device_] if self.device_.type == "cuda" else []
+        devices = [] if self.device_ == "cpu" else [self.device_]
         with torch.random.fork_rng(devices):  # dropout draws from the global generator; leave it as it was
             torch.manual_seed(zlib.crc32(f"{self.seed} cloning".encode()))
             self.network_ = self._build(demos.valid_actions).to(self.device_)

@@ -16,8 +16,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.base import FloatArray
 from prism_irl.models.pair import PairModel
+from prism_irl.switching import NetworkName
 from prism_irl.switching.base import Switching
-from prism_irl.switching.networks import NetworkName
 from prism_irl.switching.recurrent import RecurrentChain
 
 

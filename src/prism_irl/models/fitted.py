@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from sklearn.exceptions import NotFittedError
-from torch import Tensor
 
 from prism_irl import checked, em, storage
 from prism_irl.data.batching import Batch, Prepared, scatter
@@ -15,15 +12,19 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import Units
-from prism_irl.devices import available_device
+from prism_irl.devices import as_array, available_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel
+from prism_irl.models.parameters import not_fitted
 from prism_irl.models.streaming import IntentionFilter, PairChooser, simulate
 from prism_irl.rewards.accents import accents_info, load_accents
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import Chain
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class FittedPair(IntentionModel):
@@ -33,6 +34,7 @@ class FittedPair(IntentionModel):
     rewards_model_: RewardModel
     contexts_: Contexts
     mdp_: MDP
+    device: str
     units_: Units | None = None
 
     def _prepare(self, demos: Demonstrations) -> Prepared:
@@ -40,7 +42,7 @@ class FittedPair(IntentionModel):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "mdp_"):  # the last thing that a fit sets
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
+            raise not_fitted(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
     def _check_new(self, demos: Demonstrations) -> Demonstrations:
         self._check_fitted()
@@ -49,15 +51,17 @@ class FittedPair(IntentionModel):
         self.rewards_model_.check(demos)
         return super()._check_new(demos)
 
-    def _emission(self, data: Prepared) -> Tensor:
-        return torch.from_numpy(self.rewards_model_.log_likelihood(data))
+    def _emission(self, data: Prepared) -> Any:
+        return self.switching_.reads(self.rewards_model_.log_likelihood(data))
 
     def _prediction(self, demos: Demonstrations) -> Posterior:
         """Beliefs by what is known before each command alone; those of `posterior` unless rewards look ahead."""
         if not self.looks_ahead:
             return self.posterior(demos)
         data = self._prepare(self._check_new(demos))
-        return self.switching_.expectation(data, torch.from_numpy(self.rewards_model_.predictive_log_likelihood(data)))
+        return self.switching_.expectation(
+            data, self.switching_.reads(self.rewards_model_.predictive_log_likelihood(data))
+        )
 
     def posterior(self, demos: Demonstrations) -> Posterior:
         """All beliefs about the intention of every step; see `switching.base.Posterior`."""
@@ -76,6 +80,8 @@ class FittedPair(IntentionModel):
         """Most probable path as a whole, (n,), of a chain; elsewhere `predict`."""
         if not isinstance(self.switching_, Chain):
             return self.predict(demos)
+        import torch
+
         data = self._prepare(self._check_new(demos))
         emission, flat = self._emission(data), torch.zeros(demos.n_steps, dtype=torch.int64)
         for batch in data.batches:
@@ -90,6 +96,8 @@ class FittedPair(IntentionModel):
                 "Gaussian policies give a density of the command and no probability of an action token; use "
                 'log_likelihood, or policies="softmax".'
             )
+
+        import torch
 
         def policy_of(batch: Batch) -> Tensor:
             steps = batch.steps.cpu().numpy()
@@ -163,7 +171,7 @@ class FittedPair(IntentionModel):
         """Both halves, contexts, dynamics and start states."""
         valid = {} if self.valid_actions_ is None else {"valid_actions": self.valid_actions_}
         return {
-            **storage.prefixed("switching", self.switching_.state_dict()),
+            **storage.prefixed("switching", self.switching_.state()),
             **storage.prefixed("rewards", self.rewards_model_.state()),
             **storage.prefixed("contexts", self.contexts_.state()),
             **storage.prefixed("mdp", self.mdp_.state()),
@@ -203,7 +211,7 @@ class FittedPair(IntentionModel):
             self.motion_shape_ = int(info["n_motions"]), int(info["n_weights"]), blocks
         self.device_ = available_device(self.device)
         contexts, dynamics, data, units = (
-            {name: value.numpy() for name, value in storage.part(prefix, tensors).items()}
+            {name: as_array(value) for name, value in storage.part(prefix, tensors).items()}
             for prefix in ("contexts", "mdp", "data", "units")
         )
         self.units_ = Units.from_state(units)
@@ -227,7 +235,7 @@ class FittedPair(IntentionModel):
         self.switching_, self.rewards_model_ = start.switching, start.rewards
 
     def _new_start(self, index: int, demos: Demonstrations) -> em.Start:
-        raise NotFittedError(f"{type(self).__name__} does not say how to build its halves.")
+        raise not_fitted(f"{type(self).__name__} does not say how to build its halves.")
 
     def _like_training_data(self) -> Demonstrations:
         """One step with the sizes of the training data: all that building the halves looks at."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prism_irl.models.pair import PairModel
-from prism_irl.switching.networks import NetworkName
+from prism_irl.switching import NetworkName
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

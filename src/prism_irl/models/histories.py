@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
 from prism_irl import em
 from prism_irl.data.batching import Prepared
@@ -194,7 +193,7 @@ class _Search:
 
             def look(iteration: int, index: int = index, chain: Any = chain, policies: Any = policies) -> None:
                 if iteration % 4 == 3:  # the curve is smooth: looking at every point would cost and find nothing
-                    likelihood = chain.expectation(held_out, torch.from_numpy(policies.log_likelihood(held_out)))
+                    likelihood = chain.expectation(held_out, policies.log_likelihood(held_out))
                     tops[index] = max(tops[index], float(likelihood.log_likelihood.mean()))
 
             em.short_run(chain, policies, data, CHAIN_ITERATIONS, after=look)

@@ -7,22 +7,26 @@ others in proportion, P(z_t = j | z_{t−1}, …) / (1 − P(z_t = k | z_{t−1}
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import one_thread
+from prism_irl.devices import as_array, one_thread
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import draw, push, walk
 from prism_irl.mdp import MDP
+from prism_irl.models.streaming import certainly
 from prism_irl.rewards.accents import Accents
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Switching
+
+if TYPE_CHECKING:
+    import torch
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -36,7 +40,7 @@ class Imagined:
     rewards: RewardModel
     contexts: Contexts
     mdp: MDP
-    device: torch.device
+    device: torch.device | str
     accents: Accents | None = None
     without: int | None = None
 
@@ -84,8 +88,7 @@ class IntentionChooser:
         """π_z(a | context) of the intentions z that were drawn, (B, A)."""
         self._recent = push(self._recent, states)
         policies = self._of.rewards.policies_for(self._of.contexts.lookup(self._recent), self._who)
-        here = torch.from_numpy(states).to(self._of.device), torch.from_numpy(policies).to(self._of.device)
-        joint = self._stream.joint(*here).cpu().numpy()
+        joint = as_array(self._stream.joint(*self._read(states, policies)))
         chances = joint.sum(axis=2)
         if self._of.without is not None:
             chances[:, self._of.without] = 0.0
@@ -97,7 +100,8 @@ class IntentionChooser:
 
     def take(self, actions: IntArray) -> None:
         """The intention that was drawn is where the chain goes on from."""
-        z = torch.from_numpy(self.intentions[-1])
-        evidence = torch.full((len(z), self._of.rewards.n_intentions), -torch.inf, dtype=torch.float64)
-        evidence[torch.arange(len(z)), z] = 0.0
-        self._stream.update(torch.from_numpy(actions).to(self._of.device), evidence.to(self._of.device))
+        drawn = certainly(self.intentions[-1], self._of.rewards.n_intentions)
+        self._stream.update(*self._read(actions, drawn))
+
+    def _read(self, *given: npt.NDArray[Any]) -> Iterator[Any]:
+        return (self._of.switching.reads(values, self._of.device) for values in given)

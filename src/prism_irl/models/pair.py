@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 
 from prism_irl import em, halves
 from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.known import aligned, alignment, clamped
+from prism_irl.data.known import aligned, alignment
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import Units, needs_units
-from prism_irl.devices import resolve_device
+from prism_irl.devices import resolve_device, seeded
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
 from prism_irl.models import pair_checks, starts
@@ -105,7 +104,7 @@ class PairModel(PairRewards):
         return f"{halves.name_of(switching, SWITCHING)}+{halves.name_of(rewards, REWARDS)}"
 
     def _parameters(self) -> dict[str, Any]:
-        return self.get_params(deep=False)  # type: ignore[no-any-return]
+        return self.get_params(deep=False)
 
     @property
     def switching_options(self) -> SwitchingOptions:
@@ -124,10 +123,10 @@ class PairModel(PairRewards):
         return Problem(self.n_intentions, demos, self.contexts_, self.backoff_, self._dynamics if mdp is None else mdp)
 
     def _new_start(self, index: int, demos: Demonstrations) -> em.Start:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(zlib.crc32(f"{self.seed} {index}".encode()))
-            switching = self.switching_options.build(self.n_intentions, demos)
-            rewards = self.reward_options.build(self._problem(demos))
+        when, what = self.switching_options, self.reward_options
+        with seeded(zlib.crc32(f"{self.seed} {index}".encode())):
+            switching = when.build(self.n_intentions, demos)
+            rewards = what.build(self._problem(demos))
         if isinstance(rewards, PolicyTable):
             rewards.accents = self.accents_
         exact = switching.exact and rewards.exact
@@ -193,7 +192,7 @@ class PairModel(PairRewards):
 
     def _align(self, start: em.Start, chain: Any, train: Prepared) -> None:
         """Put what a search has found into the order of the known intentions; the chain too."""
-        found = chain.expectation(train, torch.from_numpy(start.rewards.log_likelihood(train))).responsibilities
+        found = chain.expectation(train, chain.reads(start.rewards.log_likelihood(train))).responsibilities
         order = alignment(found, train.demos, keep_last=isinstance(start.rewards, GoalPolicies))
         chain.initial.copy_(chain.initial[order])
         chain.kernel.copy_(chain.kernel[order][:, order])
@@ -378,5 +377,4 @@ class PairModel(PairRewards):
 
 
 def _posterior_of(start: em.Start, data: Prepared) -> Posterior:
-    emission = torch.from_numpy(clamped(start.rewards.log_likelihood(data), data.demos))
-    return start.switching.expectation(data, emission)
+    return em.expectation(start.switching, start.rewards, data, online=True)[1]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, check_mdp
@@ -215,9 +215,10 @@ class PairRewards(FittedPair):
 
     def _kept(self, name: str) -> FloatArray:
         self._check_fitted()
-        if name not in dict(self.switching_.named_buffers()):
+        found = self.switching_.state()
+        if name not in found:
             raise AttributeError(f"{type(self.switching_).__name__} has no {name} of its own; read switching_.")
-        return np.asarray(self.switching_.get_buffer(name).cpu().numpy(), dtype=np.float64)
+        return np.asarray(found[name], dtype=np.float64)
 
     def imagine(self, mdp: MDP | None = None, *, without: int | None = None, aware: bool = True) -> Imagined:
         """What the agents would do in other dynamics, or without an intention; ``simulate`` of the result shows it.
@@ -274,9 +275,9 @@ class PairRewards(FittedPair):
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Undo `_state`."""
         super()._load_state(tensors, info)
-        kept = {name: torch.as_tensor(value).numpy() for name, value in storage.part("state_reward", tensors).items()}
+        kept = {name: as_array(value) for name, value in storage.part("state_reward", tensors).items()}
         self.state_reward_ = StateReward.from_state(kept)
-        learned = {name: torch.as_tensor(value).numpy() for name, value in storage.part("iql", tensors).items()}
+        learned = {name: as_array(value) for name, value in storage.part("iql", tensors).items()}
         if learned:
             self.solution_ = InverseSolution(**learned)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, storage
 from prism_irl.errors import InputError, brief
 from prism_irl.models import registry
 from prism_irl.models.base import IntentionModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None = None) -> None:

@@ -17,10 +17,8 @@ from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import RewardOptions
-from prism_irl.switching import SWITCHING
+from prism_irl.switching import NETWORKS, SWITCHING, NetworkName
 from prism_irl.switching.base import SwitchingOptions
-from prism_irl.switching.learned import NETWORKS
-from prism_irl.switching.networks import NetworkName
 
 PAPER: dict[str, dict[str, Any]] = {
     "gridworld": {"n_intentions": 2, "max_iterations": 180, "discount": 0.9},

@@ -6,21 +6,24 @@ Filtering feeds what happened; simulation feeds what it draws.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.units import Units
+from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Successors, draw, push
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.features import GaussianPolicies
 from prism_irl.switching.base import Switching
-from prism_irl.switching.inference.reference import possible
+
+if TYPE_CHECKING:
+    import torch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,7 +36,7 @@ class IntentionFilter:
         switching: Switching,
         rewards: RewardModel,
         contexts: Contexts,
-        device: torch.device,
+        device: torch.device | str,
         units: Units | None = None,
     ) -> None:
         self._switching, self._rewards, self._contexts, self._device = switching, rewards, contexts, device
@@ -78,12 +81,14 @@ class IntentionFilter:
         recent = push(self._recent, np.array([state]))
         seen = None if observation is None else np.asarray(observation, dtype=np.float32)[None]
         policies, evidence = self._evidence(state, action, recent, seen, motion, design)
-        vector = None if seen is None else torch.as_tensor(seen, device=self._device)
-        here = torch.from_numpy(policies).to(self._device)
-        self._stream.joint(torch.tensor([state], device=self._device), here, vector)
+        here, there = np.array([state]), np.array([action])
+        given = (None if values is None else self._reads(values) for values in (here, policies, seen))
+        self._stream.joint(*given)
         self._recent = recent
-        probabilities = self._stream.update(torch.tensor([action], device=self._device), evidence.to(self._device))
-        return np.asarray(probabilities[0].cpu().numpy(), dtype=np.float64)
+        return np.asarray(as_array(self._stream.update(self._reads(there), self._reads(evidence)))[0], dtype=np.float64)
+
+    def _reads(self, values: npt.NDArray[Any]) -> Any:
+        return self._switching.reads(values, self._device)
 
     def _evidence(
         self,
@@ -93,22 +98,21 @@ class IntentionFilter:
         seen: npt.NDArray[np.float32] | None,
         motion: npt.ArrayLike | None,
         design: npt.ArrayLike | None,
-    ) -> tuple[FloatArray, Tensor]:
+    ) -> tuple[FloatArray, FloatArray]:
         """Policies (1, K, A) that say what may come, and log-evidence (1, K) of what came."""
         rewards = self._rewards
         if rewards.is_density and seen is not None and motion is not None and design is None:
             uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
-            return uniform, torch.from_numpy(rewards.log_density(seen, np.asarray(motion, np.float64)[None]))
+            return uniform, rewards.log_density(seen, np.asarray(motion, np.float64)[None])
         if isinstance(rewards, GaussianPolicies):
             if motion is None or design is None:
                 raise InputError("Gaussian policies filter commands; give motion and design of the step.")
             command = np.asarray(motion, dtype=np.float64)[None], np.asarray(design, dtype=np.float64)[None]
             uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
-            return uniform, torch.from_numpy(rewards.design_density(*command))
+            return uniform, rewards.design_density(*command)
         observed = None if seen is None else seen.astype(np.float64)
         policies = rewards.policies_given(self._contexts.lookup(recent), np.array([state]), observed)
-        with np.errstate(divide="ignore"):
-            return policies, possible(torch.from_numpy(np.log(policies[:, :, action])))[0]
+        return policies, _evidence_of(policies[:, :, action])
 
 
 class PairChooser:
@@ -119,27 +123,43 @@ class PairChooser:
         switching: Switching,
         rewards: RewardModel,
         contexts: Contexts,
-        device: torch.device,
+        device: torch.device | str,
         n_trajectories: int,
         who: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self._rewards, self._contexts, self._device, self._who = rewards, contexts, device, who
-        self._stream = switching.stream(n_trajectories)
+        self._switching, self._stream = switching, switching.stream(n_trajectories)
         self._recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
 
     def weights(self, states: npt.NDArray[np.int64]) -> FloatArray:
         """Σ_k p(z_t=k, a | s_≤t, a_<t), (B, A)."""
         self._recent = push(self._recent, states)
-        self._policies = torch.from_numpy(self._rewards.policies_for(self._contexts.lookup(self._recent), self._who))
-        joint = self._stream.joint(torch.from_numpy(states).to(self._device), self._policies.to(self._device))
-        return np.asarray(joint.sum(1).cpu().numpy(), dtype=np.float64)
+        self._policies = self._rewards.policies_for(self._contexts.lookup(self._recent), self._who)
+        joint = self._stream.joint(*(self._switching.reads(given, self._device) for given in (states, self._policies)))
+        return np.asarray(as_array(joint.sum(1)), dtype=np.float64)
 
     def take(self, actions: npt.NDArray[np.int64]) -> None:
         """P(z_t | s_≤t, a_≤t)."""
-        taken = torch.from_numpy(actions)
-        index = taken.view(-1, 1, 1).expand(-1, self._policies.shape[1], 1)
-        evidence = possible(self._policies.gather(2, index).squeeze(2).log())[0]
-        self._stream.update(taken.to(self._device), evidence.to(self._device))
+        evidence = _evidence_of(self._policies[np.arange(len(actions)), :, actions])
+        self._stream.update(*(self._switching.reads(given, self._device) for given in (actions, evidence)))
+
+
+def _evidence_of(probabilities: FloatArray) -> FloatArray:
+    """Log-evidence (B, K) of actions with these probabilities; one that is impossible for every intention says nothing.
+
+    As `switching.inference.reference.possible`, which computes with tensors.
+    """
+    with np.errstate(divide="ignore"):
+        logs = np.log(probabilities)
+    logs[np.isneginf(logs).all(axis=1)] = 0.0
+    return np.asarray(logs)
+
+
+def certainly(intentions: npt.NDArray[np.int64], n_intentions: int) -> FloatArray:
+    """Log-evidence (B, K) of intentions (B,) that were drawn: of every other one −∞."""
+    evidence = np.full((len(intentions), n_intentions), -np.inf)
+    evidence[np.arange(len(intentions)), intentions] = 0.0
+    return evidence
 
 
 def simulate(
@@ -152,7 +172,7 @@ def simulate(
     n_trajectories: int,
     length: int,
     generator: np.random.Generator,
-    device: torch.device,
+    device: torch.device | str,
 ) -> Demonstrations:
     """Draw trajectories from a fitted pair on an MDP; all trajectories advance together."""
     if n_trajectories < 1 or length < 1:
@@ -164,14 +184,12 @@ def simulate(
     steps = []
     for _ in range(length):
         recent = push(recent, states)
-        policies = torch.from_numpy(rewards.policies_at(contexts.lookup(recent))).to(device)
-        joint = stream.joint(torch.from_numpy(states).to(device), policies).cpu().numpy()
+        policies = rewards.policies_at(contexts.lookup(recent))
+        joint = as_array(stream.joint(*(switching.reads(given, device) for given in (states, policies))))
         K, A = joint.shape[1:]
         drawn = draw(joint.reshape(n_trajectories, -1), generator)
         intentions, actions = drawn // A, drawn % A
-        evidence = torch.full((n_trajectories, K), -torch.inf, dtype=torch.float64)
-        evidence[torch.arange(n_trajectories), torch.from_numpy(intentions)] = 0.0
-        stream.update(torch.from_numpy(actions).to(device), evidence.to(device))
+        stream.update(*(switching.reads(given, device) for given in (actions, certainly(intentions, K))))
         steps.append((states, actions, intentions))
         states = successors.draw(states * mdp.n_actions + actions, generator)
     trajectories = (np.stack(column, axis=1) for column in zip(*steps, strict=True))

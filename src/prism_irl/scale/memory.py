@@ -16,7 +16,6 @@ import numpy as np
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.limits import available, check_bytes, readable
-from prism_irl.switching.learned import Learned
 
 DOUBT = 1.5
 """An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""
@@ -63,7 +62,7 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     mapped = not demos.states.flags.writeable  # read from disk as needed
     table = 8 * K * _n_contexts(demos, model) * A
     switching = model.switching_options
-    network = switching if isinstance(switching, Learned) and getattr(switching, "recurrent", True) else None
+    network: Any = switching if switching.has_network and getattr(switching, "recurrent", True) else None
     longest = int(demos.lengths.max())
     batch = max(min(EVALUATION_STEPS, n), longest)
     parts = {
@@ -123,7 +122,7 @@ def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
     elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:
         print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
     switching, longest = model.switching_options, int(demos.lengths.max())
-    if isinstance(switching, Learned) and switching.network == "transformer" and longest > LONG_ATTENTION:
+    if switching.has_network and switching.network == "transformer" and longest > LONG_ATTENTION:
         print(
             f"prism: the Transformer compares every step with all steps before it, so that time grows with the square "
             f"of a trajectory's length, and the longest has {longest} steps; cut trajectories, or take --network gru, "

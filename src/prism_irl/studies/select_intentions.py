@@ -154,7 +154,8 @@ def try_numbers(
     """Fit every number of intentions to folds, halves and all data: the fits, and what is known about every K."""
     methods = [Method(f"k{k}", f"K={k}", settings.model(k)) for k in settings.intentions]
     for method in methods:
-        method.model._check_parameters(demos)
+        if isinstance(method.model, PairModel):
+            method.model._check_parameters(demos)
     cut: dict[str, Any] = {"folds": settings.folds, "by": settings.by}
     done = cross_validate(demos, methods, **cut, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit, extra=extra)
     folder = None if cache is None else cache / "models"

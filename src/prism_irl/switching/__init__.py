@@ -3,7 +3,13 @@
 `SWITCHING` is the only place that spells their names: a new one is a file with its options class, and a line here.
 """
 
+from typing import Literal, get_args
+
 from prism_irl.halves import Half
+
+NetworkName = Literal["rnn", "lstm", "gru", "transformer"]
+NETWORKS: tuple[str, ...] = get_args(NetworkName)
+"""What reads the history where a network does (`switching.networks`)."""
 
 SWITCHING: dict[str, Half] = {
     "single": Half("prism_irl.switching.markov:Single", "one intention: what several have to beat"),

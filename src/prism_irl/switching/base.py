@@ -10,18 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.demonstrations import Demonstrations
 
-PolicyOf = Callable[[Batch], Tensor]
+if TYPE_CHECKING:  # chains that only count do without torch, whose import takes longer than their fit
+    import torch
+    from torch import Tensor
+
+PolicyOf = Callable[[Batch], "Tensor"]
 """Policies of all intentions at the steps of a batch, (B, T, K, A), float64."""
 
 
@@ -93,8 +95,11 @@ class BatchPosterior(NamedTuple):
     transitions: Tensor | None = None
 
 
-class Switching(nn.Module, ABC):
-    """Base class; parameters and tables are module state, so that saving and devices come for free.
+class Switching(ABC):
+    """Base class of the models that answer *when*.
+
+    Those that are made of tensors are a `switching.module.SwitchingModule`, which is a module of torch, too; a chain
+    that only counts (`switching.markov`) keeps plain arrays.
 
     Attributes
     ----------
@@ -113,22 +118,38 @@ class Switching(nn.Module, ABC):
     incremental: bool = False
     normalised: bool = True
     distributions: ClassVar[tuple[str, ...]] = ()
-    """Buffers that must sum to one over their last axis."""
+    """Names in `state` of what must sum to one over its last axis."""
+
+    @abstractmethod
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that determine the model."""
+
+    @abstractmethod
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Undo `state`."""
+
+    @abstractmethod
+    def to(self, device: torch.device | str) -> Self:
+        """Compute on a device from now on."""
+
+    def reads(self, values: npt.NDArray[Any], device: torch.device | str = "cpu") -> Any:
+        """Values as this model reads them: emissions on the CPU, whatever a stream is given on its device."""
+        return values
 
     def check_loaded(self) -> None:
         """Raise an `InputError` unless what was read from a file are numbers, and probabilities where they must be."""
-        for name, value in self.state_dict().items():
-            if value.is_floating_point():
-                checked.finite(name, value.detach().cpu().numpy(), lowest=name.startswith("log_"))
+        for name, value in self.state().items():
+            if value.dtype.kind == "f":
+                checked.finite(name, value, lowest=name.startswith("log_"))
             if name in self.distributions:
-                checked.distributions(name, value.cpu().numpy())
+                checked.distributions(name, value)
 
     @abstractmethod
     def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
         """E-step of one batch."""
 
     @abstractmethod
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def maximise(self, data: Prepared, log_emission: Any, posterior: Posterior, seed: Any) -> None:
         """Improve the parameters given the posterior of the E-step; ``seed`` fixes the order of minibatches."""
 
     def count(self, data: Prepared, table: npt.NDArray[np.float64]) -> Counts | None:
@@ -146,7 +167,7 @@ class Switching(nn.Module, ABC):
         """The data as `improve` with the same seed would have them shared out among processes."""
         return data
 
-    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
+    def improve(self, data: Prepared, log_emission: Any, seed: Any) -> PassResult:
         """One training pass: improve the parameters and return the responsibilities met on the way."""
         posterior = self.expectation(data, log_emission, online=False)
         self.maximise(data, log_emission, posterior, seed)
@@ -156,59 +177,68 @@ class Switching(nn.Module, ABC):
     def stream(self, n_trajectories: int = 1) -> Stream:
         """Return a `Stream` at the beginning of trajectories."""
 
-    @torch.no_grad()
-    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
-        """E-step over all demonstrations; ``log_emission`` (n, K).
+    def expectation(self, data: Prepared, log_emission: Any, *, online: bool = True) -> Posterior:
+        """E-step over all demonstrations; ``log_emission`` (n, K), as the model `reads` it.
 
         Without ``online`` the beliefs that only filtering and prediction need, ``predicted`` and ``filtered``, may come
         back empty: EM does not read them.
         """
+        import torch
+
         n, K = log_emission.shape
         flat = [torch.zeros(n, K, dtype=torch.float64) for _ in range(3)] + [torch.zeros(n, dtype=torch.float64)]
         transitions = None
-        for batch in data.batches:
-            posterior = self.expectation_of(batch, data.gather(batch, log_emission))
-            for out, values in zip(flat, posterior[:4], strict=True):
-                scatter(batch, values, out)
-            if posterior.transitions is not None:
-                transitions = posterior.transitions + (0.0 if transitions is None else transitions)
+        with torch.no_grad():
+            for batch in data.batches:
+                posterior = self.expectation_of(batch, data.gather(batch, log_emission))
+                for out, values in zip(flat, posterior[:4], strict=True):
+                    scatter(batch, values, out)
+                if posterior.transitions is not None:
+                    transitions = posterior.transitions + (0.0 if transitions is None else transitions)
         responsibilities, predicted, filtered, likelihood = (out.numpy() for out in flat)
         pairs = None if transitions is None else transitions.cpu().numpy()
         return Posterior(responsibilities, predicted, filtered, likelihood, pairs)
 
-    @torch.no_grad()
-    def action_proba(self, data: Prepared, log_emission: Tensor, policy_of: PolicyOf) -> npt.NDArray[np.float64]:
+    def action_proba(self, data: Prepared, log_emission: Any, policy_of: PolicyOf) -> npt.NDArray[np.float64]:
         """Predictive distribution p(a | s_≤t, a_<t) of every step, (n, A)."""
+        import torch
+
         flat: Tensor | None = None
-        for batch in data.batches:
-            proba = self.action_proba_of(batch, data.gather(batch, log_emission), policy_of(batch))
-            if flat is None:
-                flat = torch.zeros(data.demos.n_steps, proba.shape[-1], dtype=torch.float64)
-            scatter(batch, proba, flat)
+        with torch.no_grad():
+            for batch in data.batches:
+                proba = self.action_proba_of(batch, data.gather(batch, log_emission), policy_of(batch))
+                if flat is None:
+                    flat = torch.zeros(data.demos.n_steps, proba.shape[-1], dtype=torch.float64)
+                scatter(batch, proba, flat)
         assert flat is not None
         return flat.numpy()
 
     def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:
         """Predictive distribution of one batch, (B, T, A); a prior that has not seen a_t mixes the policies."""
+        import torch
+
         return torch.einsum("btk,btka->bta", self.expectation_of(batch, log_emission).predicted, policy)
 
-    def training_state(self) -> dict[str, Tensor]:
+    def training_state(self) -> dict[str, Any]:
         """Return whatever `maximise` carries from one iteration to the next besides the parameters."""
         return {}
 
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
+    def load_training_state(self, state: dict[str, Any]) -> None:  # noqa: B027
         """Undo `training_state`, for resuming."""
 
 
 class Stream(ABC):
-    """A switching model walking along B trajectories, one step at a time: first `joint`, then `update`."""
+    """A switching model walking along B trajectories, one step at a time: first `joint`, then `update`.
+
+    What it is given and gives are tensors or arrays, as the model `reads` them.
+    """
 
     @abstractmethod
-    def joint(self, states: Tensor, policies: Tensor, observations: Tensor | None = None) -> Tensor:
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> Any:
         """p(z_t, a_t | s_≤t, a_<t), (B, K, A), from states (B,) and the policies there (B, K, A)."""
 
     @abstractmethod
-    def update(self, actions: Tensor, evidence: Tensor) -> Tensor:
+    def update(self, actions: Any, evidence: Any) -> Any:
         """Take the actions (B,) and log-evidence (B, K) on z_t; return P(z_t | all so far), (B, K).
 
         The evidence is log π_k(a_t | s_t) when filtering, and the log indicator of the intention when sampling.
@@ -227,17 +257,20 @@ class SwitchingOptions(ABC):
         Whether an intention is carried along, so that a constant chain can begin for it.
     in_order : bool
         Whether intentions are stages, passed in the order of their numbers.
+    has_network : bool
+        Whether a network reads the history.
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     """
 
     constant: ClassVar[bool] = False
     is_chain: ClassVar[bool] = True
     in_order: ClassVar[bool] = False
+    has_network: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def build(self, n_intentions: int, demos: Demonstrations) -> Switching:
-        """The untrained model, for demonstrations of these sizes; the caller has seeded torch."""
+        """The untrained model, for demonstrations of these sizes; the caller has seeded torch where it is imported."""
 
     def check(self, n_intentions: int) -> None:  # noqa: B027
         """Raise an `InputError` where an option makes no sense."""

@@ -7,22 +7,20 @@ and inference, decoding and streaming follow.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.errors import InputError
 from prism_irl.switching.base import BatchPosterior, Stream, Switching
-from prism_irl.switching.inference.dispatch import infer
-from prism_irl.switching.inference.reference import viterbi
-from prism_irl.switching.networks import Carry
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from prism_irl.switching.markov import MarkovChain
+    from prism_irl.switching.networks import Carry
 
 STICKINESS = 3.0
 FLOOR = 1e-10  # keeps a probability that no step supports from becoming log 0
@@ -72,27 +70,37 @@ class Chain(Switching):
 
     def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
         """Forward–backward."""
+        from prism_irl.switching.inference.dispatch import infer
+
         beliefs = infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask)
         return BatchPosterior(
             beliefs.smoothed, beliefs.predicted, beliefs.filtered, beliefs.log_likelihood, beliefs.transitions
         )
 
-    @torch.no_grad()
-    def pairwise(self, data: Prepared, log_emission: Tensor) -> npt.NDArray[np.float64]:
+    def pairwise(self, data: Prepared, log_emission: Any) -> npt.NDArray[np.float64]:
         """P(z_{t-1}=j, z_t=k | everything) of every step, (n, K, K); zero at first steps."""
+        import torch
+
+        from prism_irl.switching.inference.dispatch import infer
+
         K = self.n_intentions
         flat = torch.zeros(len(log_emission), K * K, dtype=torch.float64)
-        for batch in data.batches:
-            emission = data.gather(batch, log_emission)
-            beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
-            assert beliefs.pairwise is not None
-            scatter(batch, beliefs.pairwise.flatten(2), flat)
+        with torch.no_grad():
+            for batch in data.batches:
+                emission = data.gather(batch, log_emission)
+                beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
+                assert beliefs.pairwise is not None
+                scatter(batch, beliefs.pairwise.flatten(2), flat)
         return flat.reshape(-1, K, K).numpy()
 
-    @torch.no_grad()
     def decode(self, batch: Batch, log_emission: Tensor) -> Tensor:
         """Most probable path, (B, T)."""
-        return viterbi(self.log_initial().double(), self.log_kernel(batch).double(), log_emission, batch.mask)
+        import torch
+
+        from prism_irl.switching.inference.reference import viterbi
+
+        with torch.no_grad():
+            return viterbi(self.log_initial().double(), self.log_kernel(batch).double(), log_emission, batch.mask)
 
     def stream(self, n_trajectories: int = 1) -> Stream:
         """Streaming forward pass."""
@@ -108,25 +116,31 @@ class ChainStream(Stream):
         self.filtered: Tensor | None = None
         self.previous: Previous | None = None
 
-    @torch.no_grad()
     def joint(self, states: Tensor, policies: Tensor, observations: Tensor | None = None) -> Tensor:
         """P(z_t | s_≤t, a_<t) π_k(a | s_t)."""
-        kernel, self.carry = self.chain.stream_kernel(states, self.previous, observations, self.carry)
-        if self.filtered is None:
-            self.predicted = self.chain.log_initial().double().expand(len(states), -1)
-        else:
-            self.predicted = torch.logsumexp(self.filtered.unsqueeze(-1) + kernel.double(), dim=1)
-        self.states = states
-        return self.predicted.exp().unsqueeze(-1) * policies
+        import torch
 
-    @torch.no_grad()
+        with torch.no_grad():
+            kernel, self.carry = self.chain.stream_kernel(states, self.previous, observations, self.carry)
+            if self.filtered is None:
+                self.predicted = self.chain.log_initial().double().expand(len(states), -1)
+            else:
+                self.predicted = torch.logsumexp(self.filtered.unsqueeze(-1) + kernel.double(), dim=1)
+            self.states = states
+            return self.predicted.exp().unsqueeze(-1) * policies
+
     def update(self, actions: Tensor, evidence: Tensor) -> Tensor:
         """P(z_t | s_≤t, a_≤t)."""
-        self.filtered = torch.log_softmax(self.predicted + evidence, dim=-1)
-        self.previous = Previous(self.states, actions)
-        return self.filtered.exp()
+        import torch
+
+        with torch.no_grad():
+            self.filtered = torch.log_softmax(self.predicted + evidence, dim=-1)
+            self.previous = Previous(self.states, actions)
+            return self.filtered.exp()
 
 
 def sticky(n_intentions: int) -> Tensor:
     """Logits of a kernel that mostly stays, 3·I."""
+    import torch
+
     return STICKINESS * torch.eye(n_intentions)

@@ -16,9 +16,10 @@ from torch import Tensor
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.halves import check_numbers
-from prism_irl.switching.base import BatchPosterior, PassResult, Posterior, Stream, Switching
+from prism_irl.switching.base import BatchPosterior, PassResult, Posterior, Stream
 from prism_irl.switching.inference.dispatch import gate_gradient, responsibilities
 from prism_irl.switching.learned import Learned
+from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
@@ -44,7 +45,7 @@ def gate_loss(log_gate: Tensor, weights: Tensor, mask: Tensor, l1: float, kl: fl
     return loss / len(mask)
 
 
-class Gate(Switching):
+class Gate(SwitchingModule):
     """Independent gate over any history network.
 
     Parameters

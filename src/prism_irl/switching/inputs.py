@@ -20,16 +20,17 @@ from prism_irl.data.batching import Batch, Prepared
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer_steps
+from prism_irl.switching.inference.flat import infer_steps
 from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
 
 FloatArray = npt.NDArray[np.float64]
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive
 
 
-class InputChain(Chain):
+class InputChain(SwitchingModule, Chain):
     """Markov chain with covariates.
 
     Parameters
@@ -97,20 +98,12 @@ class InputChain(Chain):
     @torch.no_grad()
     def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
         """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
-        beliefs = None
+        found = None
         if self.initial.device.type == "cpu":
             kernel = self.kernels_at(torch.from_numpy(self._inputs(data))).exp()
-            beliefs = infer_steps(self.log_initial(), kernel, log_emission, data.demos.offsets, online=online)
-        if beliefs is None:
-            return super().expectation(data, log_emission, online=online)
-        return Posterior(
-            beliefs.smoothed.numpy(),
-            beliefs.predicted.numpy(),
-            beliefs.filtered.numpy(),
-            beliefs.log_likelihood.numpy(),
-            beliefs.transitions.numpy(),
-            pairwise=None if beliefs.pairwise is None else beliefs.pairwise.numpy(),
-        )
+            arrays = self.log_initial().numpy(), kernel.numpy(), log_emission.double().numpy()
+            found = infer_steps(*arrays, data.demos.offsets, online=online)
+        return super().expectation(data, log_emission, online=online) if found is None else found
 
     @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:

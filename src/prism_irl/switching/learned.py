@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
+from prism_irl.switching import NETWORKS, NetworkName
 from prism_irl.switching.base import SwitchingOptions
-from prism_irl.switching.networks import HistoryNetwork, NetworkName
+from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
-
-NETWORKS = ("rnn", "lstm", "gru", "transformer")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Learned(SwitchingOptions):
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
     """
 
+    has_network: ClassVar[bool] = True
     network: NetworkName = "gru"
     embedding: int = 32
     hidden: int = 32

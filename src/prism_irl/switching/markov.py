@@ -5,107 +5,175 @@ HIQL's switching. Milliseconds per EM iteration, and the start of every richer c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
+from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
-from prism_irl.switching.base import Counts, Posterior, SwitchingOptions
-from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import expected_counts, infer_flat
-from prism_irl.switching.networks import Carry
+from prism_irl.switching.base import Counts, Posterior, Stream, SwitchingOptions
+from prism_irl.switching.chain import FLOOR, STICKINESS, Chain, ChainStream, Previous
+from prism_irl.switching.inference.flat import expected_counts, infer_flat
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from prism_irl.switching.networks import Carry
+
+FloatArray = npt.NDArray[np.float64]
 
 
 class MarkovChain(Chain):
-    """Constant kernel and initial distribution, updated in closed form (Baum–Welch)."""
+    """Constant kernel and initial distribution, updated in closed form (Baum–Welch).
+
+    Both are plain arrays, so that fitting, asking and simulating a chain needs no torch; `initial` and `kernel` show
+    the same memory as tensors, to be read or written by whoever computes with those.
+
+    Attributes
+    ----------
+    begin : (K,), P(z_1=k)
+    moves : (K, K), P(z_t=k | z_{t-1}=j)
+    """
 
     exact = True
     distributions = ("initial", "kernel")
-    initial: Tensor
-    kernel: Tensor
 
     def __init__(self, n_intentions: int) -> None:
-        super().__init__()
         self.n_intentions = n_intentions
-        self.register_buffer("initial", torch.full((n_intentions,), 1.0 / n_intentions, dtype=torch.float64))
-        self.register_buffer("kernel", torch.softmax(sticky(n_intentions).double(), dim=-1))
+        self.device: torch.device | str = "cpu"
+        self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
+        stay = np.exp(STICKINESS * (np.eye(n_intentions) - 1.0))
+        self.moves: FloatArray = stay / stay.sum(-1, keepdims=True)
 
-    @torch.no_grad()
+    @property
+    def initial(self) -> Tensor:
+        """P(z_1=k), (K,), as a tensor on the CPU: writing into it changes the chain."""
+        import torch
+
+        return torch.from_numpy(self.begin)
+
+    @property
+    def kernel(self) -> Tensor:
+        """P(z_t=k | z_{t-1}=j), (K, K), as a tensor on the CPU: writing into it changes the chain."""
+        import torch
+
+        return torch.from_numpy(self.moves)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Initial distribution and kernel."""
+        return {"initial": self.begin, "kernel": self.moves}
+
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Undo `state`."""
+        if set(state) != set(self.state()):
+            raise KeyError(f"a Markov chain has initial and kernel, not {', '.join(state)}")
+        for name, own in self.state().items():
+            checked.shape(name, state[name], own.shape)
+            own[...] = state[name]
+
+    def to(self, device: torch.device | str) -> Self:
+        """Batches are computed there; the chain itself stays where it is, being a few numbers."""
+        self.device = device
+        return self
+
     def take_over(self, chain: MarkovChain) -> None:
         """Copy the other chain."""
-        self.initial.copy_(chain.initial)
-        self.kernel.copy_(chain.kernel)
+        self.load_state(chain.state())
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution."""
-        return self.initial.log()
+        return self.initial.to(self.device).log()
 
     def log_kernel(self, batch: Batch) -> Tensor:
         """The same kernel at every step, as a view."""
-        return self.kernel.log().expand(*batch.states.shape, -1, -1)
+        return self.kernel.to(batch.mask.device).log().expand(*batch.states.shape, -1, -1)
 
-    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
+    def expectation(self, data: Prepared, log_emission: Any, *, online: bool = True) -> Posterior:
         """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
-        beliefs = None
-        if self.kernel.device.type == "cpu":
-            beliefs = infer_flat(
-                self.log_initial(),
-                self.kernel.log(),
-                log_emission,
+        found = None
+        if str(self.device) == "cpu":
+            with np.errstate(divide="ignore"):
+                logs = np.log(self.begin), np.log(self.moves)
+            found = infer_flat(
+                *logs,
+                as_array(log_emission),
                 data.demos.offsets,
                 online=online,
                 longest_first=data.longest_first,
             )
-        if beliefs is None:
-            return super().expectation(data, log_emission, online=online)
-        return Posterior(
-            beliefs.smoothed.numpy(),
-            beliefs.predicted.numpy(),
-            beliefs.filtered.numpy(),
-            beliefs.log_likelihood.numpy(),
-            beliefs.transitions.numpy(),
-        )
+        return super().expectation(data, log_emission, online=online) if found is None else found
 
     def stream_kernel(
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
     ) -> tuple[Tensor, Carry]:
         """The constant kernel."""
-        return self.kernel.log().expand(len(states), -1, -1), carry
+        return self.kernel.to(states.device).log().expand(len(states), -1, -1), carry
 
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def stream(self, n_trajectories: int = 1) -> Stream:
+        """Streaming forward pass, in arrays; a subclass may have a kernel of its own for every step."""
+        own = type(self).stream_kernel is not MarkovChain.stream_kernel
+        return ChainStream(self, n_trajectories) if own else MarkovStream(self, n_trajectories)
+
+    def maximise(self, data: Prepared, log_emission: Any, posterior: Posterior, seed: Any) -> None:
         """Expected transition counts of the E-step, normalised."""
         assert posterior.transitions is not None
         begun = data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))
         self._normalise(begun, data.total(posterior.transitions))
 
-    def count(self, data: Prepared, table: npt.NDArray[np.float64]) -> Counts | None:
+    def count(self, data: Prepared, table: FloatArray) -> Counts | None:
         """Both passes over a table of policies, where there is a compiled path and all data are here."""
         own = type(self).maximise is MarkovChain.maximise and type(self).expectation is MarkovChain.expectation
-        if self.kernel.device.type != "cpu" or not data.is_whole or not own:  # a subclass may have steps of its own
+        if str(self.device) != "cpu" or not data.is_whole or not own:  # a subclass may have steps of its own
             return None
-        return expected_counts(self.initial.numpy(), self.kernel.numpy(), table, data)
+        return expected_counts(self.begin, self.moves, table, data)
 
     def maximise_counts(self, counts: Counts) -> None:
         """Expected counts, normalised."""
         self._normalise(counts.begun, counts.moves)
 
-    @torch.no_grad()
-    def _normalise(self, begun: npt.NDArray[np.float64], moves: npt.NDArray[np.float64]) -> None:
-        first, pairs = torch.from_numpy(begun) + FLOOR, torch.from_numpy(moves) + FLOOR
-        self.initial.copy_(first / first.sum())
-        self.kernel.copy_(pairs / pairs.sum(-1, keepdim=True))
+    def _normalise(self, begun: FloatArray, moves: FloatArray) -> None:
+        first, pairs = begun + FLOOR, moves + FLOOR
+        self.begin[...] = first / first.sum()
+        self.moves[...] = pairs / pairs.sum(-1, keepdims=True)
 
     def dwell_proba(self, longest: int) -> npt.NDArray[np.float64]:
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest): geometric."""
-        stay = self.kernel.diagonal().cpu().numpy()[:, None]
+        stay = self.moves.diagonal()[:, None]
         return np.asarray((1 - stay) * stay ** np.arange(longest))
+
+
+class MarkovStream(Stream):
+    """The forward pass of a constant kernel, one step at a time; `ChainStream` is the reference.
+
+    Tensors are taken as well as arrays, and arrays are given.
+    """
+
+    def __init__(self, chain: MarkovChain, n_trajectories: int) -> None:
+        self.chain, self.n_trajectories = chain, n_trajectories
+        self.filtered: FloatArray | None = None
+
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
+        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
+        first = np.broadcast_to(self.chain.begin, (self.n_trajectories, self.chain.n_intentions))
+        self.predicted: FloatArray = first if self.filtered is None else self.filtered @ self.chain.moves
+        return np.asarray(self.predicted[:, :, None] * as_array(policies))
+
+    def update(self, actions: Any, evidence: Any) -> FloatArray:
+        """P(z_t | s_≤t, a_≤t), (B, K)."""
+        logs = as_array(evidence)
+        with np.errstate(divide="ignore"):
+            logs = logs + np.log(self.predicted)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        self.filtered = weights / weights.sum(axis=1, keepdims=True)
+        return self.filtered
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,11 @@ from torch import Tensor, nn
 
 from prism_irl.data.batching import Batch
 from prism_irl.errors import InputError
+from prism_irl.switching import NetworkName
 from prism_irl.switching.attention import Carry, Transformer
 from prism_irl.switching.inference.dispatch import use_compiled
 from prism_irl.switching.recurrence import fused
 from prism_irl.switching.recurrence.by_hand import ByHand
-
-NetworkName = Literal["rnn", "lstm", "gru", "transformer"]
 
 
 class Tokens(nn.Module):

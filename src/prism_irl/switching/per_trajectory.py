@@ -18,14 +18,15 @@ from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.switching.base import BatchPosterior, Posterior, Stream, Switching, SwitchingOptions
+from prism_irl.switching.base import BatchPosterior, Posterior, Stream, SwitchingOptions
 from prism_irl.switching.chain import FLOOR
+from prism_irl.switching.module import SwitchingModule
 
 IMPOSSIBLE = -1000.0
 """Stands for log 0 in running sums: a trajectory that every intention rules out somewhere still has a posterior."""
 
 
-class TrajectoryChoice(Switching):
+class TrajectoryChoice(SwitchingModule):
     """Mixture over trajectories with weights ρ, updated in closed form."""
 
     exact = True

@@ -24,6 +24,7 @@ from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
 
 FloatArray = npt.NDArray[np.float64]
@@ -36,7 +37,7 @@ FIRST_RADIUS, FIRST_INSIDE, FIRST_OUTSIDE = 0.3, 0.5, 1e-4
 LOWEST, HIGHEST = 1e-6, 1.0 - 1e-6
 
 
-class PlaceChain(Chain):
+class PlaceChain(SwitchingModule, Chain):
     """An intention ends at its place.
 
     Parameters

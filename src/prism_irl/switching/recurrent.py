@@ -22,11 +22,12 @@ from prism_irl.switching.chain import Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
 from prism_irl.switching.learned import Learned
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry, HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 
 
-class RecurrentChain(Chain):
+class RecurrentChain(SwitchingModule, Chain):
     """Kernel from a history network: recurrent switching.
 
     Parameters

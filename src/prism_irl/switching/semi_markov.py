@@ -28,12 +28,13 @@ from prism_irl.halves import check_numbers
 from prism_irl.switching.base import BatchPosterior, PhaseCounts, Posterior, Stream, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
 
 LEAVE = 0.05  # an untrained chain leaves after about twenty steps
 
 
-class SemiMarkovChain(Chain):
+class SemiMarkovChain(SwitchingModule, Chain):
     """Chain over intentions and the phases that are left of each, updated in closed form.
 
     Parameters

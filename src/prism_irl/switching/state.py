@@ -31,8 +31,10 @@ from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer, infer_steps
+from prism_irl.switching.inference.dispatch import infer
+from prism_irl.switching.inference.flat import infer_steps
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
 from prism_irl.switching.places import PlaceChain
 
@@ -40,7 +42,7 @@ KernelName = Literal["auto", "mlp", "table", "pair", "place"]
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive
 
 
-class StateKernel(Chain):
+class StateKernel(SwitchingModule, Chain):
     """What both kinds share: a kernel per state that the step leaves from."""
 
     n_states: int
@@ -71,22 +73,18 @@ class StateKernel(Chain):
     @torch.no_grad()
     def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
         """Forward–backward over ragged data as it lies, kernels read from a table; in padded batches elsewhere."""
-        beliefs = None
+        found = None
         if self.initial.device.type == "cpu":
             before = np.empty(data.demos.n_steps, np.int64)
             before[:1], before[1:] = 0, np.minimum(data.demos.states[:-1], self.n_states)  # never read at first steps
             kernel = self.state_kernels().detach().double().exp().index_select(0, torch.from_numpy(before))
-            beliefs = infer_steps(self.log_initial(), kernel, log_emission, data.demos.offsets, online=online)
-        if beliefs is None:
+            arrays = self.log_initial().numpy(), kernel.numpy(), log_emission.double().numpy()
+            found = infer_steps(*arrays, data.demos.offsets, online=online)
+        if found is None:
             return super().expectation(data, log_emission, online=online)
-        return Posterior(
-            beliefs.smoothed.numpy(),
-            beliefs.predicted.numpy(),
-            beliefs.filtered.numpy(),
-            beliefs.log_likelihood.numpy(),
-            beliefs.transitions.numpy(),
-            leaving=None if beliefs.pairwise is None else self._leaving(before, beliefs.pairwise.numpy()),
-        )
+        if found.pairwise is None:
+            return found
+        return found._replace(pairwise=None, leaving=self._leaving(before, found.pairwise))
 
     def _leaving(self, before: npt.NDArray[np.int64], pairwise: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Pairwise posteriors (n, K, K), zero at first steps, summed by the state that a step leaves, (S, K, K)."""

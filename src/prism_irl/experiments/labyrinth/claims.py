@@ -63,7 +63,7 @@ def published(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
         meaning = data.alignment(model, data.demos, shuffles=SHUFFLES)
         rows.append(
             {
-                "seed": model.seed,
+                "seed": getattr(model, "seed", None),
                 "paper_score": model.paper_score(data.demos),
                 "predictive_ll": model.score(data.demos),
                 "mean_dwell": mean_dwell(labels, data.demos.offsets),

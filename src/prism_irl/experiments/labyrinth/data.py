@@ -46,8 +46,8 @@ class Data:
         The alignment of labels with outside events, and the history that was chosen.
         """
         row: dict[str, Any] = {}
-        if getattr(model, "history_length_", 1) > 1:
-            row |= {"history_length": model.history_length_, "backoff": model.backoff_}
+        if (length := getattr(model, "history_length_", 1)) > 1:
+            row |= {"history_length": length, "backoff": getattr(model, "backoff_", None)}
         if model.n_intentions < 2:
             return row
         found = self.alignment(model, test, shuffles=0)

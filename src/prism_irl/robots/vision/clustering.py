@@ -92,7 +92,7 @@ def kmeans(
     chosen = _choose(backend, n * m, device)
     if chosen == "sklearn":
         return _sklearn(rows, k, seed, max_iterations, tolerance)
-    where = resolve_device(device) if chosen == "torch" else torch.device("cpu")
+    where = torch.device(resolve_device(device) if chosen == "torch" else "cpu")
     generator = np.random.default_rng(seed)
     training = rows
     if rows_per_cluster is not None and n > rows_per_cluster * k:
@@ -148,7 +148,7 @@ def _choose(backend: str, numbers: int, device: str) -> str:
         return backend
     if numbers <= SMALL:
         return "sklearn"
-    return "torch" if resolve_device(device).type == "cuda" else "faiss"
+    return "faiss" if resolve_device(device) == "cpu" else "torch"
 
 
 def _sklearn(rows: Rows, k: int, seed: int, max_iterations: int, tolerance: float) -> Clusters:

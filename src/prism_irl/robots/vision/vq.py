@@ -33,7 +33,7 @@ def learned_codebook(
     n, m = rows.shape
     where = resolve_device(device)
     batch = min(n, max(8192, 4 * k))
-    with torch.random.fork_rng(devices=[] if where.type == "cpu" else [where]):
+    with torch.random.fork_rng(devices=[] if where == "cpu" else [where]):
         torch.manual_seed(seed)
         layer = module.VectorQuantize(
             dim=m, codebook_size=k, decay=0.9, kmeans_init=True, kmeans_iters=10, threshold_ema_dead_code=1

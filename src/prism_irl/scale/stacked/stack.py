@@ -90,7 +90,7 @@ def fit_together(
         if mdp is None and key not in estimated:
             estimated[key] = MDP.from_demonstrations(demos, model.discount)
         model._set_up(demos, estimated[key] if mdp is None else mdp)
-        model.device_ = torch.device("cpu")  # where first points are found and results are kept
+        model.device_ = "cpu"  # where first points are found and results are kept
         train, validation = model._validation_split(demos)
         starts = [model._new_start(index, train.demos) for index in range(model.n_starts)]
         groups[_shape(model, demos)] += [Entry(model, start, train, validation) for start in starts]
@@ -276,5 +276,5 @@ class Stack:
         for f, entry in enumerate(self.entries):
             sizes = self.switching.n_intentions, self.switching.sizes[f]
             own = {name: self.switching.resized(name, best[name][f], *sizes).cpu() for name in self.parameters}
-            entry.start.switching.load_state_dict(own)
+            entry.start.switching.load_state({name: value.numpy() for name, value in own.items()})
             entry.start.snapshot = entry.start.parameters()

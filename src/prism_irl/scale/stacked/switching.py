@@ -35,11 +35,11 @@ class StackedSwitching(ABC):
         self.n_intentions = max(self.sizes)
         present = [[k < size for k in range(self.n_intentions)] for size in self.sizes]
         self.present = torch.tensor(present, device=device).view(len(models), 1, 1, -1)
-        states = [model.state_dict() for model in models]
+        states = [{name: torch.from_numpy(value) for name, value in model.state().items()} for model in models]
         self.parameters = {
             name: torch.stack(
                 [
-                    self.resized(name, state[name].cpu(), size, self.n_intentions)
+                    self.resized(name, state[name], size, self.n_intentions)
                     for state, size in zip(states, self.sizes, strict=True)
                 ]
             ).to(device)

@@ -1,7 +1,7 @@
 """Beliefs of a chain over intentions, by the fastest exact path at hand.
 
-On a CPU with numba the two passes run compiled, in scaled probability space, one thread per trajectory, or per
-sixteen trajectories side by side where the kernel is constant; on a GPU with Triton one program per trajectory.
+On a CPU with numba the two passes run compiled, in scaled probability space (`flat`), one thread per trajectory, or
+per sixteen trajectories side by side where the kernel is constant; on a GPU with Triton one program per trajectory.
 Everywhere else, and where scaling would underflow, `forward_backward` does the same in log space with torch. All give
 the same numbers (tested). `PRISM_BACKEND=torch` forces the reference.
 """
@@ -13,21 +13,12 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.data.batching import Batch, Prepared
-from prism_irl.switching.base import Counts
+from prism_irl.data.batching import Batch
+from prism_irl.switching.inference.flat import FlatBeliefs, compiled, is_compiled, passes
 from prism_irl.switching.inference.reference import forward_backward, possible
-
-try:
-    from prism_irl.switching.inference import compiled, counted, lanes
-except ImportError:  # numba is an extra
-    compiled = counted = lanes = None  # type: ignore[assignment]
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 class ChainBeliefs(NamedTuple):
@@ -47,7 +38,7 @@ class ChainBeliefs(NamedTuple):
 
 def use_compiled(device: torch.device) -> bool:
     """Whether compiled kernels are to be used."""
-    return compiled is not None and device.type == "cpu" and os.environ.get("PRISM_BACKEND") != "torch"
+    return device.type == "cpu" and is_compiled()
 
 
 @torch.no_grad()
@@ -112,144 +103,25 @@ def _compiled(
     B, T, K = log_emission.shape
     rows = np.arange(B) * T
     constant = log_kernel.stride(0) == 0 and log_kernel.stride(1) == 0 and not pairwise  # comes as an expanded view
-    kernel = (log_kernel[:1, :1] if constant else log_kernel).double().exp().reshape(-1, K, K)
-    out = [torch.zeros(B, T, K, dtype=torch.float64) for _ in range(3)]
-    likelihood = torch.ones(B, T, dtype=torch.float64)
-    pairs = torch.zeros((B, T, K, K) if pairwise else (0, 0, K, K), dtype=torch.float64)
-    transitions = _passes(
-        log_initial,
-        kernel,
-        (np.zeros_like(rows), 0) if constant else (rows, 1),
-        log_emission.reshape(-1, K),
+    kernel = (log_kernel[:1, :1] if constant else log_kernel).double().exp().reshape(-1, K, K).numpy()
+    out = FlatBeliefs.room(B * T, K, online=True, pairwise=pairwise)
+    for values, padding in zip(out[:4], (0.0, 0.0, 0.0, 1.0), strict=True):
+        values.fill(padding)
+    transitions = passes(
+        log_initial.double().exp().numpy(),
+        (kernel, np.zeros_like(rows), 0) if constant else (kernel, rows, 1),
+        log_emission.double().reshape(-1, K).numpy(),
         (rows, mask.sum(1).numpy()),
-        [*(o.view(-1, K) for o in out), likelihood.view(-1), pairs.view(-1, K, K)],
+        out,
     )
     if transitions is None:
         return None
+    predicted, filtered, smoothed, likelihood = (
+        torch.from_numpy(values).view(B, T, *values.shape[1:]) for values in out[:4]
+    )
     likelihood.masked_fill_(~mask, 0.0)
-    return ChainBeliefs(out[0], out[1], out[2], likelihood, transitions, pairs if pairwise else None)
-
-
-def _passes(
-    log_initial: Tensor,
-    kernel: Tensor,
-    kernel_rows: tuple[IntArray, int],
-    log_emission: Tensor,
-    rows: tuple[IntArray, IntArray],
-    out: list[Tensor],
-) -> Tensor | None:
-    """Run the compiled passes into ``out``; Σ pairwise posteriors (K, K), or None where a step underflows."""
-    K, B = log_emission.shape[-1], len(rows[0])
-    *beliefs, pairwise = (o.numpy() for o in out)
-    transitions = np.zeros((B, K, K))
-    initial = log_initial.double().reshape(-1, K).exp().contiguous().numpy()
-
-    def run(emission: Tensor) -> bool:
-        given = (initial, kernel.contiguous().numpy(), *kernel_rows, emission.view(-1).numpy(), *rows)
-        return bool(compiled.forward_backward(tuple(range(K)), given, (*beliefs, transitions, pairwise)))
-
-    log_emission = log_emission.double().contiguous()
-    if not run(log_emission):
-        evidence, impossible = possible(log_emission)
-        if not (impossible.any() and run(evidence)):
-            return None
-        out[3].masked_fill_(impossible, -torch.inf)
-    return torch.from_numpy(transitions.sum(0))
-
-
-@torch.no_grad()
-def infer_flat(
-    log_initial: Tensor,
-    log_kernel: Tensor,
-    log_emission: Tensor,
-    offsets: IntArray,
-    *,
-    online: bool = True,
-    longest_first: IntArray | None = None,
-) -> ChainBeliefs | None:
-    """Beliefs of a chain with one constant kernel (K, K), straight from and into the flat layout.
-
-    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1], and ``longest_first`` their order by
-    length where the caller knows it. Beliefs are (n, K) and (n,); without ``online`` the predicted and filtered ones
-    are empty, which saves half of the memory that is written and lets trajectories run side by side. None where there
-    is no compiled path or a step underflows: then `infer` on padded batches gives the answer.
-    """
-    if not use_compiled(log_emission.device):
-        return None
-    n, K = log_emission.shape
-    first, lengths = np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
-    sizes = (n if online else 0, n if online else 0, n)
-    out = [torch.empty(size, K, dtype=torch.float64) for size in sizes] + [torch.empty(n, dtype=torch.float64)]
-    kernel, transitions = log_kernel.double().exp(), None
-    if not online and len(first) >= lanes.LANES:  # fewer would leave lanes empty
-        order = np.argsort(-lengths, kind="stable") if longest_first is None else longest_first
-        rows = (first[order], lengths[order])
-        transitions = _side_by_side(log_initial, kernel, log_emission, rows, out[2:])
-    if transitions is None:
-        rows = (first, lengths)
-        out.append(torch.empty(0, K, K, dtype=torch.float64))
-        transitions = _passes(log_initial, kernel.unsqueeze(0), (np.zeros_like(first), 0), log_emission, rows, out)
-    return None if transitions is None else ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None)
-
-
-@torch.no_grad()
-def infer_steps(
-    log_initial: Tensor, kernel: Tensor, log_emission: Tensor, offsets: IntArray, *, online: bool = True
-) -> ChainBeliefs | None:
-    """The same for a chain with a kernel of its own at every step, probabilities (n, K, K), as the data lie.
-
-    That of a first step is never read. Without ``online`` the pairwise posteriors (n, K, K) take the place of what
-    filtering needs: M-steps read them.
-    """
-    if not use_compiled(log_emission.device):
-        return None
-    n, K = log_emission.shape
-    first, lengths = np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
-    sizes = (n if online else 0, n if online else 0, n)
-    out = [torch.empty(size, K, dtype=torch.float64) for size in sizes] + [torch.empty(n, dtype=torch.float64)]
-    pairs = torch.zeros(0 if online else n, K, K, dtype=torch.float64)
-    transitions = _passes(log_initial, kernel, (first, 1), log_emission, (first, lengths), [*out, pairs])
-    if transitions is None:
-        return None
-    return ChainBeliefs(out[0], out[1], out[2], out[3], transitions, None if online else pairs)
-
-
-def _side_by_side(
-    log_initial: Tensor, kernel: Tensor, log_emission: Tensor, rows: tuple[IntArray, IntArray], out: list[Tensor]
-) -> Tensor | None:
-    """Run the passes of many trajectories at once into ``out``; Σ pairwise posteriors, or None on underflow."""
-    import numba
-
-    K = log_emission.shape[-1]
-    transitions = np.empty((min(numba.get_num_threads(), -(-len(rows[0]) // lanes.LANES)), K, K))
-    emission = log_emission.double().contiguous().view(-1)
-    given = (log_initial.double().exp().numpy(), kernel.contiguous().numpy(), emission.numpy())
-    beliefs = tuple(o.view(-1).numpy() for o in out)
-    fine = lanes.forward_backward(tuple(range(K)), given, rows, beliefs, transitions)
-    return torch.from_numpy(transitions.sum(0)) if fine else None
-
-
-def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, data: Prepared) -> Counts | None:
-    """Expected counts of a chain with one constant kernel (K, K) over a table of policies (P, K).
-
-    None where there is no compiled path, where there are too few trajectories to run side by side, or where a step
-    underflows: then `infer_flat` of the emissions gives the answer.
-    """
-    demos = data.demos
-    if not use_compiled(torch.device("cpu")) or demos.n_trajectories < lanes.LANES or data.last_pair >= len(table):
-        return None
-    if len(table) > demos.n_steps:  # most pairs of a long memory occur once, and summing the table is the larger work
-        return None
-    K, order = len(initial), data.longest_first
-    groups = -(-demos.n_trajectories // lanes.LANES)
-    # Every part has counts of its own, which together may take as much memory as the steps themselves.
-    parts = max(1, min(counted.PARTS, groups, demos.n_steps // len(table)))
-    out = (np.zeros((parts, K)), np.zeros((parts, K, K)), np.zeros((parts, *table.shape)), np.zeros((parts, 1)))
-    rows = (demos.offsets[:-1][order].astype(np.int64), demos.lengths[order].astype(np.int64))
-    if not counted.expected_counts(tuple(range(K)), (initial, kernel, table, data.pairs), rows, out):
-        return None
-    begun, moves, choices, likelihood = (values.sum(0) for values in out)
-    return Counts(begun, moves, choices, float(likelihood[0]) / demos.n_steps)
+    pairs = torch.from_numpy(out.pairwise).view(B, T, K, K) if pairwise else None
+    return ChainBeliefs(predicted, filtered, smoothed, likelihood, torch.from_numpy(transitions), pairs)
 
 
 @torch.no_grad()
