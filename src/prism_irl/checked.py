@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 import tokenize
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.errors import InputError
+
+AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 BROKEN = (
     *(OSError, ValueError, EOFError, LookupError, RuntimeError, SyntaxError, TypeError, ArithmeticError, MemoryError),
@@ -60,3 +62,9 @@ def shape(name: str, values: npt.NDArray[Any], expected: tuple[int, ...]) -> Non
             f"The saved {name} have shape {values.shape}, but this model needs {expected}; they belong to other data "
             "or other parameters."
         )
+
+
+def frozen(array: AnyArray) -> AnyArray:
+    """Make an array read-only that is shared by everybody who asks."""
+    array.setflags(write=False)
+    return array

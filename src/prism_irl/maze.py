@@ -14,14 +14,15 @@ maze, and the mouse reappears at node 0.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
-from prism_irl.mdp import MDP, frozen
+from prism_irl.checked import frozen
+
+if TYPE_CHECKING:
+    from prism_irl.mdp import MDP
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -111,6 +112,8 @@ def transitions() -> Floats:
 
 def maze_mdp(discount: float = 0.97) -> MDP:
     """Return the dynamics with the valid actions of every node."""
+    from prism_irl.mdp import MDP
+
     return MDP.from_dense(transitions(), discount=discount, valid_actions=valid_actions())
 
 
@@ -118,6 +121,9 @@ def maze_mdp(discount: float = 0.97) -> MDP:
 def distances() -> Integers:
     """(127, 127) steps between nodes."""
     child = np.arange(1, N_NODES)
+    from scipy.sparse import csr_array  # here, because a figure that needs a node's place needs no distances
+    from scipy.sparse.csgraph import shortest_path
+
     edges = csr_array((np.ones(N_NODES - 1), (child, parents()[child])), shape=(N_NODES, N_NODES))
     return frozen(shortest_path(edges, directed=False, unweighted=True).astype(np.int64))
 

@@ -8,13 +8,14 @@ segmentation and likelihoods need no MDP, rewards and planning do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
+from prism_irl.checked import frozen
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Solver = Callable[[Array], Array]
-AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 
 class MDP:
@@ -337,12 +337,6 @@ class MDP:
             f"Value iteration did not reach tolerance {tolerance:g} in {max_iterations} iterations; raise "
             "max_iterations or tolerance, or lower the discount."
         )
-
-
-def frozen(array: AnyArray) -> AnyArray:
-    """Make an array read-only that is shared by everybody who asks."""
-    array.setflags(write=False)
-    return array
 
 
 def boltzmann(q: npt.ArrayLike, inverse_temperature: float = 1.0) -> Array:

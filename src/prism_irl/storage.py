@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # reading and writing JSON needs neither
     from torch import Tensor
 
 _NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)
+_AS_THEY_ARE, _NUMBERS = {int, str, bool, type(None)}, {int, bool, float}
 FORMAT = "prism-irl"
 VERSION = 2
 """Of tensor files. 1 had no checksum and is still read, checked as far as its numbers allow; newer is refused."""
@@ -273,6 +274,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
+        kinds = set(map(type, value))
+        if kinds <= _AS_THEY_ARE or (kinds <= _NUMBERS and all(map(math.isfinite, value))):
+            return list(value)  # the most of what there is: no need to ask every item again
         return [_plain(item) for item in value]
     if hasattr(value, "tolist"):  # arrays and their scalars
         return _plain(value.tolist())

@@ -7,7 +7,9 @@ import json
 import subprocess
 import sys
 import typing
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import prism_irl
@@ -40,6 +42,35 @@ def test_nothing_heavy_is_loaded(program: str) -> None:
     ask = f"import json, sys\n{program}\nprint(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
+
+
+LOADED = "import sys\n{program}\nprint(*(name for name in {names} if name in sys.modules), file=sys.stderr)"
+FIT = """
+from prism_irl.cli.main import main
+assert main(["fit", {table!r}, "--switching", "markov", "--intentions", "2", "--n-starts", "2", "--out", {out!r}]) == 0
+"""
+FIGURES = "from prism_irl.report import check_pictures, fit_pictures, pictures"
+
+
+def loaded(program: str, *names: str) -> list[str]:
+    """Which of some modules a program has imported when it ends."""
+    ask = LOADED.format(program=program, names=names)
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    return done.stderr.split()
+
+
+def test_a_markov_chain_is_fitted_and_reported_without_torch_and_scikit_learn(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(0), 400
+    rows = zip(np.arange(n) // 20, rng.integers(5, size=n), rng.integers(3, size=n), strict=True)
+    table = tmp_path / "walk.csv"
+    table.write_text("trajectory,state,action\n" + "\n".join(",".join(map(str, row)) for row in rows))
+    program = FIT.format(table=str(table), out=str(tmp_path / "run"))
+    assert loaded(program, "torch", "sklearn", "scipy.stats", "scipy.optimize", "joblib") == []
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_figures_are_drawn_without_pandas_and_scipy() -> None:
+    assert loaded(FIGURES, "pandas", "scipy", "torch", "matplotlib.pyplot") == []
 
 
 def test_public_names_are_there_when_they_are_asked_for() -> None:

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from prism_irl.errors import InputError
 from prism_irl.labels import (
@@ -62,6 +60,9 @@ def boundary_f1(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike, toler
         return float(len(t) == len(p))
     pairs = [np.intersect1d(t + d, p, return_indices=True)[1:] for d in range(-tolerance, tolerance + 1)]
     rows, columns = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    from scipy.sparse import coo_array  # here, because most data have no labels to be compared with
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
     graph = coo_array((np.ones(len(rows), bool), (rows, columns)), shape=(len(t), len(p))).tocsr()
     return float(2 * (maximum_bipartite_matching(graph) >= 0).sum() / (len(t) + len(p)))
 

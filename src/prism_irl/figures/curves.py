@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from prism_irl.errors import InputError
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color, note
+
+FloatArray = NDArray[np.float64]
 
 NOT_A_LIKELIHOOD = "not a likelihood"
 
@@ -102,26 +103,28 @@ def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     """
     if not history:
         raise InputError("The history is empty; there is no iteration to draw.")
-    table = pd.DataFrame(history).reindex(columns=HISTORY).apply(pd.to_numeric)
-    if not table["train"].notna().groupby(table["start"]).any().all():
+    table = {name: np.array([row.get(name) for row in history], dtype=float) for name in HISTORY}  # None is NaN
+    starts = {int(start): _rows_of(table, start) for start in dict.fromkeys(table["start"].tolist())}
+    if any(np.isnan(rows["train"]).all() for rows in starts.values()):
         raise InputError("The history has a start without any training log-likelihood; there is no curve to draw.")
-    starts = {int(start): rows.sort_values("iteration") for start, rows in table.groupby("start", sort=False)}
-    best = max(starts, key=lambda start: _monitored(starts[start]).max())
+    best = max(starts, key=lambda start: np.nanmax(_monitored(starts[start])))
     others = [rows for start, rows in starts.items() if start != best]
     for i, rows in enumerate(others):
         label = None if i else f"train, {len(others)} others"
         ax.plot(rows["iteration"], rows["train"], color="#b4bac2", linewidth=0.8, label=label)
     own = starts[best]
     ax.plot(own["iteration"], own["train"], color=PALETTE[0], linewidth=1.6, label=f"train, start {best}", zorder=3)
-    if own["validation"].notna().any():
+    if not np.isnan(own["validation"]).all():
         dashed: dict[str, Any] = {"color": PALETTE[3], "linewidth": 1.6, "linestyle": (0, (4, 1.5)), "zorder": 3}
         ax.plot(own["iteration"], own["validation"], label=f"validation, start {best}", **dashed)
-    kept = own.iloc[int(np.nanargmax(_monitored(own)))]
+    at = int(np.nanargmax(_monitored(own)))
+    kept = {name: float(values[at]) for name, values in own.items()}
     by_validation = kept["validation"] == (kept["validation"] if np.isnan(kept["monitored"]) else kept["monitored"])
     height = kept["validation" if by_validation else "train"]  # on the curve that it was chosen by
     ax.plot(kept["iteration"], height, "o", color=INK, markersize=4, zorder=4, label="kept")
 
-    drawn = pd.concat([table["train"], own["validation"]]).dropna()
+    drawn = np.concatenate([table["train"], own["validation"]])
+    drawn = drawn[~np.isnan(drawn)]
     low, high = float(np.quantile(drawn, 0.02)), float(drawn.max())  # the first steps would flatten the rest
     pad = 0.06 * (high - low) or 0.01
     ax.set(ylim=(low - pad, high + pad), xlabel="EM iteration", ylabel="nats per step")
@@ -211,9 +214,16 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike], model: ArrayLi
     return ax
 
 
-def _monitored(rows: pd.DataFrame) -> pd.Series:
+def _rows_of(table: Mapping[str, FloatArray], start: float) -> dict[str, FloatArray]:
+    """Columns of one start, by iteration."""
+    own = np.flatnonzero(table["start"] == start)
+    own = own[np.argsort(table["iteration"][own], kind="stable")]
+    return {name: values[own] for name, values in table.items()}
+
+
+def _monitored(rows: Mapping[str, FloatArray]) -> FloatArray:
     """What the best iteration is chosen by; where a history does not say, validation if there is any, else training."""
     for name in ("monitored", "validation"):
-        if rows[name].notna().any():
+        if not np.isnan(rows[name]).all():
             return rows[name]
     return rows["train"]

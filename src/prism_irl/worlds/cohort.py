@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.mdp import MDP, boltzmann, frozen
+from prism_irl.mdp import MDP, boltzmann
 from prism_irl.worlds.drawing import check_settings, cumulative, draw
 from prism_irl.worlds.grid import ACTIONS, check_cells, moves, optimal_q, slip, target_rewards
 

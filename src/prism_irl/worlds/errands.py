@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.mdp import boltzmann, frozen
+from prism_irl.mdp import boltzmann
 from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
 from prism_irl.worlds.grid import ACTIONS, Cell, check_cells, moves, optimal_q, slip, target_rewards
 from prism_irl.worlds.oracle import OraclePosterior, exact_posterior, known_ids

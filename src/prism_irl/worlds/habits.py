@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from prism_irl import maze
+from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP, frozen
+from prism_irl.mdp import MDP
 from prism_irl.worlds import grid
 from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
 from prism_irl.worlds.oracle import known_ids

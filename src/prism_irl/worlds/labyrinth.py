@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_irl import maze
+from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP, boltzmann, frozen
+from prism_irl.mdp import MDP, boltzmann
 from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
 from prism_irl.worlds.oracle import OraclePosterior, exact_posterior
 
