@@ -25,7 +25,7 @@ from prism_irl.data.batching import Prepared, minibatches
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.sharing import SOLO, Shard
 from prism_irl.scale import distributed
-from prism_irl.scale.distributed import Group
+from prism_irl.scale.group import Group
 from prism_irl.scale.tree_sum import KEPT_BYTES
 from prism_irl.switching.optimiser import Optimiser
 from prism_irl.worlds.frustration import FrustrationWorld
