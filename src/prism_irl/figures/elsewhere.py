@@ -1,7 +1,7 @@
 """Figures drawn in processes of their own, while the command that wants them goes on.
 
 Drawing takes matplotlib longer than a small fit takes EM, and needs nothing but numbers. The processes begin with the
-command and import what they need while it imports torch; the figures are the same to the byte (tested).
+command and import what they need while it imports its own libraries; the figures are the same to the byte (tested).
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +21,7 @@ from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
 from prism_irl.models.parameters import Parametrised, not_fitted
 from prism_irl.models.plotting import Plot
-from prism_irl.models.reporting import Page, remembering, write
+from prism_irl.models.reporting import remembering, report
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -115,32 +114,7 @@ class IntentionModel(Parametrised, ABC):
         self._check_fitted()
         return Plot(self)
 
-    def report(
-        self,
-        folder: str | Path,
-        demos: Demonstrations | None = None,
-        *,
-        layout: Mapping[str, Any] | None = None,
-        events: Mapping[str, Any] | None = None,
-        overwrite: bool = False,
-    ) -> Page:
-        """Write the folder that `prism fit` would have written, and return where its page is.
-
-        Parameters
-        ----------
-        folder : path
-            A new or an empty one.
-        demos : Demonstrations, optional
-            Data to show; by default those of the fit.
-        layout : dict, optional
-            Where states lie, as `prism_irl.report.state_places` makes it; by default found from the moves.
-        events : {name: (n,) bool}, optional
-            Steps at which something happened, to be marked on the page.
-        overwrite : bool
-            Replace a run that is already there.
-        """
-        self._check_fitted()
-        return write(self, folder, demos, layout=layout, events=events, overwrite=overwrite)
+    report = report  # `models.reporting`
 
     # -- persistence -----------------------------------------------------------------------------------------------
 

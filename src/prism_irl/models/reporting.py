@@ -56,7 +56,7 @@ class Page(type(Path())):  # type: ignore[misc]
         return f'Report: <a href="{escape(self.as_posix(), quote=True)}" target="_blank">{escape(str(self))}</a>'
 
 
-def write(
+def report(
     model: IntentionModel,
     folder: str | Path,
     demos: Demonstrations | None = None,
@@ -65,7 +65,21 @@ def write(
     events: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> Page:
-    """Write the run folder of a fitted model and return where its page is; see `IntentionModel.report`."""
+    """Write the folder that `prism fit` would have written, and return where its page is.
+
+    Parameters
+    ----------
+    folder : path
+        A new or an empty one.
+    demos : Demonstrations, optional
+        Data to show; by default those of the fit.
+    layout : dict, optional
+        Where states lie, as `prism_irl.report.state_places` makes it; by default found from the moves.
+    events : {name: (n,) bool}, optional
+        Steps at which something happened, to be marked on the page.
+    overwrite : bool
+        Replace a run that is already there.
+    """
     from prism_irl import storage
     from prism_irl.data import tables
     from prism_irl.data.motions import MotionDemonstrations
@@ -81,6 +95,7 @@ def write(
     from prism_irl.report.pictures import write_pictures
     from prism_irl.report.render import write_report
 
+    model._check_fitted()
     data, path = data_of(model, demos, f'report("{folder}", demos)'), Path(folder)
     _check_folder(path, overwrite=overwrite)
     discrete = not isinstance(data, MotionDemonstrations)
