@@ -171,7 +171,7 @@ def show(metrics: dict[str, Any]) -> None:
     """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
     from prism_irl.cli.printing import print_scores
     from prism_irl.report.findings import reference_name
-    from prism_irl.report.fit_verdict import part_name, scored_part
+    from prism_irl.report.fit_verdict import choices, part_name, scored_part
     from prism_irl.report.verdict import overall, verdict
 
     part, plain = scored_part(metrics), storage.read_plain(metrics)
@@ -182,6 +182,8 @@ def show(metrics: dict[str, Any]) -> None:
         print("               (log density of the commands in their own units: compare it with densities alone)")
     named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
     print("references     " + ", ".join(f"{name} {score:.4f}" for name, score in named))
+    for sentence in choices(plain):
+        print(f"chosen         {sentence}")
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))

@@ -52,6 +52,8 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "density": model.is_density,
         "history_length": getattr(model, "history_length_", None),
         "backoff": getattr(model, "backoff_", None),
+        "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},
+        "free_policies": getattr(model, "free_choice_", None),
         "mean_dwell": mean_dwell(found.labels, demos.offsets),
         "agreement": getattr(model, "agreement_", None),
         "n_equal_starts": getattr(model, "n_equal_starts_", None),
