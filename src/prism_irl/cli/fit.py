@@ -177,11 +177,12 @@ def show(metrics: dict[str, Any]) -> None:
     part, plain = scored_part(metrics), storage.read_plain(metrics)
     print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part_name(metrics)} data:")
     scores = {key: metrics[key][part] for key in ("predictive_ll", "paper_score")}
-    print_scores({**metrics, **scores}, leaks=metrics["leaks"])
-    if metrics.get("density"):
-        print("               (log density of the commands in their own units: compare it with densities alone)")
+    print_scores({**metrics, **scores}, leaks=metrics["leaks"], density=bool(metrics.get("density")))
     named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
     print("references     " + ", ".join(f"{name} {score:.4f}" for name, score in named))
+    if plain.get("baselines"):
+        simple = (f"{name} {one['label_accuracy']:.3f} ({one['ari']:.3f})" for name, one in plain["baselines"].items())
+        print("baselines      label accuracy (ARI) of " + ", ".join(simple))
     for sentence in choices(plain):
         print(f"chosen         {sentence}")
     if metrics["em"] is not None:

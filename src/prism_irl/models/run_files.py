@@ -61,7 +61,16 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "usage": np.bincount(found.labels, minlength=model.n_intentions) / len(found.labels),
         "dwell_per_intention": dwell_per_intention(found.labels, demos.offsets, model.n_intentions),
         **label_metrics(found.labels, demos),
+        **_baselines(model, demos),
     }
+
+
+def _baselines(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
+    """What is simpler than intentions, beside them, where the phases of continuous data are known."""
+    from prism_irl.models.phases import phase_baselines
+
+    found = phase_baselines(demos, model.n_intentions) if model.n_intentions > 1 else {}
+    return {"baselines": found} if found else {}
 
 
 def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> npt.NDArray[np.bool_]:

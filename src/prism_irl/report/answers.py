@@ -69,6 +69,9 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         text = (
             f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."
         )
+        simple = {name: number(mapping(one).get("label_accuracy")) for name, one in _baselines(metrics).items()}
+        if known := [f"{name} {100 * value:.1f}%" for name, value in simple.items() if value is not None]:
+            text += f" Without intentions: {' and '.join(known)}."
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
     stories = enumerate(explorer["story"]["wants"])
     wants = [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in stories]
@@ -79,6 +82,10 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         Question("When does the agent switch?", by_topic["switches"] + _switches(explorer), []),
         Question("Can I trust it?", by_topic["trust"], []),
     ]
+
+
+def _baselines(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(metrics.get("baselines"))
 
 
 def _about(facts: Mapping[str, Any], comparison: bool) -> list[Finding]:
