@@ -126,3 +126,6 @@ def test_the_command_says_what_was_chosen(tmp_path):
         assert word in (tmp_path / f"run{len(options)}" / "report.html").read_text(encoding="utf-8")
     metrics = json.loads((tmp_path / "run5" / "metrics.json").read_text())
     assert metrics["free_policies"]["kept"] in ("goals", "free")
+    assert metrics["goals"]["names"] == ["x", "y"]
+    assert "goal 1         x " in done.stdout
+    assert "goes to x " in (tmp_path / "run5" / "report.html").read_text(encoding="utf-8")

@@ -170,6 +170,7 @@ def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Pat
 def show(metrics: dict[str, Any]) -> None:
     """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
     from prism_irl.cli.printing import print_scores
+    from prism_irl.report.answers import place_in_words
     from prism_irl.report.findings import reference_name
     from prism_irl.report.fit_verdict import choices, part_name, scored_part
     from prism_irl.report.verdict import overall, verdict
@@ -183,6 +184,8 @@ def show(metrics: dict[str, Any]) -> None:
     if plain.get("baselines"):
         simple = (f"{name} {one['label_accuracy']:.3f} ({one['ari']:.3f})" for name, one in plain["baselines"].items())
         print("baselines      label accuracy (ARI) of " + ", ".join(simple))
+    for k, place in enumerate(plain.get("goals", {}).get("places", [])):
+        print(f"{f'goal {k}':<14} {place_in_words(plain['goals']['names'], place)}")
     for sentence in choices(plain):
         print(f"chosen         {sentence}")
     if metrics["em"] is not None:
