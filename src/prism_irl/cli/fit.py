@@ -187,7 +187,7 @@ def show(metrics: dict[str, Any]) -> None:
     for k, place in enumerate(plain.get("goals", {}).get("places", [])):
         print(f"{f'goal {k}':<14} {place_in_words(plain['goals']['names'], place)}")
     for sentence in choices(plain):
-        print(f"chosen         {sentence}")
+        print(f"note           {sentence}")
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))

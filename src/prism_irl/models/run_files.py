@@ -50,6 +50,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "references": reference_scores(demos, validation),
         "leaks": model.leaks,
         "density": model.is_density,
+        "looks_ahead": model.looks_ahead,
         "history_length": getattr(model, "history_length_", None),
         "backoff": getattr(model, "backoff_", None),
         "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},

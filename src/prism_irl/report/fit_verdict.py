@@ -74,7 +74,7 @@ def part_name(metrics: Mapping[str, Any]) -> str:
 
 
 def choices(metrics: Mapping[str, Any]) -> list[str]:
-    """What validation trajectories chose about policies over commands, a sentence each."""
+    """What validation trajectories chose about policies over commands, and what these see, a sentence each."""
     said = []
     chosen = mapping(metrics.get("chosen"))
     options, tried = mapping(chosen.get("options")), chosen.get("tried")
@@ -84,6 +84,11 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
         said.append(
             f"Policies are {shape} with a ridge of {ridge:g}: of {len(tried)} choices the one that predicted "
             "validation trajectories best."
+        )
+    if metrics.get("looks_ahead") is True:
+        said.append(
+            "Labels look at what happens before and after a step; scores do not, they are those of the commands. The "
+            "curve of EM is that of the windows, and is no prediction."
         )
     free = mapping(metrics.get("free_policies"))
     goals, freed = number(free.get("goals")), number(free.get("free"))
