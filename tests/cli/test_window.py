@@ -38,6 +38,7 @@ def test_seconds_become_steps_and_the_run_keeps_them(folder):
     metrics = storage.read_object(folder / "run" / "metrics.json")
     assert metrics["pair"] == "markov+windows"
     assert metrics["predictive_ll"] == metrics["paper_score"]
+    assert "Labels look at what happens before and after a step" in (folder / "run" / "report.html").read_text("utf-8")
 
 
 def test_segment_labels_as_the_fit_did(folder):

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from continuous_worlds import walking
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -102,8 +103,24 @@ def test_labels_that_nobody_filled_in_are_refused():
     refused(frame(), "no column 'phase' for the labels", labels="phase")
 
 
+CONTINUOUS = ("features", "landmarks", "windows")
+
+
+@pytest.mark.parametrize("rewards", CONTINUOUS)
+def test_continuous_pairs_are_told(rewards):
+    """Goal 2 is called 0: intention 0 is what was called so, wherever nobody says anything."""
+    demos = walking(n_trajectories=8, length=40)
+    names = np.array([1, 2, 0])[demos.labels]
+    known = np.where(np.arange(demos.n_steps) % 2 == 0, names, -1)
+    options = {"n_starts": 1, "max_iterations": 4, "warm_up": 2, "n_candidates": 1, "device": "cpu"}
+    model = PRISM(3, switching="markov", rewards=rewards, validation_fraction=0.0, **options)
+    model.fit(replace(demos, known=known))
+    found = model.predict(demos)  # which is told nothing
+    assert (found == names).mean() > 0.6
+
+
 def pairs() -> list[tuple[str, str]]:
-    discrete = [name for name in REWARDS if name not in ("features", "landmarks")]
+    discrete = [name for name in REWARDS if name not in CONTINUOUS]
     chains = [name for name in SWITCHING if name != "single"]
     return [*((name, "tabular") for name in chains), *(("markov", name) for name in discrete if name != "tabular")]
 

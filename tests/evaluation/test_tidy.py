@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from prism_irl import Demonstrations
-from prism_irl.evaluation.tidy import intention_table, move_table, seen_in_words
+from continuous_worlds import walking
+from prism_irl import PRISM, Demonstrations
+from prism_irl.evaluation.identified import RARE
+from prism_irl.evaluation.tidy import cell_table, goal_table, intention_table, move_table, seen_in_words
 from prism_irl.models import registry
+from prism_irl.rewards.landmarks import Landmarks
 
 
 @pytest.fixture
@@ -49,3 +54,26 @@ def test_no_policy_per_intention_no_table(demos: Demonstrations) -> None:
         n_intentions = 1
 
     assert intention_table(Clone(), demos, np.ones((5, 1))) is None
+
+
+def test_cells_of_a_continuous_world_and_their_goals():
+    demos = walking()
+    few = {"n_starts": 1, "max_iterations": 2, "device": "cpu"}
+    model = PRISM(3, switching="markov", rewards=Landmarks(landmarks=12), **few).fit(demos)
+    p = model.predict_proba(demos)
+    table = cell_table(model, demos, p)
+    S = len(model.units_.cells)
+    assert list(table.columns) == ["intention", "cell", "x", "y", "steps", "reward", "value"]
+    assert len(table) == 3 * S
+    np.testing.assert_allclose(table.groupby("intention")["steps"].sum(), p.sum(axis=0))
+    np.testing.assert_array_equal(table["reward"].isna(), table["steps"] < RARE)
+    k = int(p.sum(axis=0).argmax())
+    own = table[(table["intention"] == k) & table["reward"].notna()]
+    reward = model.reward_at(own[["x", "y"]])[:, k]
+    np.testing.assert_allclose(own["reward"] - own["reward"].mean(), reward - reward.mean(), atol=1e-6)
+    goals = goal_table(model, demos)
+    np.testing.assert_allclose(goals[["x", "y"]], model.places_)
+    named = replace(demos, observation_names=("steps", "y"))
+    assert "observation steps" in cell_table(model, named, p).columns  # a quantity of that name does not hide ours
+    free = PRISM(2, switching="markov", rewards="features", **few).fit(demos)
+    assert goal_table(free, demos) is None

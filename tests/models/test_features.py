@@ -1,5 +1,7 @@
 """Feature policies as a method: every switching family, saving, streaming, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.features import FeaturePRISM
-from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, smoothed
+from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, phase_baselines, smoothed
 
 
 def reaching(n_trajectories=12, seed=0):
@@ -113,6 +115,19 @@ def test_kmeans_phases_find_far_clusters():
     vectors = np.array([[0, 0], [9, 0], [0, 9]])[truth] + rng.normal(size=(200, 2))
     found = KMeansPhases(3).fit(vectors).predict(vectors)
     assert label_accuracy(truth, found) == 1.0
+
+
+def test_simple_baselines_stand_beside_known_phases():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=(3, 40))
+    commands = np.array([[-3.0], [3.0]])[labels] + rng.normal(0, 0.1, (3, 40, 1))
+    demos = MotionDemonstrations.continuous(rng.normal(size=(3, 40, 2)), commands, labels=labels)
+    found = phase_baselines(demos, 2)
+    assert found["k-means on commands"] == {"label_accuracy": 1.0, "ari": 1.0}
+    assert found["k-means on observations"]["label_accuracy"] < 0.7
+    assert phase_baselines(replace(demos, labels=None), 2) == {}
+    still = replace(demos, motions=np.zeros((120, 1)))
+    assert list(phase_baselines(still, 2)) == ["k-means on observations"]  # one command cannot be cut in two
 
 
 def test_smoothing_stays_within_trajectories():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,9 @@ def test_two_observations_are_the_axes():
     assert "x to the right, y upwards" in layout["note"]
     assert layout["edges"]
     assert shown.state_names[0].startswith("cell 0 (x ")
+    vector = replace(demos, observation_names=("observation.state[0]", "observation.state[1]"))
+    name = cells_of(vector, units)[0].state_names[0]
+    assert re.fullmatch(r"cell 0 \(state -?[0-9.]+, -?[0-9.]+\)", name)  # the name of a vector stands once
     np.testing.assert_array_equal(shown.labels, demos.labels)
 
 

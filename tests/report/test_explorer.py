@@ -83,6 +83,15 @@ def test_the_long_run_is_a_distribution(seed, n):
     assert (time >= 0).all()
 
 
+def test_an_intention_that_is_next_to_never_somewhere_still_has_a_long_run():
+    from scipy.sparse import csr_array
+
+    counts = csr_array(np.array([[0.0, 5e-324], [1.0, 2.0]]))  # one over the first row is no number
+    time = story.long_run(counts, np.array([0.0, 1.0]))
+    assert time.sum() == pytest.approx(1)
+    assert (time > 0).all()
+
+
 def test_an_intention_that_is_never_used_is_told_of():
     demos, labels = there_and_back(2)
     found = story.describe(demos, np.eye(3)[labels])

@@ -66,7 +66,13 @@ def test_from_a_lerobot_folder_to_its_own_subtasks(dataset, tmp_path):
     small = ("--intentions", 2, "--n-starts", 2, "--max-iterations", 10)
     done = prism("fit", "arm", *vectors, *small, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["label_accuracy"] > 0.9
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["label_accuracy"] > 0.9
+    assert set(metrics["baselines"]) == {"k-means on commands", "k-means on observations"}
+    assert "label accuracy (ARI) of k-means on commands" in done.stdout
+    assert "Without intentions: k-means on commands" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    done = prism("score", "run", "arm", cwd=tmp_path)
+    assert "compare it with densities alone" in done.stdout
     done = prism("segment", "run", "arm", "--write-back", "arm", "--out", "copy", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     words = pd.read_parquet(tmp_path / "copy" / "meta" / "subtasks.parquet")

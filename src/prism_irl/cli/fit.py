@@ -172,18 +172,24 @@ def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Pat
 def show(metrics: dict[str, Any]) -> None:
     """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
     from prism_irl.cli.printing import print_scores
+    from prism_irl.report.answers import place_in_words
     from prism_irl.report.findings import reference_name
-    from prism_irl.report.fit_verdict import part_name, scored_part
+    from prism_irl.report.fit_verdict import choices, part_name, scored_part
     from prism_irl.report.verdict import overall, verdict
 
     part, plain = scored_part(metrics), storage.read_plain(metrics)
     print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part_name(metrics)} data:")
     scores = {key: metrics[key][part] for key in ("predictive_ll", "paper_score")}
-    print_scores({**metrics, **scores}, leaks=metrics["leaks"])
-    if metrics.get("density"):
-        print("               (log density of the commands in their own units: compare it with densities alone)")
+    print_scores({**metrics, **scores}, leaks=metrics["leaks"], density=bool(metrics.get("density")))
     named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
     print("references     " + ", ".join(f"{name} {score:.4f}" for name, score in named))
+    if plain.get("baselines"):
+        simple = (f"{name} {one['label_accuracy']:.3f} ({one['ari']:.3f})" for name, one in plain["baselines"].items())
+        print("baselines      label accuracy (ARI) of " + ", ".join(simple))
+    for k, place in enumerate(plain.get("goals", {}).get("places", [])):
+        print(f"{f'goal {k}':<14} {place_in_words(plain['goals']['names'], place)}")
+    for sentence in choices(plain):
+        print(f"note           {sentence}")
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
         print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))

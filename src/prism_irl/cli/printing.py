@@ -121,9 +121,11 @@ def print_worlds(metrics: dict[str, Any]) -> None:
         _print_table(name, methods.values(), columns, width=130)
 
 
-def print_scores(scores: dict[str, Any], *, leaks: bool) -> None:
-    """Both scores of one model on one data set, one line each."""
+def print_scores(scores: dict[str, Any], *, leaks: bool, density: bool = False) -> None:
+    """Both scores of one model on one data set, one line each; that one of them is a density is said below."""
     print(f"predictive LL  {scores['predictive_ll']:.4f} nats per step")
+    if density:
+        print("               (log density of the commands in their own units: compare it with densities alone)")
     note = "  (not a likelihood: the gate has seen the action)" if leaks else ""
     print(f"paper score    {scores['paper_score']:.4f}{note}")
     print(f"mean dwell     {scores['mean_dwell']:.1f} steps over {scores['n_steps']} steps")

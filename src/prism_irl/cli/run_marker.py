@@ -37,6 +37,7 @@ OURS = frozenset(
             "checks.json",
             "names.json",
             "rewards.csv",
+            "goals.csv",
             "dynamics.csv",
             "folds.csv",
             "table.csv",

@@ -28,6 +28,6 @@ def score(
     model, data = fitted.open(run, table)
     found = evaluate(model, data.demonstrations)
     if common.json:
-        print_json(found)
+        print_json({**found, "density": True} if model.is_density else found)
     else:
-        print_scores(found, leaks=model.leaks)
+        print_scores(found, leaks=model.leaks, density=model.is_density)

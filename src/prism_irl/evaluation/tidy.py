@@ -15,6 +15,7 @@ import pandas as pd
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.geography import pair_counts
 from prism_irl.evaluation.identified import (
+    RARE,
     choice_counts,
     explanation,
     leaves_choice,
@@ -59,6 +60,43 @@ def intention_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayL
         "action": _named(a, demos.action_names),
     }
     return pd.DataFrame(columns | {name: values[k, s, a] for name, values in found.items()})
+
+
+def cell_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayLike) -> pd.DataFrame | None:
+    """One row per intention and cell of a continuous world; None where a model has no reward on observations.
+
+    Cells stand at their centre, in the units of the data. ``steps`` is how often the intention was there (Σ_t γ_t(k));
+    ``reward`` and ``value`` are those of `reward_at` and its value, centred, and empty where that was fewer than
+    `identified.RARE` times.
+    """
+    units = getattr(model, "units_", None)
+    if units is None or getattr(model, "state_reward_", None) is None:
+        return None
+    cells, p = units.apply(demos).states, np.asarray(probabilities, np.float64)
+    K, S = model.n_intentions, len(units.cells)
+    steps = np.stack([np.bincount(cells, weights=w, minlength=S) for w in p.T])
+    columns: dict[str, Any] = {"intention": np.repeat(np.arange(K), S), "cell": np.tile(np.arange(S), K)}
+    own = {"steps": steps, "reward": model.rewards_[:, :, 0], "value": model.values_}
+    places = {name: np.tile(values, K) for name, values in _at(demos, units.places(), (*columns, *own)).items()}
+    often = steps >= RARE
+    found = {name: (values if name == "steps" else np.where(often, values, np.nan)) for name, values in own.items()}
+    return pd.DataFrame(columns | places | {name: values.ravel() for name, values in found.items()})
+
+
+def goal_table(model: Any, demos: Demonstrations) -> pd.DataFrame | None:
+    """One row per intention: the place that it goes to, in the units of the observations; None where there is none."""
+    places = getattr(model, "places_", None)
+    if places is None:
+        return None
+    return pd.DataFrame({"intention": np.arange(len(places)), **_at(demos, places, ("intention",))})
+
+
+def _at(
+    demos: Demonstrations, places: npt.NDArray[np.float64], taken: Sequence[str]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Columns of places (n, d) under the names of the observations, changed where a name is ``taken``."""
+    given = getattr(demos, "observation_names", None) or [f"observation {i}" for i in range(places.shape[1])]
+    return {(f"observation {name}" if name in taken else name): places[:, i] for i, name in enumerate(given)}
 
 
 def move_table(demos: Demonstrations) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +38,9 @@ class FittedPair(IntentionModel):
     mdp_: MDP
     device: str
     units_: Units | None = None
+    chosen_: Mapping[str, Any] = MappingProxyType({})
+    choice_: Sequence[Mapping[str, Any]] = ()
+    free_choice_: Mapping[str, Any] | None = None
 
     def _prepare(self, demos: Demonstrations) -> Prepared:
         return Prepared.of(demos, self.contexts_, self.device_)
@@ -191,6 +196,9 @@ class FittedPair(IntentionModel):
             "noise_blocks": list(blocks),
             "backoff": self.backoff_,
             "history_choice": self.history_choice_,
+            "chosen": dict(self.chosen_),
+            "choice": list(self.choice_),
+            "free_choice": self.free_choice_,
             **accents_info(self.accents_),
             "discount": self.mdp_.discount,
             "agreement": self.agreement_,
@@ -218,6 +226,8 @@ class FittedPair(IntentionModel):
         self.contexts_ = Contexts.from_state(self.n_states_, contexts)
         self.history_length_, self.backoff_ = self.contexts_.length, float(info["backoff"])
         self.history_choice_ = info["history_choice"]
+        self.chosen_, self.choice_ = dict(info.get("chosen", {})), list(info.get("choice", []))
+        self.free_choice_ = info.get("free_choice")
         self.accents_ = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
         self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)
         self.valid_actions_ = data.get("valid_actions")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -26,12 +26,14 @@ from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
 from prism_irl.models import pair_checks, starts
 from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
+from prism_irl.models.choices import chosen_options, try_free
 from prism_irl.models.fitted import motion_shape
 from prism_irl.models.histories import chosen_accents, chosen_history
 from prism_irl.models.pair_rewards import SOLVED, PairRewards
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import PolicyTable, Problem, RewardOptions
 from prism_irl.rewards.goals import GoalPolicies, Goals
+from prism_irl.rewards.landmarks import Landmarks
 from prism_irl.switching import SWITCHING
 from prism_irl.switching.base import Posterior, Switching, SwitchingOptions
 from prism_irl.switching.chain import Chain
@@ -74,6 +76,8 @@ class PairModel(PairRewards):
     contexts_ : Contexts, what a row of the policies stands for
     history_length_, backoff_ : length of the histories and strength of their back-off, as given or as chosen ("auto")
     history_choice_ : list of dict, what "auto" tried on validation data; empty where there was nothing to choose
+    chosen_ : dict, options of the rewards that were left to "auto"; choice_ : list of dict, what was tried for them
+    free_choice_ : dict or None, likelihoods of goals and of free policies on validation data, where both were tried
     validation_chose_ : list of str, what the validation trajectories decided: memory, start, stopping point
     mdp_ : MDP that rewards are solved on
     monitor_ : list of dict, what EM's monitor saw, all starts, with a column ``start``
@@ -116,7 +120,8 @@ class PairModel(PairRewards):
     def reward_options(self) -> RewardOptions:
         """Options of the rewards half."""
         found: RewardOptions = halves.resolve("rewards", self._halves()[1], REWARDS, self._parameters())
-        return found
+        left = {name: value for name, value in self.chosen_.items() if getattr(found, name, None) == "auto"}
+        return replace(found, **left) if left else found
 
     def _problem(self, demos: Demonstrations) -> Problem:
         mdp = getattr(self, "mdp_", None)
@@ -251,6 +256,7 @@ class PairModel(PairRewards):
 
         Continuous ones come into units that are taken from the training trajectories alone.
         """
+        self.chosen_ = {}
         self._check_parameters(demos)
         self.units_ = None
         if needs_units(demos):
@@ -279,6 +285,7 @@ class PairModel(PairRewards):
         self.start_states_ = demos.states[demos.offsets[:-1]].astype(np.int64)
         given = MDP.from_demonstrations(demos, self.discount) if mdp is None else mdp
         self._dynamics = self.reward_options.dynamics(given, demos, self.discount)
+        self.chosen_, self.choice_ = chosen_options(self, demos)
 
     def _validation_split(
         self, demos: Demonstrations, world: sharing.World = sharing.SOLO
@@ -315,6 +322,7 @@ class PairModel(PairRewards):
     ) -> None:
         """Keep the best start, and do what only has to be done once."""
         best = max(starts, key=lambda start: start.score)
+        self.free_choice_ = None
         self._keep(best, starts, train)
         everything = None
         if getattr(self, "recount", False) and validation is not None:
@@ -326,6 +334,9 @@ class PairModel(PairRewards):
             options.learns == "all" or (options.learns == "idle" and self.contexts_.parents)
         ):
             self._learn_habit(best, options.learns, train, validation, demos)
+        if isinstance(options, Landmarks) and options.free:
+            self.free_choice_ = try_free(self, best, train, validation, _posterior_of(best, train))
+            self.validation_chose_ += ["goals or free policies"]
         self.mdp_ = self._dynamics
         self._learn_rewards(demos)
 
@@ -351,7 +362,8 @@ class PairModel(PairRewards):
     def _keep(self, best: em.Start, starts: list[em.Start], train: Prepared) -> None:
         self.switching_, self.rewards_model_ = best.switching, best.rewards
         self.converged_ = best.monitor.converged
-        self.validation_chose_ = ["memory"] * bool(self.history_choice_) + best.chosen_by_validation(len(starts))
+        chosen = ["memory"] * bool(self.history_choice_) + ["prior of the policies"] * bool(self.choice_)
+        self.validation_chose_ = chosen + best.chosen_by_validation(len(starts))
         self.n_iterations_ = best.monitor.best
         self.monitor_ = [{"start": start.index, **row} for start in starts for row in start.monitor.rows]
         self.starts_ = [

@@ -16,8 +16,11 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations, linear_design
 from prism_irl.errors import InputError
+from prism_irl.labels import ari, label_accuracy
 from prism_irl.models.features import FeaturePRISM
 
+SAMPLE = 20_000
+"""Steps that k-means looks at."""
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
@@ -50,6 +53,23 @@ class KMeansPhases:
         """Cluster of every vector, (n,)."""
         x = (np.asarray(vectors, dtype=np.float64) - self.mean_) / self.scale_
         return np.asarray(self.clusters_.predict(x), dtype=np.int64)
+
+
+def phase_baselines(demos: Demonstrations, n_phases: int, seed: int = 0) -> dict[str, dict[str, float]]:
+    """Accuracy after matching, and ARI, of k-means on commands and on observations, where true phases are known.
+
+    Centres come from at most `SAMPLE` steps, the labels are of all. Nothing where a step has no command or no truth.
+    """
+    if not isinstance(demos, MotionDemonstrations) or demos.labels is None:
+        return {}
+    steps = np.random.default_rng(seed).permutation(demos.n_steps)[:SAMPLE]
+    found = {}
+    for name, values in (("commands", demos.motions), ("observations", demos.observations)):
+        if values is not None and len(np.unique(values[steps], axis=0)) > n_phases:
+            labels = KMeansPhases(n_phases, seed=seed).fit(values[steps]).predict(values)
+            agree = {"label_accuracy": label_accuracy(demos.labels, labels), "ari": ari(demos.labels, labels)}
+            found[f"k-means on {name}"] = {key: float(value) for key, value in agree.items()}
+    return found
 
 
 def chain_data(demos: Demonstrations, vectors: npt.ArrayLike) -> MotionDemonstrations:

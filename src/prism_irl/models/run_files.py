@@ -50,8 +50,11 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "references": reference_scores(demos, validation),
         "leaks": model.leaks,
         "density": model.is_density,
+        "looks_ahead": model.looks_ahead,
         "history_length": getattr(model, "history_length_", None),
         "backoff": getattr(model, "backoff_", None),
+        "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},
+        "free_policies": getattr(model, "free_choice_", None),
         "mean_dwell": mean_dwell(found.labels, demos.offsets),
         "agreement": getattr(model, "agreement_", None),
         "n_equal_starts": getattr(model, "n_equal_starts_", None),
@@ -59,7 +62,28 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "usage": np.bincount(found.labels, minlength=model.n_intentions) / len(found.labels),
         "dwell_per_intention": dwell_per_intention(found.labels, demos.offsets, model.n_intentions),
         **label_metrics(found.labels, demos),
+        **_baselines(model, demos),
+        **_goals(model, demos),
     }
+
+
+def _baselines(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
+    """What is simpler than intentions, beside them, where the phases of continuous data are known."""
+    from prism_irl.models.phases import phase_baselines
+
+    found = phase_baselines(demos, model.n_intentions) if model.n_intentions > 1 else {}
+    return {"baselines": found} if found else {}
+
+
+def _goals(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
+    """Places that intentions go to, in the units of the observations, where they are places."""
+    from prism_irl.evaluation.tidy import goal_table
+
+    table = goal_table(model, demos)
+    if table is None:
+        return {}
+    places = table.drop(columns="intention")
+    return {"goals": {"names": list(places.columns), "places": places.to_numpy().tolist()}}
 
 
 def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> npt.NDArray[np.bool_]:
@@ -111,12 +135,16 @@ def write_history(folder: Path, model: IntentionModel) -> None:
 def write_tables(
     folder: Path, model: IntentionModel, demos: Demonstrations, found: Inference, *, estimated: bool
 ) -> None:
-    """rewards.csv and, where dynamics were counted, dynamics.csv; without them none of an earlier run stays."""
-    from prism_irl.evaluation.tidy import intention_table, move_table
+    """rewards.csv, where intentions are places goals.csv, and where dynamics were counted dynamics.csv.
+
+    What there is nothing to say in is not written, nor does that of an earlier run stay.
+    """
+    from prism_irl.evaluation.tidy import cell_table, goal_table, intention_table, move_table
 
     discrete = not isinstance(demos, MotionDemonstrations)
     wanted = {
-        "rewards.csv": None if not discrete else intention_table(model, demos, found.probabilities),
+        "rewards.csv": (intention_table if discrete else cell_table)(model, demos, found.probabilities),
+        "goals.csv": goal_table(model, demos),
         "dynamics.csv": move_table(demos) if estimated and discrete else None,
     }
     for name, table in wanted.items():

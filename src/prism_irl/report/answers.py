@@ -17,6 +17,7 @@ from prism_irl.report.verdict import is_comparison, is_selection, verdict
 
 HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
 CLEAR = 1.5  # ratio from which one rate is called higher than another
+MANY = 4  # quantities of a place that a sentence names
 ENOUGH = 50  # steps behind a rate before it is spoken of
 
 
@@ -69,9 +70,13 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         text = (
             f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."
         )
+        simple = {name: number(mapping(one).get("label_accuracy")) for name, one in _baselines(metrics).items()}
+        if known := [f"{name} {100 * value:.1f}%" for name, value in simple.items() if value is not None]:
+            text += f" Without intentions: {' and '.join(known)}."
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
     stories = enumerate(explorer["story"]["wants"])
-    wants = [Want(k, names[k], intention_color(k), _want(one, explorer)) for k, one in stories]
+    goals = goals_in_words(metrics)
+    wants = [Want(k, names[k], intention_color(k), goals.get(k, "") + _want(one, explorer)) for k, one in stories]
     return [
         Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
@@ -79,6 +84,27 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         Question("When does the agent switch?", by_topic["switches"] + _switches(explorer), []),
         Question("Can I trust it?", by_topic["trust"], []),
     ]
+
+
+def goals_in_words(metrics: Mapping[str, Any]) -> dict[int, str]:
+    """The place that each intention goes to, the beginning of a sentence each, where intentions are places."""
+    goals = mapping(metrics.get("goals"))
+    names, places = goals.get("names"), goals.get("places")
+    if not (isinstance(names, list) and isinstance(places, list)):
+        return {}
+    return {k: f"goes to {place_in_words(names, place)}. It " for k, place in enumerate(places)}
+
+
+def place_in_words(names: Sequence[str], place: Sequence[Any]) -> str:
+    """The first quantities of a place, each with its name."""
+    numbers = [
+        f"{name} {value:.3g}" for name, value in zip(names, map(number, place), strict=False) if value is not None
+    ]
+    return ", ".join(numbers[:MANY]) + (", …" if len(numbers) > MANY else "")
+
+
+def _baselines(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(metrics.get("baselines"))
 
 
 def _about(facts: Mapping[str, Any], comparison: bool) -> list[Finding]:

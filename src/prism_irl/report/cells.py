@@ -13,6 +13,9 @@ from prism_irl.data.units import Units
 from prism_irl.report.state_places import layout_of
 from prism_irl.report.story import successor_counts
 
+VECTOR = 4
+"""Numbers of a vector that stand in the name of a cell."""
+
 
 def cells_of(demos: Demonstrations, units: Units) -> tuple[Demonstrations, dict[str, Any]]:
     """Demonstrations over cells, which have names, and their layout.
@@ -66,11 +69,11 @@ def _words(what: str, names: Sequence[str], centres: npt.NDArray[np.float64]) ->
     """A name for each centre (n, d): its number, and the first quantities, as finely as a reader needs them."""
     spread = np.maximum(np.ptp(centres, axis=0), 1e-12)
     digits = np.clip(np.ceil(np.log10(20 / spread)), 0, 6).astype(int)  # steps of at most a twentieth of the range
-    told = [
-        # Adding 0 turns −0.00 into 0.00.
-        ", ".join(
-            f"{name} {round(value, d) + 0.0:.{d}f}" for name, value, d in zip(names[:3], one, digits, strict=False)
-        )
-        for one in centres
-    ]
-    return tuple(f"{what} {i} ({words})" for i, words in enumerate(told))
+    # Adding 0 turns −0.00 into 0.00.
+    told = [[f"{round(value, d) + 0.0:.{d}f}" for value, d in zip(one, digits, strict=True)] for one in centres]
+    vector = {name.partition("[")[0] for name in names} if all(name.endswith("]") for name in names) else set()
+    if len(vector) == 1:  # parts of one vector, observation.state[0] and so on: its name once
+        name, rest = vector.pop().rpartition(".")[2], ", …" if len(names) > VECTOR else ""
+        return tuple(f"{what} {i} ({name} {', '.join(one[:VECTOR])}{rest})" for i, one in enumerate(told))
+    words = [", ".join(f"{name} {value}" for name, value in zip(names[:3], one, strict=False)) for one in told]
+    return tuple(f"{what} {i} ({own})" for i, own in enumerate(words))

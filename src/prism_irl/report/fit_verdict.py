@@ -29,7 +29,8 @@ def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
     iterated = metrics.get("em", {}) is not None  # null: a method without EM has nothing to converge and no starts
     converged = [_convergence(mapping(metrics.get("em")), several)] if iterated else []
     findings = [finding._replace(topic="converged") for finding in converged]
-    trust = _data_notes(metrics) + _references(metrics, several) + _tokens(metrics)
+    trust = [Finding("info", text) for text in choices(metrics)]
+    trust += _data_notes(metrics) + _references(metrics, several) + _tokens(metrics)
     if several:
         trust += ([_agreement(metrics)] if iterated else []) + [evidence_finding(metrics)]
         findings += [finding._replace(topic="number") for finding in _usage(metrics)]
@@ -70,6 +71,34 @@ def part_name(metrics: Mapping[str, Any]) -> str:
         return "training"
     chose = metrics.get("validation_chose", ["start", "stopping point"])
     return f"validation (chose {listed([str(what) for what in chose])})" if chose else "held out (chose nothing)"
+
+
+def choices(metrics: Mapping[str, Any]) -> list[str]:
+    """What validation trajectories chose about policies over commands, and what these see, a sentence each."""
+    said = []
+    chosen = mapping(metrics.get("chosen"))
+    options, tried = mapping(chosen.get("options")), chosen.get("tried")
+    if isinstance(tried, list) and tried and (ridge := number(options.get("ridge"))) is not None:
+        fourier, scale = number(options.get("fourier")), number(options.get("length_scale"))
+        shape = "linear" if not fourier or scale is None else f"{fourier:.0f} bent features, length scale {scale:.2g}"
+        said.append(
+            f"Policies are {shape} with a ridge of {ridge:g}: of {len(tried)} choices the one that predicted "
+            "validation trajectories best."
+        )
+    if metrics.get("looks_ahead") is True:
+        said.append(
+            "Labels look at what happens before and after a step; scores do not, they are those of the commands. The "
+            "curve of EM is that of the windows, and is no prediction."
+        )
+    free = mapping(metrics.get("free_policies"))
+    goals, freed = number(free.get("goals")), number(free.get("free"))
+    if goals is not None and freed is not None:
+        kept = "went on as free policies" if free.get("kept") == "free" else "stayed goals"
+        said.append(
+            f"The intentions {kept}: per step of the validation trajectories, goals have a log density of "
+            f"{signed(goals, 4)} and free policies {signed(freed, 4)}."
+        )
+    return said
 
 
 def _data_notes(metrics: Mapping[str, Any]) -> list[Finding]:

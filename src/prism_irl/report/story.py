@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 RESTART = 0.03  # one in about thirty steps begins again: the discount of the package's default, 0.97
 LONG_RUN = 400  # steps of power iteration; what is left after them is 0.97^400 < 10⁻⁵
+TRACE = 1e-12  # expected visits below which an intention was not there: one over them would be no number
 AROUND = 6  # steps on either side of a switch
 MIN_SWITCHES = 5  # at a place, before the place is named
 MIN_LIFT = 1.5
@@ -72,7 +73,7 @@ def successor_counts(demos: Demonstrations, weights: npt.ArrayLike) -> csr_array
 def long_run(counts: csr_array, begin: Floats) -> Floats:
     """(S,) share of time in each state when the chain of ``counts`` is followed from ``begin``, (S,), summing to 1."""
     total = counts.sum(axis=1)
-    known = total > 0
+    known = total > TRACE
     chain = (diags_array(np.where(known, 1 / np.where(known, total, 1), 0)) @ counts).T.tocsr()
     now = begin
     for _ in range(LONG_RUN):

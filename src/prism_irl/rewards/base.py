@@ -275,6 +275,10 @@ class RewardOptions(ABC):
         """Every step in a few numbers (n, d), by which windows are clustered; None for states and actions."""
         return None
 
+    def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
+        """Values of the options that were left to "auto", the usual ones first; validation trajectories choose."""
+        return []
+
     def search(
         self, rewards: Any, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
     ) -> Any:

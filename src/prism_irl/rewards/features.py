@@ -30,7 +30,7 @@ from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions
-from prism_irl.rewards.linear import Basis, LinearPolicies
+from prism_irl.rewards.linear import Basis, LinearPolicies, candidates
 from prism_irl.rewards.tabular import TabularPolicies
 
 
@@ -305,14 +305,15 @@ class Features(RewardOptions):
     ----------
     policies : {"auto", "gaussian", "softmax"}
         Over continuous commands, or over action tokens; auto: over commands where there are some.
-    ridge : float
-        Strength of the prior on the weights; one is far below what a few hundred steps say.
+    ridge : float or "auto"
+        Strength of the prior on the weights; auto: of several, the one that predicts validation trajectories best.
     noise, noise_strength : float
         Prior variance of a command, and how many commands it is worth.
-    fourier : int
-        Random Fourier features beside the observations themselves: 0 for linear policies, 64 or 128 for bent ones.
-    length_scale : float
-        Of the Fourier features, in standard deviations of the observations.
+    fourier : int or "auto"
+        Random Fourier features beside the observations themselves: 0 for linear policies, 64 or 128 for bent ones;
+        auto: 0 or 64, by validation trajectories, which does not make labels better where the world has walls.
+    length_scale : float or "auto"
+        Of the Fourier features, in standard deviations of the observations; auto: by validation trajectories.
     covariance : {"diagonal", "full", "shared"}
         Whether commands may be correlated given the intention, and whether they are so in the same way in all of them.
     """
@@ -320,11 +321,11 @@ class Features(RewardOptions):
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
     policies: str = "auto"
-    ridge: float = 1.0
+    ridge: float | Literal["auto"] = "auto"
     noise: float = 0.01
     noise_strength: float = 10.0
-    fourier: int = 0
-    length_scale: float = 1.0
+    fourier: int | Literal["auto"] = 0
+    length_scale: float | Literal["auto"] = "auto"
     covariance: str = "diagonal"
 
     def _gaussian(self, demos: Demonstrations) -> bool:
@@ -333,8 +334,9 @@ class Features(RewardOptions):
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """The name, and that there is something to read."""
         check_choice(self, policies=("auto", "gaussian", "softmax"), covariance=("diagonal", "full", "shared"))
-        check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0, "length_scale": 0})
-        check_numbers(self, {"fourier": 0}, integer=True)
+        given = {name for name in ("ridge", "fourier", "length_scale") if getattr(self, name) != "auto"}
+        check_numbers(self, dict.fromkeys(("noise", "noise_strength", *(given - {"fourier"})), 0))
+        check_numbers(self, dict.fromkeys(given & {"fourier"}, 0), integer=True)
         if needs_units(demos):
             if self.policies == "softmax":
                 raise InputError("Commands are continuous here, and softmax policies choose tokens; leave --policies.")
@@ -347,20 +349,29 @@ class Features(RewardOptions):
         """Weights of zero."""
         K, demos, contexts, _, _ = problem
         A, valid = demos.n_actions, demos.valid_actions
-        prior = {"ridge": self.ridge, "noise": self.noise, "noise_strength": self.noise_strength}
+        ridge = 1.0 if self.ridge == "auto" else self.ridge  # of what has no candidates
+        prior = {"ridge": ridge, "noise": self.noise, "noise_strength": self.noise_strength}
         if needs_units(demos):
             assert isinstance(demos, MotionDemonstrations)
             assert demos.observations is not None
             assert demos.motions is not None
-            basis = Basis(demos.observations.shape[1], self.fourier, self.length_scale)
+            assert self.fourier != "auto"
+            scale = 1.0 if self.length_scale == "auto" else self.length_scale  # without Fourier features it is nothing
+            basis = Basis(demos.observations.shape[1], self.fourier, scale)
             kind = {"full": self.covariance != "diagonal", "shared": self.covariance == "shared"}
             return LinearPolicies(K, demos.motions.shape[1], basis, A, **kind, **prior)  # type: ignore[arg-type]
         if not self._gaussian(demos):
             width = 0 if demos.observations is None else demos.observations.shape[1]
-            return SoftmaxPolicies(K, A, width, contexts, valid, ridge=self.ridge)
+            return SoftmaxPolicies(K, A, width, contexts, valid, ridge=ridge)
         p, blocks = with_motions(demos)[1].shape[2], demos.noise_blocks  # type: ignore[attr-defined]
         tokens = TabularPolicies(K, A, contexts, valid)
         return GaussianPolicies(K, p, blocks, tokens, **prior)
+
+    def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
+        """A small grid, of policies over measured commands alone."""
+        if not needs_units(demos) or demos.observations is None:
+            return []
+        return candidates(self.ridge, self.fourier, self.length_scale, demos.observations.shape[1])
 
     def describe(self, demos: Demonstrations) -> FloatArray:
         """How far the command follows each vector of the design (or which action was taken), and observations."""

@@ -281,7 +281,7 @@ class LandmarkGoals(RewardModel):
         if known.shape == (*local.shape[:2], 1 + self.goals.shape[1]):
             local[:, :, : known.shape[2]] = known
             known = local
-        super().load_state({**state, "local": known})
+        self._set_arrays({**state, "local": known}, *LandmarkGoals.state(self))
         self._graph = None
 
     def check(self, demos: Demonstrations) -> None:
@@ -301,6 +301,8 @@ class Landmarks(RewardOptions):
         Priors of skill and noise, as for features.
     habit_ridge : float
         How many steps the prior of what is done at one place, whatever the goal, is worth.
+    free : bool
+        Go on with a free policy per intention, as features have, where that predicts validation trajectories better.
     """
 
     searches: ClassVar[bool] = True
@@ -311,6 +313,7 @@ class Landmarks(RewardOptions):
     habit_ridge: float = 20.0
     noise: float = 0.01
     noise_strength: float = 10.0
+    free: bool = False
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Continuous data, and more landmarks than goals."""
@@ -321,6 +324,8 @@ class Landmarks(RewardOptions):
 
     def build(self, problem: Problem) -> LandmarkGoals:
         """Without goals and without a graph."""
+        from prism_irl.rewards.freed import FreedGoals  # goals that may be freed are goals
+
         demos = problem.demos
         assert isinstance(demos, MotionDemonstrations)
         assert demos.observations is not None
@@ -332,7 +337,7 @@ class Landmarks(RewardOptions):
             "noise": self.noise,
             "noise_strength": self.noise_strength,
         }
-        return LandmarkGoals(problem.n_intentions, *sizes, self.landmarks, **prior)
+        return (FreedGoals if self.free else LandmarkGoals)(problem.n_intentions, *sizes, self.landmarks, **prior)
 
     def search(
         self, rewards: LandmarkGoals, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun

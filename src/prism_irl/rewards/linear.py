@@ -17,7 +17,7 @@ a log *density* of commands, never comparable with the probability of a token.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,25 @@ from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
 
 ROWS = 2**14
 """Steps at a time: their features fit into the cache of a processor."""
+
+
+RIDGES = (1.0, 0.1, 10.0, 100.0)
+"""Strengths of the prior that "auto" tries, the usual one first."""
+BENT, SCALES = 64, (1.0, 0.5, 2.0)
+"""Fourier features that "auto" tries, and length scales relative to the usual distance √(d/2) of d observations."""
+
+
+def candidates(ridge: Any, fourier: Any, length_scale: Any, n_observations: int) -> list[dict[str, Any]]:
+    """Every choice of what is "auto" among the three, the usual one first; empty where nothing is."""
+    if "auto" not in (ridge, fourier, length_scale):
+        return []
+    usual = max(n_observations / 2.0, 1.0) ** 0.5
+    scales = [scale * usual for scale in SCALES] if length_scale == "auto" else [length_scale]
+    bent = [BENT] if fourier == "auto" else [fourier] if fourier else []
+    straight = [(0, scales[0])] if fourier in ("auto", 0) else []
+    shapes = straight + [(n, scale) for n in bent for scale in scales]
+    ridges = RIDGES if ridge == "auto" else (ridge,)
+    return [{"ridge": r, "fourier": n, "length_scale": scale} for n, scale in shapes for r in ridges]
 
 
 class Basis:

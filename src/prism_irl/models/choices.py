@@ -1,0 +1,84 @@
+"""What validation trajectories decide about policies of continuous worlds, before EM and after it.
+
+Before: how strongly weights are held back (ridge), whether policies bend, and over which distance. One short Markov
+chain finds responsibilities; from there every candidate gets a few EM iterations of its own, and the likelihood of the
+validation trajectories chooses. The chain stands in for every kind of switching, as for memories (`models.histories`).
+
+After: whether goals on landmarks go on as free policies (`rewards.freed`), which predict better where the agents do
+more than go to places, and are not identified where the world has walls.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from prism_irl import em
+from prism_irl.data.batching import Prepared
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.rewards.freed import FreedGoals
+from prism_irl.switching.base import Posterior
+from prism_irl.switching.markov import MarkovChain
+
+FIRST_ITERATIONS, OWN_ITERATIONS = 20, 5
+"""Of the chain that all candidates begin with, and of each candidate from there."""
+TRIAL_STEPS = 50_000
+"""Of the training trajectories, and as many of validation: larger data are represented by some trajectories."""
+
+
+def chosen_options(model: Any, demos: Demonstrations) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    """Options that were left to "auto", and all that were tried with the likelihood per validation step.
+
+    The first candidate is taken where there are no validation trajectories to choose by.
+    """
+    options = model.reward_options
+    candidates = options.candidates(demos)
+    if len(candidates) < 2 or model.validation_fraction <= 0 or len(demos) < 2:
+        return (dict(candidates[0]) if candidates else {}), []
+    parts = (demos.subset(some) for some in reversed(demos.split_indices(model.validation_fraction, seed=model.seed)))
+    train, validation = (Prepared.of(_some(part, model.seed), model.contexts_) for part in parts)
+    chain, tried = MarkovChain(model.n_intentions), []
+    rewards = replace(options, **candidates[0]).build(model._problem(train.demos))
+    generator = np.random.default_rng([model.seed, len(candidates)])
+    rewards.maximise(train, model._first_responsibilities("windows", train, generator))
+    em.short_run(chain, rewards, train, FIRST_ITERATIONS)
+    responsibilities = em.expectation(chain, rewards, train)[1].responsibilities
+    for candidate in candidates:
+        own, rewards = copy.deepcopy(chain), replace(options, **candidate).build(model._problem(train.demos))
+        rewards.maximise(train, responsibilities)
+        em.short_run(own, rewards, train, OWN_ITERATIONS)
+        tried.append({**candidate, "log_likelihood": em.e_step(own, rewards, validation).log_likelihood})
+    best = max(range(len(tried)), key=lambda i: tried[i]["log_likelihood"])
+    return dict(candidates[best]), tried
+
+
+def _some(demos: Demonstrations, seed: int) -> Demonstrations:
+    """Trajectories of about `TRIAL_STEPS` steps, at least one."""
+    if demos.n_steps <= TRIAL_STEPS:
+        return demos
+    order = np.random.default_rng(seed).permutation(len(demos))
+    enough = int(np.searchsorted(np.cumsum(demos.lengths[order]), TRIAL_STEPS)) + 1
+    return demos.subset(np.sort(order[:enough]))
+
+
+def try_free(
+    model: Any, best: em.Start, train: Prepared, validation: Prepared | None, posterior: Posterior
+) -> dict[str, Any] | None:
+    """Go on with free policies from goals, and keep them where validation trajectories are likelier under them.
+
+    Returns both likelihoods per validation step and whether free ones were kept; None where nobody asked.
+    """
+    if not isinstance(best.rewards, FreedGoals) or validation is None:
+        return None
+    found, goals = best.parameters(), em.e_step(best.switching, best.rewards, validation).log_likelihood
+    best.rewards.set_free(train, posterior.responsibilities)
+    stopping = em.Stopping(max(model.max_iterations, em.Stopping.max_iterations), model.patience or 10)
+    more = em.Start(best.index, best.switching, best.rewards, em.Monitor(stopping))
+    em.fit_start(more, train, validation, seed=model.seed)
+    free = more.score
+    if free <= goals:
+        best.restore(found)
+    return {"goals": goals, "free": free, "kept": "free" if free > goals else "goals"}

@@ -1,0 +1,131 @@
+"""What validation trajectories choose about continuous policies."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import prism_irl as prism
+from continuous_worlds import walking, walks
+from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.errors import InputError
+from prism_irl.models import choices
+from prism_irl.rewards.features import Features
+from prism_irl.rewards.freed import FreedGoals
+from prism_irl.rewards.landmarks import Landmarks
+from prism_irl.rewards.linear import RIDGES
+from support import one_sentence
+from support import prism as command
+
+FEW = {"n_starts": 1, "max_iterations": 4, "device": "cpu"}
+DEMOS = walking(n_trajectories=10, length=40)
+
+
+def bent(n: int = 10, length: int = 60) -> MotionDemonstrations:
+    """Commands that are a wave of the observation: no line follows it."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (n, length, 1))
+    return MotionDemonstrations.continuous(x, np.sin(4.0 * x) + rng.normal(0, 0.05, x.shape))
+
+
+def straight() -> MotionDemonstrations:
+    """Commands that follow one observation exactly."""
+    x = np.random.default_rng(0).normal(size=(10, 20, 1))
+    return MotionDemonstrations.continuous(x, 2.0 * x + np.random.default_rng(1).normal(0, 0.01, x.shape))
+
+
+def noise(n: int = 6, length: int = 8) -> MotionDemonstrations:
+    """Commands that no observation explains, of many observations and few steps."""
+    rng = np.random.default_rng(0)
+    return MotionDemonstrations.continuous(rng.normal(size=(n, length, 12)), rng.normal(size=(n, length, 1)))
+
+
+def test_a_small_ridge_where_observations_explain_and_a_large_one_where_not():
+    fits = [prism.PRISM(1, switching="single", rewards="features", **FEW).fit(demos) for demos in (straight(), noise())]
+    assert [len(fit.choice_) for fit in fits] == [len(RIDGES)] * 2
+    assert fits[1].chosen_["ridge"] == 100.0
+    assert fits[0].chosen_["ridge"] < 100.0
+    for fit in fits:
+        best = max(fit.choice_, key=lambda row: row["log_likelihood"])
+        assert fit.rewards_model_.ridge == best["ridge"]
+        assert fit.validation_chose_[0] == "prior of the policies"
+
+
+def test_policies_bend_where_the_world_does():
+    found = prism.PRISM(1, switching="single", rewards=Features(fourier="auto"), **FEW).fit(bent())
+    assert found.chosen_["fourier"] == 64
+    assert found.rewards_model_.basis.n_fourier == 64
+    straight = prism.PRISM(1, switching="single", rewards=Features(fourier="auto"), **FEW).fit(noise())
+    assert straight.chosen_["fourier"] == 0
+
+
+def test_what_is_given_is_not_chosen_and_without_validation_the_usual_is_taken():
+    fixed = prism.PRISM(2, switching="markov", rewards=Features(ridge=3.0, length_scale=1.0), **FEW).fit(DEMOS)
+    assert (fixed.rewards_model_.ridge, fixed.choice_) == (3.0, [])
+    usual = prism.PRISM(2, switching="markov", rewards="features", validation_fraction=0.0, **FEW).fit(DEMOS)
+    assert (usual.rewards_model_.ridge, usual.choice_) == (1.0, [])
+    usual.set_params(rewards=Features(ridge=5.0)).fit(DEMOS)  # an earlier choice does not stay
+    assert usual.rewards_model_.ridge == 5.0
+
+
+def test_large_data_are_represented_by_some_trajectories(monkeypatch):
+    monkeypatch.setattr(choices, "TRIAL_STEPS", 100)
+    part = choices._some(DEMOS, 0)
+    assert part.n_steps == 120
+    assert choices._some(part.subset([0]), 0).n_steps == 40
+
+
+def test_a_choice_is_saved(tmp_path):
+    model = prism.PRISM(2, switching="markov", rewards=Features(fourier="auto"), **FEW).fit(DEMOS)
+    model.save(tmp_path)
+    again = prism.load(tmp_path)
+    assert (again.chosen_, again.choice_) == (model.chosen_, model.choice_)
+    np.testing.assert_array_equal(again.predict_proba(DEMOS), model.predict_proba(DEMOS))
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_goals_go_on_as_free_policies_where_held_out_data_say_so(turns, tmp_path):
+    demos, K = (turning(), 2) if turns else (walking(), 3)
+    few = {**FEW, "max_iterations": 6}
+    model = prism.PRISM(K, switching="markov", rewards=Landmarks(landmarks=12, free=True), **few).fit(demos)
+    found, rewards = model.free_choice_, model.rewards_model_
+    assert isinstance(rewards, FreedGoals)
+    assert rewards.is_free == (found["free"] > found["goals"]) == (found["kept"] == "free") == turns
+    held_out = demos.subset(demos.split_indices(model.validation_fraction, seed=model.seed)[0])
+    assert model.score(held_out) == pytest.approx(max(found["free"], found["goals"]))
+    model.save(tmp_path)
+    np.testing.assert_array_equal(prism.load(tmp_path).predict_proba(demos), model.predict_proba(demos))
+    assert model.places_.shape == (K, 2)
+
+
+def turning() -> MotionDemonstrations:
+    """Steps that turn around a point, one way and then the other: nobody goes to a place."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(10, 40, 2))
+    way = np.where(np.arange(40) < 20, 1.0, -1.0)[None, :, None]
+    return MotionDemonstrations.continuous(x, way * x[..., ::-1] * [1.0, -1.0] + rng.normal(0, 0.05, x.shape))
+
+
+def test_free_policies_need_somebody_to_decide():
+    model = prism.PRISM(2, switching="markov", rewards=Landmarks(free=True), validation_fraction=0.0, **FEW)
+    with pytest.raises(InputError) as error:
+        model.fit(DEMOS)
+    assert "--free" in one_sentence(error)
+
+
+def test_the_command_says_what_was_chosen(tmp_path):
+    walks(n_trajectories=6, length=25).to_csv(tmp_path / "arm.csv", index=False)
+    small = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 3, "--observe", "x,y", "--act", "vx,vy")
+    goals = ("--rewards", "landmarks", "--landmarks", 12, "--free")
+    for options, word in (((), "with a ridge of"), (goals, "free policies")):
+        done = command("fit", "arm.csv", *small, *options, "--out", f"run{len(options)}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert word in done.stdout
+        assert word in (tmp_path / f"run{len(options)}" / "report.html").read_text(encoding="utf-8")
+    metrics = json.loads((tmp_path / "run5" / "metrics.json").read_text())
+    assert metrics["free_policies"]["kept"] in ("goals", "free")
+    assert metrics["goals"]["names"] == ["x", "y"]
+    assert "goal 1         x " in done.stdout
+    assert "goes to x " in (tmp_path / "run5" / "report.html").read_text(encoding="utf-8")
