@@ -94,10 +94,17 @@ def surgery_confusion(metrics: dict[str, Any]) -> str:
     for task in SURGERY:
         entry = data[task]["told-windows"]
         names = entry["gestures"]
-        rows = []
+        rows, wrong = [], []
         for name, counts in zip(names, entry["confusion"], strict=True):
             total = sum(counts)
             if total:
                 rows.append([name, str(total), *(str(round(100 * count / total)) for count in counts)])
+                wrong += [(count, name, said, total) for said, count in zip(names, counts, strict=True) if said != name]
         parts.append(table([task.replace("_", " "), "steps", *names], rows))
+        errors = sum(count for count, *_ in wrong)
+        most = [
+            f"{name} as {said} ({round(100 * count / errors)}% of the errors, {round(100 * count / total)}% of {name})"
+            for count, name, said, total in sorted(wrong, reverse=True)[:3]
+        ]
+        parts.append(f"Most of what is wrong in {task.replace('_', ' ')}: {'; '.join(most)}.")
     return "\n\n".join(parts)
