@@ -23,22 +23,28 @@ MAZE_TITLES = (
     "return behind moved walls",
     "halves agree",
 )
+SQUARE_KEYS = (("predictive_ll", 3), ("goal_distance", 2), ("halves_agreement", 2))
 SURGERY = ("knot_tying", "suturing")
 ROBOT_KEYS = ("label_accuracy", "ari", "predictive_ll")
 
 
 @block("continuous")
 def continuous_squares(metrics: dict[str, Any]) -> str:
-    """Label accuracy with two to five goals in a square."""
+    """Label accuracy with two to five goals in a square; what else there is of the largest."""
     found = {name: methods for name, methods in need(metrics, "data").items() if name.startswith("square")}
     if not found:
         raise MissingPartError("the squares")
-    first = next(iter(found.values()))
+    last, sizes = list(found.values())[-1], [name.removeprefix("square-") for name in found]
     rows = [
-        [entry["name"], *(number(methods[key]["label_accuracy"], 3) for methods in found.values())]
-        for key, entry in first.items()
+        [
+            entry["name"],
+            *(number(methods[key]["label_accuracy"], 3) for methods in found.values()),
+            *(number(entry.get(measure), digits) for measure, digits in SQUARE_KEYS),
+        ]
+        for key, entry in last.items()
     ]
-    return table(["method", *(f"{name.removeprefix('square-')} goals" for name in found)], rows)
+    more = [f"{title}, {sizes[-1]} goals" for title in ("log density", "worst goal", "halves agree")]
+    return table(["method", *(f"{size} goals" for size in sizes), *more], rows)
 
 
 @block("continuous")
