@@ -85,8 +85,10 @@ def pick_and_place_labels(metrics: dict[str, Any]) -> str:
         raise MissingPartError("pick-and-place (needs the extra sim)")
     parts = []
     for methods in found.values():
-        rows = [[entry["name"], *(number(entry.get(key), 2) for key in ROBOT_KEYS)] for entry in methods.values()]
-        parts.append(table(["method", "steps with the true phase", "ARI", "log density of new episodes"], rows))
+        keys = (*ROBOT_KEYS, "other_ll")
+        rows = [[entry["name"], *(number(entry.get(measure), 2) for measure in keys)] for entry in methods.values()]
+        titles = ("steps with the true phase", "ARI", "log density of new commands", "of new grippers")
+        parts.append(table(["method", *titles], rows))
     return "\n\n".join(parts)
 
 
