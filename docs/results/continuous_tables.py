@@ -23,22 +23,28 @@ MAZE_TITLES = (
     "return behind moved walls",
     "halves agree",
 )
+SQUARE_KEYS = (("predictive_ll", 3), ("goal_distance", 2), ("halves_agreement", 2))
 SURGERY = ("knot_tying", "suturing")
 ROBOT_KEYS = ("label_accuracy", "ari", "predictive_ll")
 
 
 @block("continuous")
 def continuous_squares(metrics: dict[str, Any]) -> str:
-    """Label accuracy with two to five goals in a square."""
+    """Label accuracy with two to five goals in a square; what else there is of the largest."""
     found = {name: methods for name, methods in need(metrics, "data").items() if name.startswith("square")}
     if not found:
         raise MissingPartError("the squares")
-    first = next(iter(found.values()))
+    last, sizes = list(found.values())[-1], [name.removeprefix("square-") for name in found]
     rows = [
-        [entry["name"], *(number(methods[key]["label_accuracy"], 3) for methods in found.values())]
-        for key, entry in first.items()
+        [
+            entry["name"],
+            *(number(methods[key]["label_accuracy"], 3) for methods in found.values()),
+            *(number(entry.get(measure), digits) for measure, digits in SQUARE_KEYS),
+        ]
+        for key, entry in last.items()
     ]
-    return table(["method", *(f"{name.removeprefix('square-')} goals" for name in found)], rows)
+    more = [f"{title}, {sizes[-1]} goals" for title in ("log density", "worst goal", "halves agree")]
+    return table(["method", *(f"{size} goals" for size in sizes), *more], rows)
 
 
 @block("continuous")
@@ -79,8 +85,10 @@ def pick_and_place_labels(metrics: dict[str, Any]) -> str:
         raise MissingPartError("pick-and-place (needs the extra sim)")
     parts = []
     for methods in found.values():
-        rows = [[entry["name"], *(number(entry.get(key), 2) for key in ROBOT_KEYS)] for entry in methods.values()]
-        parts.append(table(["method", "steps with the true phase", "ARI", "log density of new episodes"], rows))
+        keys = (*ROBOT_KEYS, "other_ll")
+        rows = [[entry["name"], *(number(entry.get(measure), 2) for measure in keys)] for entry in methods.values()]
+        titles = ("steps with the true phase", "ARI", "log density of new commands", "of new grippers")
+        parts.append(table(["method", *titles], rows))
     return "\n\n".join(parts)
 
 
@@ -94,10 +102,17 @@ def surgery_confusion(metrics: dict[str, Any]) -> str:
     for task in SURGERY:
         entry = data[task]["told-windows"]
         names = entry["gestures"]
-        rows = []
+        rows, wrong = [], []
         for name, counts in zip(names, entry["confusion"], strict=True):
             total = sum(counts)
             if total:
                 rows.append([name, str(total), *(str(round(100 * count / total)) for count in counts)])
+                wrong += [(count, name, said, total) for said, count in zip(names, counts, strict=True) if said != name]
         parts.append(table([task.replace("_", " "), "steps", *names], rows))
+        errors = sum(count for count, *_ in wrong)
+        most = [
+            f"{name} as {said} ({round(100 * count / errors)}% of the errors, {round(100 * count / total)}% of {name})"
+            for count, name, said, total in sorted(wrong, reverse=True)[:3]
+        ]
+        parts.append(f"Most of what is wrong in {task.replace('_', ' ')}: {'; '.join(most)}.")
     return "\n\n".join(parts)

@@ -68,6 +68,12 @@ def test_a_model_from_before_there_were_local_skills_can_be_read(fitted):
     rewards.load_state(kept)
 
 
+def test_graphs_are_compared_by_all_training_data(fitted):
+    _, model = fitted
+    assert model.validation_chose_ == []
+    assert all("validation" in row for row in model.monitor_)  # which were held out all the same
+
+
 def test_tokens_are_refused():
     tokens = Demonstrations.from_arrays([np.arange(6) % 3], [np.arange(6) % 2])
     with pytest.raises(InputError, match="--observe and --act") as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,16 +16,21 @@ from prism_irl.robots.lerobot import LeRobotSource
 from prism_irl.robots.lerobot_writing import write_lerobot
 from support import one_sentence, prism
 
+CAMERA = "observation.images.front"
 
-def episodes(n: int = 8, length: int = 30):
-    """A hand that goes right and then left, with the phase of every step."""
+
+def episodes(n: int = 8, length: int = 30, *, seen: bool = False):
+    """A hand that goes right and then left, with the phase of every step; ``seen``: a lamp shows which."""
     rng = np.random.default_rng(0)
     for index in range(n):
         phase = (np.arange(length) >= length // 2).astype(np.int32)
         command = np.stack([np.where(phase, -1.0, 1.0), rng.normal(0, 1, length)], axis=1)
         command += rng.normal(0, 0.1, command.shape)
         state = np.c_[np.cumsum(command, axis=0), np.full(length, 7.0)]
-        yield Episode(index, command, state, phases=phase, phase_names=("right", "left"))
+        pictures = np.zeros((length, 32, 32, 3), np.uint8)
+        pictures[phase == 1, 8:24, 8:24] = 200
+        cameras = {CAMERA: partial(iter, pictures)} if seen else {}
+        yield Episode(index, command, state, phases=phase, phase_names=("right", "left"), cameras=cameras)
 
 
 @pytest.fixture
@@ -44,6 +50,23 @@ def test_vectors_and_parts_of_them(dataset):
     np.testing.assert_array_equal(demos.labels[:30], first.phases)
     assert demos.label_names == ("right", "left")
     assert read_dataset(dataset, "observation.state[2]", "action[1]").demonstrations.observations.shape == (240, 1)
+
+
+def test_a_camera_is_observed_as_numbers_that_are_the_same_in_every_recording(tmp_path):
+    write_lerobot(tmp_path / "arm", episodes(seen=True), fps=10, robot_type="test")
+    write_lerobot(tmp_path / "few", episodes(2, seen=True), fps=10, robot_type="test")
+    demos = read_dataset(tmp_path / "arm", f"observation.state,{CAMERA}", "action").demonstrations
+    assert demos.observations.shape == (240, 3 + 16)
+    assert demos.observation_names[3:5] == (f"{CAMERA}[0]", f"{CAMERA}[1]")
+    few = read_dataset(tmp_path / "few", f"{CAMERA}[0:4]", "action").demonstrations
+    np.testing.assert_allclose(few.observations, demos.observations[:60, 3:7])
+    lamp = demos.observations[:, 3:]
+    on, off = (lamp[demos.labels == phase] for phase in (1, 0))
+    apart = np.linalg.norm(on.mean(axis=0) - off.mean(axis=0))
+    assert apart > 5 * max(on.std(axis=0).max(), off.std(axis=0).max())  # what a video leaves of a picture
+    with pytest.raises(InputError, match="is a camera") as error:
+        read_dataset(tmp_path / "few", "observation.state", CAMERA)
+    one_sentence(error)
 
 
 @pytest.mark.parametrize(

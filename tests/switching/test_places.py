@@ -128,3 +128,17 @@ def test_one_intention_never_ends(maze):
     chain.take_over(MarkovChain(1))
     one = np.ascontiguousarray(emission[:, :1])
     assert em.short_run(chain, None, data, 2, emission=one) == pytest.approx(one.mean())
+
+
+def test_known_places_begin_with_intentions_that_end_there_and_go_anywhere():
+    chain, places = PlaceChain(3, 2), np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    chain.begin_at(places)
+    kernel = chain.kernels_at(torch.from_numpy(places)).exp()  # at each place in turn
+    np.testing.assert_allclose(kernel.sum(-1), 1.0, atol=1e-6)
+    for at in range(3):
+        leaving = 1.0 - kernel[at].diagonal().numpy()
+        assert leaving[at] > 0.4
+        assert np.delete(leaving, at).max() < 1e-3
+        others = np.delete(kernel[at, at].numpy(), at)
+        np.testing.assert_allclose(others[0], others[1])
+    MarkovChain(3).begin_at(places)  # which has no use for them

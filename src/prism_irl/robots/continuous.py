@@ -4,8 +4,10 @@
 
 LeRobot, RLDS and raw BridgeData are read episode by episode (`episodes.open_episodes`). ``observation.state`` and
 ``action`` are the whole vectors; ``observation.state[0:19]`` takes some of their numbers, for example a robot's own
-joints without what only a simulator knows. Trajectories are named by their episode and timed by their frame, so that
-phases find their way back into the dataset (`prism segment … --write-back`).
+joints without what only a simulator knows. A camera such as ``observation.images.front`` is observed as 16 numbers that
+a fixed encoder makes of its frames (`vision.encoders.FixedEncoder`), the same for every recording. Trajectories are
+named by their episode and timed by their frame, so that phases find their way back into the dataset
+(`prism segment … --write-back`).
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode, open_episodes
 
 STATE, ACTION = "observation.state", "action"
+ROLES = ("observe", "act")
+Named = tuple[npt.NDArray[np.float32], tuple[str, ...]]
+"""Numbers of every step, (T, d), and what each is called."""
 _PART = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<first>\d*)(?P<range>:)?(?P<last>\d*)\])?")
 
 
@@ -47,8 +52,11 @@ def read_dataset(
     names: tuple[tuple[str, ...], ...] = ((), ())
     index, times, phases = [], [], []
     phase_names: tuple[str, ...] = ()
-    for episode in open_episodes(folder, strict=strict):
-        found = [[_values(episode, *part) for part in parts] for parts in wanted]
+
+    def vectors(episode: Episode) -> list[list[Named]]:
+        return [[_values(episode, *part, role) for part in parts] for parts, role in zip(wanted, ROLES, strict=True)]
+
+    for episode, found in open_episodes(folder, strict=strict).visit(vectors):
         for kept, parts in zip(rows, found, strict=True):
             kept.append(np.concatenate([values for values, _ in parts], axis=1))
         names = tuple(tuple(name for _, own in parts for name in own) for parts in found)
@@ -86,10 +94,16 @@ def _part(text: str, role: str) -> tuple[str, slice]:
     return match["name"], slice(int(first) if first else None, int(last) if last else None)
 
 
-def _values(episode: Episode, name: str, part: slice) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+def _values(episode: Episode, name: str, part: slice, role: str) -> Named:
     known = {STATE: episode.states, ACTION: episode.actions}
+    if name in episode.cameras:
+        if role != "observe":
+            raise InputError(f"{name} is a camera, which is observed and not done; name it in --observe.")
+        from prism_irl.robots.vision.encoders import FixedEncoder  # torch, which vectors do not need
+
+        known[name] = FixedEncoder(name).encode(episode)
     if name not in known:
-        cameras = f"; pictures ({', '.join(episode.cameras)}) go through prism tokenize" if episode.cameras else ""
+        cameras = f", or a camera ({', '.join(episode.cameras)})" if episode.cameras else ""
         raise InputError(f"The dataset has no vector {name!r}; name {STATE} or {ACTION}{cameras}.")
     values = known[name]
     if values is None:

@@ -48,6 +48,10 @@ def test_a_world_is_fitted_once_and_has_a_report(tmp_path):
     assert entries["oracle"]["label_accuracy"]["mean"] > 0.95
     assert entries["landmarks-state"]["goal_distance"]["mean"] >= 0
     assert -0.5 <= entries["landmarks-state"]["halves_agreement"]["mean"] <= 1
+    assert entries["habit"]["label_accuracy"] is None
+    assert np.isfinite(entries["habit"]["predictive_ll"]["mean"])
+    assert entries["chain-all"]["predictive_ll"] is None  # its density is of observations, too
+    assert np.isfinite(entries["chain-all"]["other_ll"]["mean"])
     assert entries["tokens"]["predictive_ll"] is None  # a probability of tokens is no density
     assert (tmp_path / "square-2" / "report.html").is_file()
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}

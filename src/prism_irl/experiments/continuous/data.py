@@ -79,16 +79,15 @@ def episodes_of(size: float) -> int:
 def prepare(seeds: Sequence[int], size: float, cache: Path, jobs: int) -> None:
     """Simulate the arms that are not in the cache yet, several side by side."""
     n = episodes_of(size)
-    paths = {seed: arm.path_of(cache, n, seed) for seed in seeds}
-    absent = [(path, n, seed) for seed, path in paths.items() if not path.is_file()]
-    for _ in fanout.spread(_simulated, absent, (), jobs=jobs):
+    tasks = [(arm.path_of(cache, n, seed), n, seed) for seed in seeds]
+    for _ in fanout.spread(_recorded, tasks, (), jobs=jobs):
         pass
-    for path in paths.values():
-        arm.recorded(path)
 
 
-def _simulated(task: tuple[Path, int, int]) -> dict[str, Any]:
-    arm.simulate(*task)
+def _recorded(task: tuple[Path, int, int]) -> dict[str, Any]:
+    if not task[0].is_file():
+        arm.simulate(*task)
+    arm.recorded(task[0])
     return {}
 
 

@@ -1,8 +1,9 @@
 """From the frames or states of an episode to one vector per step.
 
 Frozen vision models (DINOv2, SigLIP2) come through `transformers` from a local folder or a hub id, as safetensors and
-without remote code. Two encoders need no weights: ``pixels``, the leading principal components of small colour
-pictures, and ``proprio``, the recorded state vectors; any function of a batch of frames works too.
+without remote code. Three encoders need no weights: ``pixels``, the leading principal components of small
+colour pictures, ``FixedEncoder``, random projections of them, and ``proprio``, the recorded states; any function of a
+batch of frames works too.
 """
 
 from __future__ import annotations
@@ -176,10 +177,43 @@ class PixelEncoder(FrameEncoder):
         return vectors
 
     def _small(self, frames: list[Frame]) -> Vectors:
-        """Averages of blocks, flat, between 0 and 1: (n, size·size·3)."""
-        pictures = torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2).float() / 255
-        small = torch.nn.functional.adaptive_avg_pool2d(pictures, self.size)
-        return small.reshape(len(frames), -1).numpy()
+        return averages(frames, self.size)
+
+
+class FixedEncoder(FrameEncoder):
+    """Projections of small pictures on directions that were drawn once for all: neither weights nor a sample.
+
+    New recordings get the same numbers as those of the fit without anything being kept, and differences between
+    pictures keep their sizes, roughly. Principal components of pixels say more in as many numbers, and have to be kept.
+
+    Parameters
+    ----------
+    camera : str, optional
+        The first one by default.
+    size, components : int
+        Frames become size × size × 3 by averaging, and then ``components`` numbers.
+    """
+
+    def __init__(self, camera: str | None = None, size: int = 8, components: int = 16) -> None:
+        super().__init__(camera)
+        self.size, self.components = size, components
+        drawn = np.random.default_rng(0).standard_normal((3 * size * size, components))
+        self.directions: Vectors = (drawn / size).astype(np.float32)
+
+    def describe(self) -> dict[str, Any]:
+        """Name, camera and sizes."""
+        return {"encoder": "fixed", "camera": self.camera, "size": self.size, "components": self.components}
+
+    def batch(self, frames: list[Frame]) -> Vectors:
+        """Projections of some frames, (n, components)."""
+        return np.asarray((averages(frames, self.size) - 0.5) @ self.directions, dtype=np.float32)
+
+
+def averages(frames: list[Frame], size: int) -> Vectors:
+    """Averages of blocks of pictures, flat, between 0 and 1: (n, size·size·3)."""
+    pictures = torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2).float() / 255
+    small = torch.nn.functional.adaptive_avg_pool2d(pictures, size)
+    return small.reshape(len(frames), -1).numpy()
 
 
 class CallableEncoder(FrameEncoder):
