@@ -141,13 +141,15 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
     """What sets an intention apart from every other one, in a sentence; ``named`` states stand before it."""
     if not _several(explorer):
         return ""
+    two = sum(bool(wants["leads_to"]) for wants in explorer["story"]["wants"]) == 2
     words, there = [], []
     for what, i, own, most in one.get("more", []):
         if what == "state" and int(i) in named:  # its share has been told
             there.append((int(i), most))
             continue
         verb = "is in" if what == "state" else "does"
-        words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, another at most {_percent(most)})")
+        beside = "the other" if two else "another at most"
+        words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, {beside} {_percent(most)})")
     alone = ""
     if there:
         where = (
@@ -155,10 +157,12 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
             if {i for i, _ in there} == named
             else f"in {listed([_name(explorer, 'state', i) for i, _ in there])}"
         )
-        alone = f" Others would be {where} at most {_percent(max(most for _, most in there))} of their time."
+        share = _percent(max(most for _, most in there))
+        alone = f" {'The other' if two else 'Others'} would be {where} "
+        alone += f"{share} of its time." if two and len(there) == 1 else f"at most {share} of their time."
     if not words and not there:
         return " Neither where it leads nor how often it does what sets it apart."
-    return alone + (f" More than the others, it {listed(words)}." if words else "")
+    return alone + (f" More than the other{'' if two else 's'}, it {listed(words)}." if words else "")
 
 
 def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
