@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
@@ -180,6 +180,7 @@ class IntentionModel(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_new(self, demos: Demonstrations) -> Demonstrations:
         """New data must speak the language of the fit."""
         self._check_fitted()
+        expect_demonstrations(demos)
         limit = self.n_states_ + (1 if demos.unknown_state else 0)
         if int(demos.states.max()) >= limit:
             step = int(np.argmax(demos.states >= limit))

@@ -12,7 +12,7 @@ from torch import Tensor
 from prism_irl import checked, em, storage
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import Units
 from prism_irl.devices import available_device
@@ -44,6 +44,7 @@ class FittedPair(IntentionModel):
 
     def _check_new(self, demos: Demonstrations) -> Demonstrations:
         self._check_fitted()
+        expect_demonstrations(demos)
         if self.units_ is not None:
             demos = self.units_.apply(demos)
         self.rewards_model_.check(demos)
