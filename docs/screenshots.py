@@ -25,7 +25,7 @@ from prism_irl.worlds.labyrinth import LabyrinthWorld
 IMAGES = Path(__file__).parent / "images" / "pages"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTH, HEIGHT = 1280, 1500
-FIT = ["--n-starts", "3", "--max-iterations", "60", "--device", "cpu", "--quiet"]
+FIT = ["--n-starts", "3", "--max-iterations", "150", "--device", "cpu", "--quiet"]
 
 
 def gridworld(folder: Path) -> list[str]:

@@ -186,7 +186,12 @@ def test_a_fit_stands_beside_the_references_and_is_not_called_good_untested(tabl
         name: {"train", "validation"} for name in ("uniform", "empirical", "ngram")
     }
     assert metrics["validation_chose"] == []
-    for words in ("scores on held out (chose nothing) data", "references     uniform -", "verdict        "):
+    for words in (
+        "scores on held-out data, which chose nothing",
+        "references     uniform -",
+        "verdict        ",
+        "prism evidence",
+    ):
         assert words in done.stdout
     page = (run / "report.html").read_text()
     assert "Beside what is simpler" in page

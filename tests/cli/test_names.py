@@ -33,6 +33,9 @@ def test_names_stay_with_the_run(folder: Path) -> None:
     labels = pd.read_csv(folder / "labels.csv")
     assert labels.groupby("intention")["intention_name"].unique().str[0].tolist() == ["seek <b>", "go home"]
 
+    assert prism("names", "run", "seek <b>, go home", cwd=folder).returncode == 0  # typed, they are the same
+    assert json.loads((folder / "run" / "names.json").read_text())["names"] == ["seek <b>", "go home"]
+
     # A fit into the same folder, from another seed, may number them otherwise; steps keep the names that they had.
     again = prism("fit", "a.csv", *FIT, "--seed", "3", "--out", "run", "--overwrite", cwd=folder)
     assert again.returncode == 0, again.stderr
@@ -50,6 +53,8 @@ def test_what_is_refused(folder: Path) -> None:
         (("names", "nowhere", "names.json"), "no run in nowhere"),
         (("names", "run", "names.json", "--like", "run"), "pass one of them"),
         (("names", "run", "--like", "nowhere"), "segments.parquet"),
+        (("names", "run", "water,home,explore"), "3 names for 2 intentions"),
+        (("names", "run", "water,water"), "both called 'water'"),
     ):
         done = prism(*command, cwd=folder)
         assert done.returncode == 2

@@ -156,3 +156,10 @@ def test_a_column_that_is_nearly_there_is_named() -> None:
         Demonstrations.from_table(steps, trajectory="bout")
     with pytest.raises(InputError, match="one trajectory needs a column with the same value"):
         Demonstrations.from_table(steps[["state", "action"]])
+
+
+def test_all_columns_that_are_missing_are_named_at_once() -> None:
+    steps = pd.DataFrame({"animal": [0], "place": [0], "move": [0]})
+    words = r"'trajectory', none 'state', none 'action'; .* animal, place, move; .* --trajectory, --state, --action"
+    with pytest.raises(InputError, match=words):
+        Demonstrations.from_table(steps)

@@ -89,6 +89,23 @@ def test_text_and_map_say_the_same(folder: Path) -> None:
     assert "Where it leads" in (folder / "run" / "report.html").read_text()
 
 
+def test_dead_ends_have_no_reward_whatever_the_method(folder: Path) -> None:
+    """The friction: rewards on states stand inside dead ends, and rewards of 9 to 11 were painted there."""
+    fit = "--method swirl-1 --intentions 2 --n-starts 1 --max-iterations 2 --simulations 0 --device cpu".split()
+    done = prism("fit", "mice.csv", *fit, *WORLD, "--out", "planned", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(folder / "planned" / "rewards.csv")
+    dead_end = table.groupby(["intention", "state"])["action"].transform("size") == 1
+    assert dead_end.sum() >= 100  # of two intentions; some are never entered
+    assert (table.loc[dead_end, "reward"] == 0).all()
+    assert not table.loc[dead_end, "identified"].any()
+    assert table.loc[table["identified"], "reward"].abs().max() > 1
+    shown = json.loads((folder / "planned" / "explorer.json").read_text())["rewards"]
+    seen = {shown[k][s] for k, s in table.loc[dead_end, ["intention", "state"]].to_numpy().tolist()}
+    assert seen <= {0.0, None}  # white, or grey where the intention never is
+    assert np.abs(load(folder / "planned").state_rewards_).max() > 0.1  # what the method itself worked with is kept
+
+
 def test_new_data_with_an_action_that_does_not_exist_is_named(folder: Path) -> None:
     table = pd.read_csv(folder / "mice.csv").head(50)
     valid = load(folder / "run").valid_actions_

@@ -7,7 +7,7 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.value_difference import Truth, read_truth, recovered_order
+from prism_irl.evaluation.value_difference import Truth, likeliest_expert, read_truth, recovered_order
 from prism_irl.experiments.gridworld.run import truth
 from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.mdp import MDP, boltzmann
@@ -88,6 +88,19 @@ def test_matching_needs_labels():
         recovered_order(stand_in(WORLD.policies, np.zeros(2)), unlabelled, 2)
 
 
+@pytest.mark.parametrize("beta", [0.5, 8.0])
+def test_the_expert_is_as_resolute_as_the_data(beta):
+    """Whatever the scale of the rewards: with another resolution, good policies would be far from the expert."""
+    mdp = MDP.from_dense(WORLD.transitions, 0.9)
+    policies = boltzmann(mdp.value_iteration(WORLD.rewards)[0], beta)
+    rng = np.random.default_rng(0)
+    states, labels = rng.integers(25, size=4000), rng.integers(2, size=4000)
+    actions = (policies[labels, states].cumsum(axis=1) > rng.random((4000, 1))).argmax(axis=1)
+    demos = Demonstrations(states, actions, np.array([0, 4000]), 25, 5, labels=labels)
+    for scale in (1.0, 100.0):
+        np.testing.assert_allclose(likeliest_expert(mdp, scale * WORLD.rewards, demos), policies, atol=0.03)
+
+
 class TestReadTruth:
     def write(self, folder, **arrays):
         arrays = {"rewards": WORLD.rewards, "transitions": WORLD.transitions} | arrays
@@ -108,8 +121,7 @@ class TestReadTruth:
         found = read_truth(self.write(tmp_path, rewards=WORLD.rewards[:, :, 0]), DEMOS)
         np.testing.assert_array_equal(found.rewards, WORLD.rewards)
         assert (found.start, found.mdp.discount) == (0, 0.97)
-        q = found.mdp.value_iteration(WORLD.rewards)[0]
-        np.testing.assert_allclose(found.policies, boltzmann(q))
+        np.testing.assert_allclose(found.policies, likeliest_expert(found.mdp, WORLD.rewards, DEMOS))
         expert = found(stand_in(found.policies, DEMOS.labels), DEMOS)
         assert expert == pytest.approx(dict.fromkeys(expert, 0.0), abs=1e-9)
 

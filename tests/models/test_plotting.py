@@ -24,7 +24,9 @@ def model(demos: Demonstrations) -> HIQL:
 def test_every_picture_is_drawn(model: HIQL, demos: Demonstrations) -> None:
     raster, timeline, maps = model.plot.raster(demos), model.plot.timeline(demos, 3), model.plot.maps(demos)
     assert len(raster.axes) == len(timeline.axes) == 1
-    assert [ax.get_title(loc="left") or ax.get_title() for ax in maps.axes] == ["intention 0", "intention 1"]
+    titles = [title for ax in maps.axes if (title := ax.get_title(loc="left"))]
+    assert titles == ["intention 0", "intention 1", "intention 0: reward", "intention 1: reward"]
+    assert timeline.axes[0].get_title(loc="left") == "Trajectory 3"
     shown = raster.axes[0].images[0].get_array()
     assert np.ma.count(shown[0]) >= 15
     assert set(np.unique(np.ma.compressed(shown)).astype(int)) <= {0, 1}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
-from prism_irl import HIQL, Demonstrations, InputError, load
+from prism_irl import HIQL, IAVI, Demonstrations, InputError, load
 from prism_irl.worlds.frustration import FrustrationWorld
 from support import prism
 
@@ -45,7 +47,7 @@ def test_a_report_needs_no_data_but_those_of_the_fit(tmp_path: Path) -> None:
 def test_pictures_of_the_fit(tmp_path: Path) -> None:
     demos = small()
     model = quick().fit(demos)
-    assert len(model.plot.maps().axes) == 2
+    assert sum(bool(ax.get_title(loc="left")) for ax in model.plot.maps().axes) == 4  # two maps per intention
     assert len(model.plot.timeline().axes) == len(model.plot.raster().axes) == 1
     model.save(tmp_path)
     with pytest.raises(InputError, match=r"does not hold the data.*model\.plot\.maps\(demos\)"):
@@ -59,3 +61,12 @@ def test_a_model_keeps_no_data_alive() -> None:
     with pytest.raises(InputError, match=r'model\.report\("x", demos\)'):
         model.report("x")
     assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("given", ["mouse.csv", [[0, 1]], pd.DataFrame()])
+def test_what_is_no_demonstrations_is_answered_with_how_to_read_them(given: Any) -> None:
+    demos = Demonstrations.from_arrays([[0, 1, 2, 1]], [[0, 1, 0, 1]])
+    fitted = HIQL(2, n_starts=1, max_iterations=1, device="cpu").fit(demos)
+    for ask in (HIQL(2).fit, fitted.score, IAVI().fit(demos).score):
+        with pytest.raises(InputError, match="from_table"):
+            ask(given)

@@ -54,11 +54,11 @@ def test_convergence():
 @pytest.mark.parametrize("how", ["converged", "fixed"])
 def test_a_fit_that_ends_where_it_began_is_no_success(how):
     em = {**FIT["em"], "converged": False, how: True}
-    assert found(fit(em={**em, "iterations": 0}), "No iteration of EM was better") == "warning"
-    assert found(fit(em={**em, "iterations": 10, "kept": 0}), "No iteration of EM was better") == "warning"
-    assert found(fit(em={**em, "iterations": 1}), "No iteration of EM was better") is None
+    assert found(fit(em={**em, "iterations": 0}), "No iteration of EM predicted better") == "warning"
+    assert found(fit(em={**em, "iterations": 10, "kept": 0}), "No iteration of EM predicted better") == "warning"
+    assert found(fit(em={**em, "iterations": 1}), "No iteration of EM predicted better") is None
     alone = fit(n_intentions=1, em={**em, "iterations": 0})  # one intention is found by counting
-    assert found(alone, "No iteration of EM was better") is None
+    assert found(alone, "No iteration of EM predicted better") is None
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,14 @@ def test_overfitting():
 
 
 def test_held_out_is_only_what_chose_nothing():
-    assert not any("held out" in finding.text for finding in verdict(FIT))
-    assert found(FIT, "training minus validation (chose start and stopping point)") == "good"
+    assert not any("held-out" in finding.text for finding in verdict(FIT))
+    usual = "on validation trajectories, which chose the start and stopping point."
+    assert found(FIT, usual) == "good"
     chosen = fit(validation_chose=["memory", "start", "stopping point"])
-    assert found(chosen, "training minus validation (chose memory, start and stopping point)") == "good"
-    assert found(fit(validation_chose=[]), "training minus held out (chose nothing)") == "good"
+    assert found(chosen, "on validation trajectories, which chose the memory, start and stopping point.") == "good"
+    assert found(fit(validation_chose=[]), "on held-out trajectories, which chose nothing.") == "good"
     older = {key: value for key, value in FIT.items() if key != "validation_chose"}  # before it was written down
-    assert found(older, "training minus validation (chose start and stopping point)") == "good"
+    assert found(older, usual) == "good"
 
 
 def beside(**scores):

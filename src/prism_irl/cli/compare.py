@@ -47,8 +47,9 @@ def compare(
         Resamples of the animals (trajectories, without --group) over what each scored when held out, for intervals of
         the likelihoods and of their differences; fits are not made again. 0 for none, 200 is usual.
     truth
-        An .npz file with true rewards (Z, S, A) and transitions (S, A, S), for the expected value difference; needs
-        true labels.
+        An .npz file with true rewards (Z, S, A) and transitions (S, A, S), for the expected value difference and the
+        distance of rewards; needs true labels. If you like also policies (Z, S, A) of the expert (else Boltzmann, as
+        resolute as the data are), discount (else 0.97) and start, the state s0.
     simulations
         How often the best predictor with several intentions is simulated, to be compared with the data in the report;
         0 leaves that out.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, limits, storage, threads
-from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, continuous_defaults
+from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, continuous_defaults, given
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.cli.window import with_window
@@ -140,6 +141,17 @@ def fit(
         shutil.rmtree(checkpoint)
         write_report(path)
     folder.tell(metrics, show)
+    if known is None and metrics["n_intentions"] > 1 and not (folder.common.json or metrics["density"]):
+        print(f"To test it against a habit: {_test_of(table, folder.out, columns, world)}")
+
+
+def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions) -> str:
+    """The `prism evidence` that tests this fit, with the columns and the world that were typed for it."""
+    words = ["prism", "evidence", str(table)]
+    for name, value in {**given(columns), **given(world)}.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [f"--{name.replace('_', '-')}", str(one)]
+    return shlex.join([*words, "--out", str(out.with_name(f"{out.name}-evidence"))])
 
 
 def _drawing() -> AbstractContextManager[Drawing]:
@@ -174,11 +186,15 @@ def show(metrics: dict[str, Any]) -> None:
     from prism_irl.cli.printing import print_scores
     from prism_irl.report.answers import place_in_words
     from prism_irl.report.findings import reference_name
-    from prism_irl.report.fit_verdict import choices, part_name, scored_part
+    from prism_irl.report.fit_verdict import choices, part_name, part_remark, scored_part
     from prism_irl.report.verdict import overall, verdict
 
     part, plain = scored_part(metrics), storage.read_plain(metrics)
-    print(f"{metrics['n_intentions']} intentions, {metrics['n_steps']} steps; scores on {part_name(metrics)} data:")
+    K, steps, trajectories = (metrics[f"n_{what}"] for what in ("intentions", "steps", "trajectories"))
+    print(
+        f"{K} intention{'' if K == 1 else 's'}, {steps:,} steps in {trajectories:,} trajectories; scores on "
+        f"{part_name(metrics)} data{part_remark(metrics)}:"
+    )
     scores = {key: metrics[key][part] for key in ("predictive_ll", "paper_score")}
     print_scores({**metrics, **scores}, leaks=metrics["leaks"], density=bool(metrics.get("density")))
     named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
@@ -192,7 +208,10 @@ def show(metrics: dict[str, Any]) -> None:
         print(f"note           {sentence}")
     if metrics["em"] is not None:
         agreement = metrics["agreement"]
-        print("agreement      " + ("– (no second start came as far)" if agreement is None else f"{agreement:.2f}"))
+        told = "– (no second start came as far)"
+        if agreement is not None:
+            told = f"{agreement:.2f} between starts that came as far (1: the same intentions, 0: chance)"
+        print(f"agreement      {told}")
     if plain.get("intervals"):
         _show_intervals(plain["intervals"])
     findings = verdict(plain)

@@ -20,6 +20,7 @@ from cyclopts import App, CycloptsError
 
 from prism_irl import __version__, threads
 from prism_irl.cli.compare import compare
+from prism_irl.cli.complaints import in_words
 from prism_irl.cli.contrast import contrast
 from prism_irl.cli.data import app as data
 from prism_irl.cli.demo import demo
@@ -93,7 +94,7 @@ def main(tokens: list[str] | None = None) -> int:
     except (InputError, CycloptsError) as error:
         if debug:
             traceback.print_exc()
-        return _refuse(str(error))
+        return _refuse(in_words(app, error, arguments) if isinstance(error, CycloptsError) else str(error))
     except KeyboardInterrupt:
         print(f"prism: interrupted; {_how_to_go_on(arguments)}", file=sys.stderr)
         return 130

@@ -20,7 +20,13 @@ def methods(*, common: CommonOptions = CommonOptions()) -> None:
 
         print_json(entries)
         return
-    pairs = [" + ".join(half for half in (entry["switching"], entry["rewards"]) if half) or "–" for entry in entries]
-    first, second = (max(map(len, column), default=0) for column in ([entry["id"] for entry in entries], pairs))
-    for entry, pair in zip(entries, pairs, strict=True):
-        print(f"{entry['id']:<{first}}  {pair:<{second}}  {entry['when']}")
+    named, pairs = ([entry for entry in entries if ("+" in entry["id"]) is pair] for pair in (False, True))
+    made_of = [" + ".join(half for half in (entry["switching"], entry["rewards"]) if half) or "–" for entry in named]
+    first, second = (max(map(len, column), default=0) for column in ([entry["id"] for entry in named], made_of))
+    for entry, halves in zip(named, made_of, strict=True):
+        print(f"{entry['id']:<{first}}  {halves:<{second}}  {entry['when']}")
+    if pairs:
+        print("\nAny pair can be typed, too (when it switches + what it wants):")
+    width = max((len(entry["id"]) for entry in pairs), default=0)
+    for entry in pairs:
+        print(f"{entry['id']:<{width}}  {entry['when']}")

@@ -13,12 +13,14 @@ from prism_irl.errors import InputError
 
 def names(
     run: Path,
-    file: Path | None = None,
+    file: str | None = None,
     *,
     like: Annotated[Path | None, Parameter(name="--like")] = None,
     common: CommonOptions = CommonOptions(),
 ) -> None:
     """Name the intentions of a run: its report and prism segment then call them so.
+
+    Example: prism names runs/mouse water,home,explore
 
     Example: prism names runs/mouse names.json
 
@@ -29,7 +31,8 @@ def names(
     run
         Folder of a fit.
     file
-        names.json as the button of the report saves it; without it, and without --like, the names are printed.
+        The names with commas between them, intention 0 first; or names.json as the button of the report saves it.
+        Without it, and without --like, the names are printed.
     like
         Folder of another fit, whose names are given to the intentions that resemble its own.
     """
@@ -37,7 +40,7 @@ def names(
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.run_marker import adding
     from prism_irl.report.name_matching import carry_names, remember
-    from prism_irl.report.names import FILE, read_names, write_names
+    from prism_irl.report.names import FILE, check_names, read_names, write_names
     from prism_irl.report.render import write_report
 
     if file is not None and like is not None:
@@ -58,7 +61,8 @@ def names(
         given, notes = carry_names(remember(like), remember(run))
     else:
         assert file is not None
-        given = read_names(file, n)
+        typed = Path(file).suffix != ".json" and not Path(file).is_file()
+        given = check_names(file.split(","), n, "what was typed") if typed else read_names(Path(file), n)
     with adding(run):
         write_names(run, given)
         path = write_report(run)

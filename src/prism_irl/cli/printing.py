@@ -13,6 +13,12 @@ from prism_irl import storage
 
 Columns = Mapping[str, tuple[str, int]]
 """Heading → key of the entry, and how many digits it gets."""
+KNOWN_TRUTH = {
+    "label_accuracy": "of the steps have the true intention",
+    "ari": "adjusted Rand index of the true intentions (1: the same, 0: chance)",
+    "boundary_f1": "F1 of the true switches, within one step",
+}
+"""What is scored where the true intentions are known."""
 WORDS = ("method", "measure", "names", "in the named intention")  # headings of columns that may wrap
 
 
@@ -88,19 +94,39 @@ def print_value_differences(metrics: dict[str, Any]) -> None:
             if "paper_evd" in entry:
                 rows.append({"name": "  in the paper, another world", **entry["paper_evd"], "style": "dim"})
     if rows:
-        columns = {key.removeprefix("evd_").replace("_", " "): (key, 2) for key in keys}
-        title = "Expected value difference (closer to zero is better; entered: cells that can be)"
+        columns = {_evd_heading(key): (key, 2) for key in keys}
+        title = "Expected value difference of recovered policies and the expert, true reward (closer to zero is better)"
         _print_table(title, rows, {"method": ("name", 0), **columns}, 140)
     _print_rewards(list(entries))
+
+
+def _evd_heading(key: str) -> str:
+    """evd_X: mean |V* − V| over all states; evd_entered_X over those that can be entered; evd_s0_X: V − V* at s0."""
+    name = key.removeprefix("evd_")
+    for kind, words in (("entered_", "entered"), ("s0_", "at s0")):
+        if name.startswith(kind):
+            return f"{_intention(name.removeprefix(kind))}, {words}"
+    return f"{_intention(name)}, all states"
+
+
+def _intention(name: str) -> str:
+    return f"intention {name}" if name.isdecimal() else name
 
 
 def _print_rewards(entries: list[Mapping[str, Any]]) -> None:
     kinds = {"reward_distance_": "distance, ", "transfer_": "transfer, ", "carried_": "policy carried over, "}
     keys = dict.fromkeys(key for kind in kinds for entry in entries for key in entry if key.startswith(kind))
-    columns = {words + key.removeprefix(kind): (key, 2) for kind, words in kinds.items() for key in keys if kind in key}
+    columns = {
+        words + _intention(key.removeprefix(kind)): (key, 2)
+        for kind, words in kinds.items()
+        for key in keys
+        if key.startswith(kind)
+    }
     rows = [entry for entry in entries if any(entry.get(key) is not None for key in keys)]
     if rows:
-        title = "Rewards: distance from the true one, and what a plan earns where barriers have moved (1: true reward)"
+        title = "Rewards: distance from the true one (STARC; 0: the same but for shaping and scale, 1: the opposite)"
+        if any(key.startswith("transfer_") for key in keys):
+            title += ", and what a plan earns where barriers have moved (1: as much as with the true reward)"
         _print_table(title, rows, {"method": ("name", 0), **columns}, 160)
 
 
@@ -126,12 +152,12 @@ def print_scores(scores: dict[str, Any], *, leaks: bool, density: bool = False) 
     print(f"predictive LL  {scores['predictive_ll']:.4f} nats per step")
     if density:
         print("               (log density of the commands in their own units: compare it with densities alone)")
-    note = "  (not a likelihood: the gate has seen the action)" if leaks else ""
-    print(f"paper score    {scores['paper_score']:.4f}{note}")
-    print(f"mean dwell     {scores['mean_dwell']:.1f} steps over {scores['n_steps']} steps")
-    for name in ("label_accuracy", "ari", "boundary_f1"):
+    note = "not a likelihood: the gate has seen the action" if leaks else "for comparison with the paper's tables"
+    print(f"paper score    {scores['paper_score']:.4f} ({note})")
+    print(f"mean dwell     {scores['mean_dwell']:.1f} steps until the intention changes, or the trajectory ends")
+    for name, words in KNOWN_TRUTH.items():
         if name in scores:
-            print(f"{name:<14} {scores[name]:.3f}")
+            print(f"{name.removeprefix('label_').replace('_', ' '):<14} {scores[name]:.3f} {words}")
 
 
 def print_selection(metrics: dict[str, Any]) -> None:
@@ -276,7 +302,7 @@ def print_contrast(found: Mapping[str, Any], names: Sequence[str], fit: Mapping[
         "measure": ("what", 0),
         one: ("first", 0),
         two: ("second", 0),
-        "difference": ("difference", 0),
+        f"{two} − {one}": ("difference", 0),
         "95% interval": ("interval", 0),
         "p": ("p", 0),
         "adjusted p": ("adjusted", 0),

@@ -59,8 +59,8 @@ def read_times(values: pd.Series[Any], role: str, where: Where, dates: Dates | N
     if moments.isna().any():
         row = int(np.argmax(moments.isna()))
         raise InputError(
-            f"The time {plain[row]} at {where(row)} is neither a number nor a date (2025-12-31 10:00:00, or 31/12/2025 "
-            "10:00 in all cells); convert the column, or rename it to keep the rows in the order they have"
+            f"The time {plain[row]} at {where(row)} is neither a number nor a date (ISO, 2025-12-31 10:00:00, or "
+            "31/12/2025 10:00 in all cells); convert the column, or rename it to keep the rows in the order they have"
             f"{in_all(int(moments.isna().sum()))}."
         )
     return moments.to_numpy()

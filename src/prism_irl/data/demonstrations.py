@@ -380,3 +380,12 @@ def _flatten(ragged: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.i
             raise InputError(f"Trajectory {i} is empty; remove it or give it at least one step.")
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     return np.concatenate(parts), offsets
+
+
+def expect_demonstrations(given: Any) -> None:
+    """Refuse a file name, a table or arrays where demonstrations are asked for, and say how to read them."""
+    if not hasattr(given, "n_steps"):
+        raise InputError(
+            f"Demonstrations are asked for, not a {type(given).__name__}; read a file or a pandas table with "
+            "Demonstrations.from_table(…), and arrays with Demonstrations.from_arrays(…)."
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def table_of(demos: Demonstrations) -> str:
     lengths = demos.lengths
     rows = {
         "trajectories": f"{demos.n_trajectories:,}",
-        "steps": f"{demos.n_steps:,} ({lengths.min():,} to {lengths.max():,} each)",
+        "steps": f"{demos.n_steps:,} ({_range(f'{lengths.min():,}', f'{lengths.max():,}')} each)",
         "states": f"{demos.n_states:,}{_some(demos.state_names)}",
         "actions": f"{demos.n_actions:,}{_some(demos.action_names)}",
     }
@@ -29,12 +29,23 @@ def table_of(demos: Demonstrations) -> str:
         ("valid actions", None if demos.valid_actions is None else f"{int(demos.valid_actions.sum()):,} pairs"),
         ("true labels", None if demos.labels is None else f"{len(np.unique(demos.labels)):,} intentions"),
         ("observations", None if demos.observations is None else f"{demos.observations.shape[1]:,} numbers per step"),
-        ("times", None if demos.times is None else f"{demos.times.min()} to {demos.times.max()}"),
+        ("times", None if demos.times is None else _range(_moment(demos.times.min()), _moment(demos.times.max()))),
     ):
         if there is not None:
             rows[name] = there
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
     return f"<table><caption>Demonstrations</caption><tbody>{body}</tbody></table>"
+
+
+def _range(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
+
+
+def _moment(time: Any) -> str:
+    """A time as a person writes it: dates to the second, numbers as they are."""
+    return (
+        str(np.datetime_as_string(time, unit="s")).replace("T", " ") if isinstance(time, np.datetime64) else str(time)
+    )
 
 
 def _some(names: tuple[str, ...] | list[str] | None) -> str:

@@ -43,22 +43,37 @@ class Columns:
         found = usual | named | {"trajectory": ",".join(keys)}
         several = [("trajectory", name) for name in keys] + [("observations", name) for name in self.observations]
         single = [(role, name) for role, name in found.items() if role != "trajectory"]
+        absent = []
         for role, name in [*several, *single]:
             times = count(frame, name)
             if times == 0 and role in self.may_lack:
                 del found[role]
             elif times == 0:
-                there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
-                meant = next(iter(get_close_matches(name.lower(), [str(c).lower() for c in frame.columns], 1)), None)
-                near = [str(c) for c in frame.columns if str(c).lower() == meant]
-                guess = f" (do you mean {near[0]!r}?)" if near else ""
-                alone = "; a table that is one trajectory needs a column with the same value in all rows"
-                raise InputError(
-                    f"There is no column {name!r} for the {role}{guess}; the table has the columns {there}; "
-                    f"name the right one with {role}= (--{role}){alone if role == 'trajectory' and not near else ''}."
-                )
+                absent.append((role, name))
             check_single(frame, name)
+        if absent:
+            raise _absent(frame, absent)
         return found
+
+
+def _absent(frame: pd.DataFrame, absent: list[tuple[str, str]]) -> InputError:
+    """All columns that are not there in one sentence, with those that there are and the options that name them."""
+    there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
+    wanted, near = [], False
+    for role, name in absent:
+        meant = next(iter(get_close_matches(name.lower(), [str(c).lower() for c in frame.columns], 1)), None)
+        close = next((str(c) for c in frame.columns if str(c).lower() == meant), None)
+        near = near or close is not None
+        what = "" if name == role else f" for the {role}"
+        wanted.append(f"{name!r}{what}" + (f" (do you mean {close!r}?)" if close is not None else ""))
+    options = ", ".join(dict.fromkeys(f"--{role}" for role, _ in absent))
+    keywords = ", ".join(dict.fromkeys(f"{role}=" for role, _ in absent))
+    alone = "; a table that is one trajectory needs a column with the same value in all rows"
+    return InputError(
+        f"There is no column {', none '.join(wanted)}; the table has the columns {there}; name the right "
+        f"{'one' if len(absent) == 1 else 'ones'} with {options} (in Python {keywords})"
+        f"{alone if absent[0][0] == 'trajectory' and not near else ''}."
+    )
 
 
 def count(frame: pd.DataFrame, name: str) -> int:

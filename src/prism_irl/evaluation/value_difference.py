@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from scipy import optimize, special
 
 from prism_irl import checked
 from prism_irl.data.demonstrations import Demonstrations
@@ -116,10 +117,31 @@ def recovered_rewards(model: IntentionModel, demos: Demonstrations, n_true: int)
     return np.asarray(rewards, np.float64)[recovered_order(model, demos, n_true)]
 
 
+def likeliest_expert(mdp: MDP, rewards: FloatArray, demos: Demonstrations) -> FloatArray:
+    """(Z, S, A) policies softmax(β Q*), with the one β under which the actions of labelled steps are likeliest.
+
+    The scale of a reward says nothing about how resolutely it is followed, and an expert of another resolution would
+    be the one that recovered policies are measured against. The likelihood is concave in β.
+    """
+    assert demos.labels is not None
+    q = mdp.value_iteration(rewards)[0]
+    seen, allowed = q[demos.labels, demos.states], mdp.valid_actions[demos.states]
+    taken = np.take_along_axis(seen, demos.actions[:, None].astype(np.int64), axis=1)[:, 0]
+
+    def surprise(log_beta: float) -> float:
+        scaled = np.where(allowed, np.exp(log_beta) * (seen - taken[:, None]), -np.inf)
+        return float(special.logsumexp(scaled, axis=1).mean())
+
+    unit = float(np.ptp(q[:, mdp.valid_actions])) or 1.0
+    found = optimize.minimize_scalar(surprise, bounds=(np.log(1e-3 / unit), np.log(1e5 / unit)), method="bounded")
+    return boltzmann(q, float(np.exp(found.x)))
+
+
 def read_truth(path: Path, demos: Demonstrations) -> Truth:
     """Read `rewards` (Z, S, A) or (Z, S), `transitions` (S, A, S), optional `policies`, `discount`, `start`.
 
-    Without `policies` the expert is the Boltzmann policy (inverse temperature 1) of the optimal action values.
+    Without `policies` the expert is the Boltzmann policy of the optimal action values, with the inverse temperature
+    under which the actions of the data, whose intentions are known, are likeliest (`likeliest_expert`).
     """
     if demos.labels is None:
         raise InputError("Recovered intentions can be matched to true ones only where the data has true labels.")
@@ -143,17 +165,15 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
         rewards = np.repeat(rewards[:, :, None], mdp.n_actions, axis=2)
     if rewards.shape[1:] != shape:
         raise InputError(f"The rewards in {path} have shape {rewards.shape}; they must be (Z, S, A).")
-    policies = (
-        arrays["policies"].astype(np.float64) if "policies" in arrays else boltzmann(mdp.value_iteration(rewards)[0])
-    )
+    if int(demos.labels.max()) >= len(rewards):
+        raise InputError(f"The data has {demos.labels.max() + 1} true intentions and {path} rewards of {len(rewards)}.")
+    checked.finite("true rewards", rewards)
+    policies = arrays["policies"].astype(np.float64) if "policies" in arrays else likeliest_expert(mdp, rewards, demos)
     if policies.shape != rewards.shape:
         raise InputError(f"The policies in {path} have shape {policies.shape}; they must be {rewards.shape}.")
-    checked.finite("true rewards", rewards)
     checked.distributions("policies", policies, "true")
     start = int(arrays["start"]) if "start" in arrays else 0
     if not 0 <= start < mdp.n_states:
         raise InputError(f"The start in {path} is {start}; give a state from 0 to {mdp.n_states - 1}.")
-    if int(demos.labels.max()) >= len(rewards):
-        raise InputError(f"The data has {demos.labels.max() + 1} true intentions and {path} rewards of {len(rewards)}.")
     names = demos.label_names or tuple(str(k) for k in range(len(rewards)))
     return Truth(mdp, rewards, policies, names[: len(rewards)], start)

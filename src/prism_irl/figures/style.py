@@ -6,6 +6,7 @@ every figure and in the report. Nothing here touches pyplot's global state, so f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
@@ -22,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from prism_irl import storage
 from prism_irl.figures.data import to_csv
 from prism_irl.figures.palette import PALETTE, intention_color
+
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # of its cache nobody has to hear
 
 COLUMN_WIDTH = 3.3  # inches: one column of a two-column page
 PAGE_WIDTH = 6.8

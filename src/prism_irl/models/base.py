@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
@@ -153,6 +153,7 @@ class IntentionModel(Parametrised, ABC):
     def _check_new(self, demos: Demonstrations) -> Demonstrations:
         """New data must speak the language of the fit."""
         self._check_fitted()
+        expect_demonstrations(demos)
         limit = self.n_states_ + (1 if demos.unknown_state else 0)
         if int(demos.states.max()) >= limit:
             step = int(np.argmax(demos.states >= limit))

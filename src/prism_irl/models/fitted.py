@@ -11,7 +11,7 @@ import numpy as np
 from prism_irl import checked, em, storage
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import Units
 from prism_irl.devices import as_array, available_device
@@ -51,6 +51,7 @@ class FittedPair(IntentionModel):
 
     def _check_new(self, demos: Demonstrations) -> Demonstrations:
         self._check_fitted()
+        expect_demonstrations(demos)
         if self.units_ is not None:
             demos = self.units_.apply(demos)
         self.rewards_model_.check(demos)

@@ -33,6 +33,7 @@ class Plot:
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=3.2)
             timelines.segmentation_raster(ax, self._model.predict(demos), demos.offsets)
+            ax.set_title("Intention of every step")
         return figure
 
     def timeline(self, demos: Demonstrations | None = None, trajectory: int = 0) -> Figure:
@@ -43,26 +44,31 @@ class Plot:
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=2.2)
             timelines.posterior_timeline(ax, self._model.predict_proba(one), true=one.labels)
+            named = trajectory if one.trajectory_names is None else one.trajectory_names[0]
+            ax.set_title(f"Trajectory {named}")
+            ax.set_xlabel("step")
         return figure
 
     def maps(self, demos: Demonstrations | None = None, layout: dict[str, Any] | None = None) -> Figure:
-        """Where each intention leads: its share of time in every state if it never ended.
+        """Where each intention leads, and below it where it earns its reward, as in a report.
 
         ``layout`` says where states lie, as in `prism_irl.report.state_places`; by default it is found from the moves.
         """
-        from prism_irl.figures import layouts, style
+        from prism_irl.evaluation.facts import on_map
+        from prism_irl.figures import style
+        from prism_irl.report.explorer import map_numbers
         from prism_irl.report.names import default_names
+        from prism_irl.report.pictures import draw_maps
         from prism_irl.report.state_places import find_layout
-        from prism_irl.report.story import long_runs
+        from prism_irl.report.story import describe
 
         demos = data_of(self._model, demos, "plot.maps(demos)")
         place = find_layout(demos) if layout is None else layout
         if place is None:
             raise InputError("These states have no map: too many follow one another; give a layout.")
-        leads = long_runs(demos, np.asarray(self._model.predict_proba(demos), np.float64))
-        visited = np.bincount(demos.states, minlength=demos.n_states) > 0
+        p = np.asarray(self._model.predict_proba(demos), np.float64)
+        rewards, values = on_map(self._model, demos, p)
+        shown = map_numbers(demos, p, place, rewards, values)
+        shown |= {"states": demos.state_names, "story": describe(demos, p)}
         with style.paper_style():
-            figure, axes = style.new_figure(1, len(leads), width=2.4 * len(leads), height=2.3)
-            for ax, shares, name in zip(axes, leads, default_names(len(leads)), strict=True):
-                layouts.layout_map(ax, place, np.where(visited, shares, np.nan), title=name)
-        return figure
+            return draw_maps(shown, default_names(p.shape[1]))

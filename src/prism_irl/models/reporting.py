@@ -29,6 +29,9 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def fitting(model: Any, demos: Any, *arguments: Any, **options: Any) -> Any:
+        from prism_irl.data.demonstrations import expect_demonstrations
+
+        expect_demonstrations(demos)
         found = fit(model, demos, *arguments, **options)
         try:
             _fitted_to[model] = ref(demos)

@@ -18,6 +18,7 @@ from prism_irl.report.verdict import is_comparison, is_selection, verdict
 HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
 CLEAR = 1.5  # ratio from which one rate is called higher than another
 MANY = 4  # quantities of a place that a sentence names
+HARDLY = 0.005  # share of the time that would be rounded to nothing
 ENOUGH = 50  # steps behind a rate before it is spoken of
 
 
@@ -167,13 +168,17 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
     """What sets an intention apart from every other one, in a sentence; ``named`` states stand before it."""
     if not _several(explorer):
         return ""
+    two = sum(bool(wants["leads_to"]) for wants in explorer["story"]["wants"]) == 2
     words, there = [], []
     for what, i, own, most in one.get("more", []):
         if what == "state" and int(i) in named:  # its share has been told
             there.append((int(i), most))
             continue
         verb = "is in" if what == "state" else "does"
-        words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, another at most {_percent(most)})")
+        beside = f"the other {_percent(most)}" if two else f"another at most {_percent(most)}"
+        if most < HARDLY:
+            beside = f"the other{'' if two else 's'} hardly ever"
+        words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, {beside})")
     alone = ""
     if there:
         where = (
@@ -181,10 +186,15 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
             if {i for i, _ in there} == named
             else f"in {listed([_name(explorer, 'state', i) for i, _ in there])}"
         )
-        alone = f" Others would be {where} at most {_percent(max(most for _, most in there))} of their time."
+        most = max(most for _, most in there)
+        who, share = "The other" if two else "Others", _percent(most)
+        at_most = "" if two and len(there) == 1 else "at most "
+        alone = f" {who} would be {where} {at_most}{share} of {'its' if two else 'their'} time."
+        if most < HARDLY:
+            alone = f" {who} would hardly ever be {where}."
     if not words and not there:
         return " Neither where it leads nor how often it does what sets it apart."
-    return alone + (f" More than the others, it {listed(words)}." if words else "")
+    return alone + (f" More than the other{'' if two else 's'}, it {listed(words)}." if words else "")
 
 
 def _switches(explorer: Mapping[str, Any]) -> list[Finding]:

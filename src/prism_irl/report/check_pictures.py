@@ -71,5 +71,5 @@ def draw_map(folder: Path, occupancy: Mapping[str, Any], layout: Mapping[str, An
         style.save(figure, folder / "checks_map")
     return {
         "checks_map": "Where the agent is more often than the model (above 0) and less often (below 0), as the "
-        f"logarithm of the ratio of their shares of the steps; colours end at {MOST:.0f} times as often."
+        f"logarithm of the ratio of their shares of the steps; ratios beyond {MOST:.0f} have the last colour."
     }

@@ -92,13 +92,7 @@ def write_explorer(
         "total": {"trajectories": demos.n_trajectories, "steps": demos.n_steps},
         "trajectories": _trajectories(demos, p, counters or {}, marks),
         "events": list(marks),
-        "layout": place,
-        # Without a map nobody would see these, and with many states they would fill the page.
-        "flow": None if place is None else _flow(demos, p),
-        "leads": None if place is None else _numbers(story.long_runs(demos, p)),
-        "rewards": None if place is None or rewards is None else _numbers(rewards),
-        "values": None if place is None or values is None else _numbers(values),
-        "occupancy": None if place is None else _numbers(_occupancy(demos, p)),
+        **map_numbers(demos, p, place, rewards, values),
         "story": story.describe(demos, p, marks),
         "fit": None if fit is None else dict(fit),
     }
@@ -106,6 +100,28 @@ def write_explorer(
     (folder / FRAMES).unlink(missing_ok=True)  # of another segmentation
     storage.write_text(folder / FILE, json.dumps(plain, separators=(",", ":")) + "\n")  # one line: half the size
     return plain
+
+
+def map_numbers(
+    demos: Demonstrations,
+    p: npt.NDArray[np.float64],
+    layout: Mapping[str, Any] | None,
+    rewards: npt.ArrayLike | None = None,
+    values: npt.ArrayLike | None = None,
+) -> dict[str, Any]:
+    """What is drawn on maps, by the names of explorer.json: (K, S) lists, None where there is no map.
+
+    Without a map nobody would see them, and with many states they would fill the page.
+    """
+    there = layout is not None
+    return {
+        "layout": layout,
+        "flow": _flow(demos, p) if there else None,
+        "leads": _numbers(story.long_runs(demos, p)) if there else None,
+        "rewards": None if not there or rewards is None else _numbers(rewards),
+        "values": None if not there or values is None else _numbers(values),
+        "occupancy": _numbers(_occupancy(demos, p)) if there else None,
+    }
 
 
 def read_explorer(folder: Path) -> dict[str, Any] | None:

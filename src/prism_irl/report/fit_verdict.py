@@ -66,11 +66,22 @@ def scored_part(metrics: Mapping[str, Any]) -> str:
 
 
 def part_name(metrics: Mapping[str, Any]) -> str:
-    """What these trajectories are, in words: held out is only what chose nothing."""
+    """What these trajectories are, in a word: held out is only what chose nothing."""
     if scored_part(metrics) == "train":
         return "training"
-    chose = metrics.get("validation_chose", ["start", "stopping point"])
-    return f"validation (chose {listed([str(what) for what in chose])})" if chose else "held out (chose nothing)"
+    return "validation" if _chosen(metrics) else "held-out"
+
+
+def part_remark(metrics: Mapping[str, Any]) -> str:
+    """What they were used for, as the end of a sentence about them: ", which chose the start"; nothing of training."""
+    if scored_part(metrics) == "train":
+        return ""
+    chosen = _chosen(metrics)
+    return f", which chose the {listed(chosen)}" if chosen else ", which chose nothing"
+
+
+def _chosen(metrics: Mapping[str, Any]) -> list[str]:
+    return [str(what) for what in metrics.get("validation_chose", ["start", "stopping point"])]
 
 
 def choices(metrics: Mapping[str, Any]) -> list[str]:
@@ -113,8 +124,8 @@ def _convergence(em: Mapping[str, Any], several: bool) -> Finding:
     if several and kept == 0 and (em.get("converged") or em.get("fixed")):
         return Finding(
             "warning",
-            "No iteration of EM was better than the point where it began, which is what was kept: what you see was "
-            "found before EM, or not at all. Look at the curve of EM, and run more starts.",
+            "No iteration of EM predicted better than the first guess that it began with, which was kept: what you see "
+            "was found by that guess alone. Look at the curve of EM, and run more starts (--n-starts).",
         )
     if em.get("converged"):
         return Finding("good", f"EM converged{after}.")
@@ -210,7 +221,7 @@ def _references(metrics: Mapping[str, Any], several: bool) -> list[Finding]:
         return []
     if not there:
         return [Finding("warning", "Nothing simpler was scored beside this fit, so its score says little; fit again.")]
-    where = f"on {part_name(metrics)} trajectories"
+    where = f"on {part_name(metrics)} trajectories{part_remark(metrics)}"
     worse = [f"{name} by {signed(score - own, 4)}" for name, score in there.items() if score > own + WORSE]
     if worse:
         level: Level = "bad" if several else "warning"  # one intention claims nothing that a habit could refute

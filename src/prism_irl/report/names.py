@@ -36,16 +36,21 @@ def read_names(path: Path, n_intentions: int) -> list[str]:
         raise InputError(f"There is no file {path}; export the names from the page report.html of the run.")
     match storage.read_json(path):
         case {"names": [*names]} if all(isinstance(name, str) for name in names):
-            found = [str(name).strip() for name in names]
+            return check_names(names, n_intentions, str(path))
         case _:
             raise InputError(f'{path} does not hold names; it should look like {{"names": ["first", "second"]}}.')
+
+
+def check_names(names: Sequence[str], n_intentions: int, where: str) -> list[str]:
+    """Return K different names without spaces around them; anything else is an `InputError` that says ``where``."""
+    found = [str(name).strip() for name in names]
     if len(found) != n_intentions:
-        raise InputError(f"{path} has {len(found)} names for {n_intentions} intentions; give one for each.")
+        raise InputError(f"{where} has {len(found)} names for {n_intentions} intentions; give one for each.")
     for k, name in enumerate(found):
         if not name or len(name) > MAX_NAME or not name.isprintable():
-            raise InputError(f"The name of intention {k} in {path} is empty or longer than {MAX_NAME} characters.")
+            raise InputError(f"The name of intention {k} in {where} is empty or longer than {MAX_NAME} characters.")
         if name in found[:k]:
             raise InputError(
-                f"Intentions {found.index(name)} and {k} are both called {name!r} in {path}; tell them apart."
+                f"Intentions {found.index(name)} and {k} are both called {name!r} in {where}; tell them apart."
             )
     return found

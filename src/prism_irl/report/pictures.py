@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,12 @@ from prism_irl.figures import layouts, style, timelines
 from prism_irl.figures.maps import add_colorbar
 from prism_irl.report.names import default_names
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 PER_ROW = 3
 NAMED = 0.1  # share of the long run from which on a place gets its name on the map
-EARNED = "per 100 steps"
+EARNED = "reward per 100 steps"
 
 
 def write_pictures(folder: Path, explorer: Mapping[str, Any], *, maps: bool = True) -> dict[str, str]:
@@ -26,13 +29,14 @@ def write_pictures(folder: Path, explorer: Mapping[str, Any], *, maps: bool = Tr
     captions = {}
     with style.paper_style():
         if maps and explorer["layout"] is not None:
-            captions["maps"] = _maps(folder / "maps", explorer, names)
+            style.save(draw_maps(explorer, names), folder / "maps")
+            captions["maps"] = _of_maps(explorer)
         if any(around is not None for around in explorer["story"]["switches"]["around"]):
             captions["switches"] = _switches(folder / "switches", explorer["story"]["switches"]["around"], names)
     return captions
 
 
-def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
+def draw_maps(explorer: Mapping[str, Any], names: Sequence[str]) -> Figure:
     """Where each intention leads, which is what the sentences say, and below it where it earns its reward.
 
     The reward of a visit is a ratio: a dead end that was entered a few times, or a junction that was left once in many
@@ -64,10 +68,14 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
                 layouts.label_places(ax, explorer["layout"], _goals(explorer, k))
             if np.isfinite(values).any():
                 add_colorbar(ax, [ax], label=label)
-    style.save(figure, path)
+    return figure
+
+
+def _of_maps(explorer: Mapping[str, Any]) -> str:
+    """The caption of `draw_maps`."""
     below = (
         ""
-        if rewards is None
+        if explorer["rewards"] is None
         else (
             " Below, where it earns its reward: the recovered reward of a visit times its visits, per 100 of its "
             "steps; orange a gain, purple a cost, white none, as in a dead end, where nothing is chosen. A reward "
@@ -76,7 +84,8 @@ def _maps(path: Path, explorer: Mapping[str, Any], names: list[str]) -> str:
     )
     return (
         "What each intention wants. Where it leads: its share of time in each state if it never ended; arrows to the "
-        f"state that follows most often under the intention, dots where it stays, grey where it never is.{below} "
+        f"state that follows most often under the intention, dots where it stays, grey where it never is (below: "
+        f"hardly ever).{below} "
         f"{explorer['layout']['note']}"
     )
 

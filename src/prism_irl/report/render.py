@@ -33,7 +33,7 @@ from prism_irl.report.exemplars import exemplars
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.findings import mapping, number
-from prism_irl.report.fit_verdict import part_name
+from prism_irl.report.fit_verdict import part_name, part_remark
 from prism_irl.report.frames import read_frames
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
@@ -54,8 +54,13 @@ class EmbeddedFigure(NamedTuple):
     stem: str
     caption: str
     uri: str
-    wide: bool
+    points: float  # its width on paper; 0 where it does not say
     data: str = ""  # the numbers behind it as a data URI of CSV
+
+    @property
+    def wide(self) -> bool:
+        """Whether it gets the whole width of the page."""
+        return self.points > WIDE
 
 
 def write_report(folder: str | Path) -> Path:
@@ -124,7 +129,7 @@ def render(folder: Path) -> str:
         table_title=_table_title(metrics),
         tiles=[] if comparison else table_rows.fit_tiles(metrics),
         references=[] if comparison else table_rows.reference_rows(metrics),
-        scored_on="" if comparison else part_name(metrics),
+        scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         interval_remark=table_rows.interval_remark(metrics),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames),
@@ -324,7 +329,7 @@ def _em_chart(folder: Path) -> EmbeddedFigure | None:
     except (KeyError, ValueError, OSError, csv.Error) as error:
         raise InputError(f"{path} is not a history of EM ({error}); delete it or run the fit again.") from None
     caption = "Log-likelihood over EM iterations: the best start in colour, the iteration that was kept as a dot."
-    return _embed("em_curves", caption, style.to_svg(figure), "svg+xml", False, to_csv(figure))
+    return _embed("em_curves", caption, style.to_svg(figure), "svg+xml", 0.0, to_csv(figure))
 
 
 def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
@@ -341,7 +346,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
     figures, left_out = [], []
     for stem in order:
         data, kind = found[stem].read_bytes(), "svg+xml"
-        wide = _width(data) > WIDE
+        points = _width(data)
         picture = found[stem].with_name(stem + ".png")
         if len(data) > MAX_FIGURE and picture.is_file() and inside(picture, folder):
             smaller = fewer_colours(picture.read_bytes())
@@ -351,7 +356,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
             continue
         used += len(data)
         caption = str(captions.get(stem) or stem.replace("_", " ").replace("-", " "))
-        figures.append(_embed(stem, caption, data, kind, wide))
+        figures.append(_embed(stem, caption, data, kind, points))
     # Data takes the room that the figures leave: no figure is left out for the sake of a table.
     for i, figure in enumerate(figures):
         numbers = found[figure.stem].with_name(figure.stem + ".csv")
@@ -362,15 +367,14 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
             used += size
             figures[i] = figure._replace(data=_uri("text/csv", numbers.read_bytes()))
         else:
-            figures[i] = figure._replace(
-                caption=f"{figure.caption.rstrip('.')}. Its data is in figures/{numbers.name}."
-            )
+            told = f"{figure.caption.rstrip('.')}. Its data is in figures/{numbers.name}."
+            figures[i] = figure._replace(caption=told)
     return figures, left_out
 
 
-def _embed(stem: str, caption: str, data: bytes, kind: str, wide: bool, numbers: str = "") -> EmbeddedFigure:
+def _embed(stem: str, caption: str, data: bytes, kind: str, points: float, numbers: str = "") -> EmbeddedFigure:
     table = _uri("text/csv", numbers.encode()) if numbers else ""
-    return EmbeddedFigure(stem, caption, _uri(f"image/{kind}", data), wide, table)
+    return EmbeddedFigure(stem, caption, _uri(f"image/{kind}", data), points, table)
 
 
 def _uri(kind: str, data: bytes) -> str:
