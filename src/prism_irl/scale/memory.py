@@ -16,14 +16,13 @@ import numpy as np
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.limits import available, check_bytes, readable
+from prism_irl.switching.attention import SPAN
 from prism_irl.switching.learned import Learned
 
 DOUBT = 1.5
 """An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""
 LARGE_BYTES = 2**30
 LARGE_STEPS = 1_000_000
-LONG_ATTENTION = 2000
-"""Steps of a trajectory from which on attention takes most of the Transformer's time."""
 LIBRARIES = 450 * 2**20
 """What Python, torch, SciPy, pandas and compiled kernels take before any data is there."""
 BATCHED = 5 * 8 + 1
@@ -123,10 +122,9 @@ def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
     elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:
         print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
     switching, longest = model.switching_options, int(demos.lengths.max())
-    if isinstance(switching, Learned) and switching.network == "transformer" and longest > LONG_ATTENTION:
+    if isinstance(switching, Learned) and switching.network == "transformer" and longest > SPAN:
         print(
-            f"prism: the Transformer compares every step with all steps before it, so that time grows with the square "
-            f"of a trajectory's length, and the longest has {longest} steps; cut trajectories, or take --network gru, "
-            "whose time grows with the data.",
+            f"prism: the Transformer looks back {SPAN} steps, so that time grows with the data, and the longest "
+            f"trajectory has {longest}; what lies further back is known to --network gru only.",
             file=sys.stderr,
         )
