@@ -181,8 +181,10 @@ class PolicyTable(RewardModel):
 
     def policies_at(self, rows: IntArray) -> FloatArray:
         """π_k(a | c) at context rows, (n, K, A)."""
-        unknown = np.full((self.n_intentions, 1, self.n_actions), 1.0 / self.n_actions)
-        return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
+        last = self.policies.shape[1] - 1
+        found = np.take(self.policies, np.minimum(rows, last), axis=1)  # a table of long histories is not copied
+        found[:, rows > last] = 1.0 / self.n_actions
+        return found.transpose(1, 0, 2)
 
     def policies_along(self, data: Prepared, steps: IntArray) -> FloatArray:
         """π_k(a | context, individual) at flat steps (m,) of the data, (m, K, A)."""
