@@ -74,7 +74,7 @@ class RewardModel(ABC):
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Eq. (reward_opt): refit each intention with its responsibilities (n, K)."""
 
-    def choice_table(self, most: int) -> FloatArray | None:
+    def choice_table(self, most: int | None = None) -> FloatArray | None:
         """π_k(a | context) of every pair that `Prepared.pairs` numbers, (P, K), for models that fit by counts alone.
 
         None where steps differ by more than their pair, where `maximise` needs more than counts, or where there are
@@ -182,7 +182,8 @@ class PolicyTable(RewardModel):
     def policies_at(self, rows: IntArray) -> FloatArray:
         """π_k(a | c) at context rows, (n, K, A)."""
         last = self.policies.shape[1] - 1
-        found = np.take(self.policies, np.minimum(rows, last), axis=1)  # a table of long histories is not copied
+        # a table of long histories is not copied
+        found: FloatArray = np.take(self.policies, np.minimum(rows, last), axis=1)
         found[:, rows > last] = 1.0 / self.n_actions
         return found.transpose(1, 0, 2)
 

@@ -75,10 +75,10 @@ class TabularPolicies(PolicyTable):
         """Weighted counts, then back-off from short to long contexts."""
         self.set_counts(self.weighted_counts(data, responsibilities))
 
-    def choice_table(self, most: int) -> FloatArray | None:
+    def choice_table(self, most: int | None = None) -> FloatArray | None:
         """The policies, unless individuals have their own, a subclass another M-step, or a long memory too many."""
         kind = type(self)
-        if self.policies[0].size + self.n_actions > most:
+        if most is not None and self.policies[0].size + self.n_actions > most:
             return None
         own = kind.maximise is TabularPolicies.maximise and kind.log_likelihood is PolicyTable.log_likelihood
         return np.ascontiguousarray(self._padded().T) if own and self.accents is None else None
