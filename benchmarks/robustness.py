@@ -1,16 +1,22 @@
-"""What checking costs: models against plain safetensors, Parquet against pandas, rewards of long histories.
+"""What checking costs and what long data take: models, Parquet, long histories, attention over long trajectories.
 
-python benchmarks/robustness.py            # all, about two minutes; --quick leaves the slow reference small
+python benchmarks/robustness.py            # under two minutes on a quiet core; every row is printed when it is there
+python benchmarks/robustness.py --full     # rewards of 27,000 histories, too, whose reference alone takes minutes
+python benchmarks/robustness.py --quick    # small, which tells that it works and nothing about speed
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
+import torch
 from safetensors.torch import load_file
 
 import prism_irl as prism
@@ -19,40 +25,31 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.frames import read_frame
 from prism_irl.mdp import MDP
+from prism_irl.rewards import backoff
 from prism_irl.rewards.augmented import augmented_mdp
 from prism_irl.rewards.context_iavi import ContextIAVI
 from prism_irl.rewards.iavi import IAVI
+from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.switching.attention import SPAN, Transformer
 from timing import Row, seconds
 
 
-def model_rows(folder: Path) -> list[Row]:
+def model_rows(folder: Path) -> Iterator[Row]:
     """A model of 127 states and a network of the default size: its file, and all that loading it takes."""
     rng = np.random.default_rng(0)
     demos = Demonstrations.from_arrays(rng.integers(0, 127, (20, 100)), rng.integers(0, 4, (20, 100)))
     prism.PRISM(3, n_starts=1, max_iterations=1, warm_up=1, device="cpu").fit(demos).save(folder)
     path = folder / "model.safetensors"
 
-    def unchecked() -> None:  # the same model, without the checksum and without the checks of its numbers
-        keep, storage._check_sum = storage._check_sum, lambda *_: None
-        try:
+    def unchecked() -> None:  # the same model by plain safetensors: no checksum
+        with mock.patch.object(storage, "_check_sum", return_value=None):
             prism.load(folder)
-        finally:
-            storage._check_sum = keep
 
     prism.load(folder)
-    return [
-        Row.by_turns(
-            "load a model", "the same without its checksum", unchecked, lambda: prism.load(folder), "0.9×", 21
-        ),
-        Row.by_turns(
-            "tensors of a model",
-            "plain safetensors",
-            lambda: load_file(path),
-            lambda: storage.load_tensors(path),
-            "",
-            21,
-        ),
-    ]
+    checked = "the same without its checksum"
+    yield Row.by_turns("load a model", checked, unchecked, lambda: prism.load(folder), "0.9×", 21)
+    plain = "plain safetensors"
+    yield Row.by_turns("tensors of a model", plain, lambda: load_file(path), lambda: storage.load_tensors(path), "", 21)
 
 
 def table_row(folder: Path, n: int) -> Row:
@@ -98,14 +95,55 @@ def reward_row(n_steps: int, history: int) -> Row:
     return Row(f"rewards of {contexts.n_contexts:,} histories", "factored matrix of transitions", slow, fast, "10×")
 
 
+def backoff_row(n_steps: int, history: int) -> Row:
+    """Policies of three intentions from the counts of long histories: what an M-step does."""
+    _, contexts = dense_world(n_steps, history)
+    table = TabularPolicies(3, 4, contexts)
+    counts = np.random.default_rng(2).random(table.policies.shape)
+
+    def fitted() -> np.ndarray:
+        table.set_counts(counts.copy())
+        return table.policies
+
+    def in_numpy() -> np.ndarray:
+        with mock.patch.object(backoff, "_compiled", return_value=None):
+            return fitted()
+
+    np.testing.assert_allclose(fitted(), in_numpy(), rtol=1e-12)
+    return Row.by_turns(f"policies of {contexts.n_contexts:,} histories", "NumPy", in_numpy, fitted, "", 5)
+
+
+def attention_row(length: int) -> Row:
+    """A pass of the Transformer over one long trajectory, forth and back."""
+    torch.manual_seed(0)
+    x, mask = torch.randn(1, length, 32), torch.ones(1, length, dtype=torch.bool)
+    cores = [Transformer(32, span=span) for span in (length, SPAN)]
+    first = slice(0, SPAN)  # which sees all before it, either way
+    cores[1].load_state_dict(cores[0].state_dict())
+    torch.testing.assert_close(*(core(x, mask)[:, first] for core in cores), rtol=1e-4, atol=1e-4)
+    whole, window = ((lambda core=core: core(x, mask).sum().backward()) for core in cores)
+    return Row.by_turns(f"attention over {length:,} steps", "to all steps before", whole, window, "", 3)
+
+
+def rows(folder: Path, *, quick: bool, full: bool) -> Iterator[Row]:
+    """Every row, when it has been measured."""
+    yield from model_rows(folder / "model")
+    yield table_row(folder, 200_000 if quick else 2_000_000)
+    yield backoff_row(5_000 if quick else 100_000, 4)
+    yield attention_row(2_048 if quick else 8_192)
+    yield reward_row(2_000 if quick else 8_000, 3)
+    if full:
+        yield reward_row(17_000, 3)
+
+
 def main() -> None:
     """Print the rows."""
-    quick = "--quick" in sys.argv
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
-        rows = [*model_rows(Path(name) / "model"), table_row(Path(name), 200_000 if quick else 2_000_000)]
-    rows.append(reward_row(2_000 if quick else 17_000, 3))
-    for row in rows:
-        print(f"{row.work:34} {row.seconds:10.4f} s   {row}  against {row.reference} ({row.reference_seconds:.4f} s)")
+        for row in rows(Path(name), quick="--quick" in sys.argv, full="--full" in sys.argv):
+            against = f"against {row.reference} ({row.reference_seconds:.4f} s)"
+            print(f"{row.work:34} {row.seconds:10.4f} s   {row}  {against}", flush=True)
+    print(f"{time.perf_counter() - began:.0f} s in all")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ def test_memory_is_bounded_by_what_is_free_or_by_hand(monkeypatch):
         f"fit x.csv --max-iterations {10**30} --out o",
         "select x.csv --intentions 1..1000000000 --out o",
         "select x.csv --folds 999999999 --out o",
+        "select x.csv --surrogates 99999999999 --out o",
+        "evidence x.csv --surrogates 99999999999 --out o",
         "compare x.csv --jobs 99999999 --out o",
         "compare x.csv --jobs 0 --out o",
         "evidence x.csv --jobs -3 --out o",

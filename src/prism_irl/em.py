@@ -40,6 +40,8 @@ from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Counts, PassResult, Posterior, Switching
 
 CHECKPOINT_SECONDS = 2.0
+CHECKPOINT_SHARE = 0.1
+"""Checkpoints of large models are made less often: they may take a tenth of the time."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def fit_start(
 ) -> None:
     """Run EM on one start until it is finished, and leave it at its best iteration."""
     clock = saved = time.perf_counter()
-    before = start.seconds
+    before, pause = start.seconds, CHECKPOINT_SECONDS
     incremental = start.switching.incremental
     if not (incremental and start.monitor.rows):
         step = e_step(start.switching, start.rewards, train)
@@ -210,9 +212,11 @@ def fit_start(
             on_iteration(
                 Progress(start.index, n_starts, len(start.monitor.rows) - 1, limit, row["train"], row.get("validation"))
             )
-        if checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+        now = time.perf_counter()
+        if checkpoint is not None and now - saved > pause:
             save_start(start, checkpoint)
             saved = time.perf_counter()
+            pause = CHECKPOINT_SECONDS * max(1.0, (saved - now) / (CHECKPOINT_SHARE * CHECKPOINT_SECONDS))
     start.restore(start.snapshot)
 
 
@@ -231,7 +235,7 @@ class EStep(NamedTuple):
 
 def e_step(switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0) -> EStep:
     """Eq. (posterior), with emissions to a power; by counts alone where both halves allow it (equal up to rounding)."""
-    table = rewards.choice_table() if data.demos.known is None else None
+    table = rewards.choice_table(data.demos.n_steps) if data.demos.known is None else None
     counts = None if table is None else switching.count(data, table if power == 1.0 else table**power)
     if counts is not None:
         return EStep(counts.log_likelihood, counts)

@@ -25,6 +25,15 @@ class Rollout:
     acts: Any
 
 
+class Outside:
+    """An episode whose action is not in its space."""
+
+    id, observations, actions = 0, np.array([0, 1]), np.array([[5, 0]])
+
+    def __len__(self) -> int:
+        return 1
+
+
 @pytest.fixture
 def minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Write a dataset into a local Minari folder of its own."""
@@ -33,7 +42,9 @@ def minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
 
-    def write(observations: list[Any], actions: list[Any], space: Any, action_space: Any) -> Any:
+    def write(
+        observations: list[Any], actions: list[Any], space: Any, action_space: Any, name: str = "test/grid-v0"
+    ) -> Any:
         episodes = [
             EpisodeBuffer(
                 id=i,
@@ -48,7 +59,7 @@ def minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about missing authors
             return minari.create_dataset_from_buffers(
-                "test/grid-v0", episodes, observation_space=space, action_space=action_space
+                name, episodes, observation_space=space, action_space=action_space
             )
 
     return write
@@ -107,6 +118,35 @@ def test_minari_vectors_need_a_state_index(minari_dataset: Callable[..., Any]) -
         Demonstrations.from_minari(dataset, state=lambda o: np.zeros(1, int))
 
 
+@pytest.mark.parametrize("name", ["", "maze", "../maze-v0", "/maze-v0", "a/../b-v0", "\x1b-v0", "a" * 300 + "-v0"])
+def test_a_name_leads_nowhere_else(name: str, make_demos: Callable[..., Demonstrations], tmp_path: Path) -> None:
+    pytest.importorskip("minari", reason="needs the extra interop")
+    with pytest.raises(InputError, match="no id of a Minari dataset"):
+        to_minari(make_demos(), name)
+
+
+def test_a_damaged_minari_dataset_is_said(
+    minari_dataset: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gymnasium.spaces import Discrete, MultiDiscrete
+
+    minari_dataset([np.array([0, 1, 0])], [np.array([1, 0])], Discrete(2), Discrete(2))
+    data = tmp_path / "minari" / "test" / "grid-v0" / "data"
+    whole = (data / "main_data.hdf5").read_bytes()
+    (data / "main_data.hdf5").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"cannot be read"):
+        Demonstrations.from_minari("test/grid-v0")
+    (data / "metadata.json").write_text("{")
+    with pytest.raises(InputError, match="'test/grid-v0' cannot be read"):
+        Demonstrations.from_minari("test/grid-v0")
+    dataset = minari_dataset(
+        [np.array([0, 1])], [np.array([[1, 0]])], Discrete(2), MultiDiscrete([2, 3]), "test/odd-v0"
+    )
+    monkeypatch.setattr(type(dataset), "iterate_episodes", lambda _: [Outside()])
+    with pytest.raises(InputError, match=r"lie outside of their space MultiDiscrete\[2, 3\]"):
+        Demonstrations.from_minari(dataset)
+
+
 def test_a_minari_dataset_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("minari", reason="needs the extra interop")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
@@ -134,6 +174,10 @@ def test_imitation_refuses_what_it_cannot_read() -> None:
         Demonstrations.from_imitation([Rollout(np.zeros((3, 4)), [0, 1])])
     with pytest.raises(InputError, match="There is no trajectory with a step"):
         Demonstrations.from_imitation([Rollout([0], [])])
+    with pytest.raises(InputError, match="acts of trajectory 0 are a NoneType"):
+        Demonstrations.from_imitation([Rollout([0], None)])
+    with pytest.raises(InputError, match="states of trajectory 0 are no array"):
+        Demonstrations.from_imitation([Rollout([[1], [2, 3]], [0])])
     demos = Demonstrations.from_imitation([Rollout([0], []), Rollout(np.eye(3), [0, 1])], state=lambda o: o.argmax(1))
     np.testing.assert_array_equal(demos.states, [0, 1])
 

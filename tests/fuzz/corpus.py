@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import pickle
 import warnings
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -127,6 +129,17 @@ class Corpus:
         files["dynamics-npz"] = self.folder / "dynamics.npz"
         np.savez(files["dynamics-npz"], P=rng.dirichlet(np.ones(5), size=(5, 3)))
         return files
+
+    @cached_property
+    def minari(self) -> Path:
+        """The first table as a dataset of Minari, in a folder of its own."""
+        from prism_irl.data.interop import to_minari
+
+        folder = self.folder / "minari"
+        with mock.patch.dict(os.environ, MINARI_DATASETS_PATH=str(folder)), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about missing authors
+            to_minari(self.demos, "fuzz/table-v0", np.arange(self.demos.n_steps) % 2)
+        return folder
 
     @cached_property
     def excel(self) -> Path:

@@ -1,7 +1,7 @@
 """What is fuzzed: every reader and every command that reads, each with a good input and a way to make it bad.
 
 A case is right when it ends with a result or with one sentence; where the good answer is known, a result has to be it.
-Commands and readers of studies and robots are in `study_targets`.
+Commands and readers of studies and robots are in `study_targets`, data of other libraries in `library_targets`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import library_targets
 import numpy as np
 import pandas as pd
 import study_targets
@@ -264,5 +265,6 @@ TARGETS: dict[str, tuple[int, Callable[[Corpus, random.Random, Path], None]]] = 
     "options": (2, _options),
     "commands": (4, _commands),
     **study_targets.TARGETS,
+    **library_targets.TARGETS,
 }
 """Name → how often among a hundred cases or so, and what a case does."""

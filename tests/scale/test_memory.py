@@ -78,11 +78,11 @@ def test_a_fit_that_cannot_fit_is_refused_with_its_numbers(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("network", "lines"), [("transformer", 1), ("gru", 0)])
-def test_attention_over_long_trajectories_is_announced(network, lines, capsys: pytest.CaptureFixture[str]) -> None:
+def test_that_attention_forgets_is_announced(network, lines, capsys: pytest.CaptureFixture[str]) -> None:
     long = Demonstrations.from_arrays([np.arange(3000) % 5], [np.arange(3000) % 2])
     memory.announce(long, PRISM(2, switching="independent", network=network))
     said = capsys.readouterr().err
-    assert said.count("\n") == said.count("the longest has 3000 steps") == lines
+    assert said.count("\n") == said.count("looks back 1024 steps") == said.count("has 3000;") == lines
 
 
 def test_this_machine_has_some_memory() -> None:

@@ -64,10 +64,10 @@ def contrast(
     """
     from prism_irl import storage
     from prism_irl.cli.printing import print_contrast, print_json
+    from prism_irl.cli.report import write_again
     from prism_irl.cli.run_data import open_run_data
     from prism_irl.cli.run_marker import adding
     from prism_irl.report.contrast import in_words
-    from prism_irl.report.render import write_report
     from prism_irl.studies import contrast as study
     from prism_irl.studies.contrast_files import check_new, write_contrast
     from prism_irl.studies.intervals import check_intervals
@@ -87,7 +87,7 @@ def contrast(
     found["in_words"] = in_words(found, data.names, fit)
     with adding(run):
         write_contrast(run, found, data.names)
-        write_report(run)
+        write_again(run)
     if common.json:
         print_json(
             {name: value for name, value in found.items() if name not in ("per_unit", "occupancy", "state_names")}

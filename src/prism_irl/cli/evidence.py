@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from prism_irl import limits
 from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
@@ -71,6 +72,7 @@ def evidence(
     )
     if surrogates < 1:
         raise InputError(f"--surrogates is {surrogates}; give at least 1, and 19 or more for p = 0.05.")
+    limits.check_option("surrogates", surrogates)
     source = read_source(table, columns, world)
     source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 

@@ -77,12 +77,12 @@ def imagine(
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
+    from prism_irl.cli.report import write_again
     from prism_irl.cli.run_data import open_run_data
     from prism_irl.cli.run_marker import adding
     from prism_irl.models.pair import PairModel
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.fit_verdict import doubts
-    from prism_irl.report.render import write_report
     from prism_irl.studies import imagine as study
     from prism_irl.studies.imagine_files import check_new, imagined_path, in_words, write_imagined
     from prism_irl.studies.intervals import check_intervals
@@ -118,7 +118,7 @@ def imagine(
     layout = (read_explorer(run) or {}).get("layout")
     with adding(run):
         write_imagined(run, label, found, states=states, names=data.names, layout=layout)
-        write_report(run)
+        write_again(run)
     if common.json:
         print_json(found)
         return

@@ -38,10 +38,10 @@ def individuals(
     """
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
+    from prism_irl.cli.report import write_again
     from prism_irl.cli.run_data import open_run_data
     from prism_irl.cli.run_marker import adding
     from prism_irl.report.fit_verdict import doubts
-    from prism_irl.report.render import write_report
     from prism_irl.studies import individuals as study
     from prism_irl.studies import results
 
@@ -62,7 +62,7 @@ def individuals(
             (run / "individual_rewards.csv").unlink(missing_ok=True)
         storage.write_json(run / "individuals.json", found)
         _draw(run / "figures", found, data.names)
-        write_report(run)
+        write_again(run)
     if common.json:
         print_json(found)
         return

@@ -38,10 +38,10 @@ def names(
     """
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
+    from prism_irl.cli.report import write_again
     from prism_irl.cli.run_marker import adding
     from prism_irl.report.name_matching import carry_names, remember
     from prism_irl.report.names import FILE, check_names, read_names, write_names
-    from prism_irl.report.render import write_report
 
     if file is not None and like is not None:
         raise InputError("A file and --like both give names; pass one of them.")
@@ -65,7 +65,7 @@ def names(
         given = check_names(file.split(","), n, "what was typed") if typed else read_names(Path(file), n)
     with adding(run):
         write_names(run, given)
-        path = write_report(run)
+        path = write_again(run)
     for note in notes:
         print(note)
     print(f"Named {', '.join(given)}. Report: {path}")

@@ -19,19 +19,24 @@ def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
     run
         Folder that fit, demo or reproduce wrote.
     """
-    from prism_irl.checked import BROKEN
-    from prism_irl.report.render import write_report
-
     if not run.is_dir():
         raise InputError(f"There is no folder {run}; give the folder that a run wrote.")
     with locked(run):
-        try:
-            path = write_report(run)
-        except BROKEN as error:  # the files may have been changed since they were written, in any way
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"The files in {run} are not those of a run ({type(error).__name__}: {brief(error)}); restore them or "
-                "run again."
-            ) from error
+        path = write_again(run)
     print(one_line(f"Report: {path}"))
+
+
+def write_again(run: Path) -> Path:
+    """The page of a run that was there before this command: its files may have been changed since, in any way."""
+    from prism_irl.checked import BROKEN
+    from prism_irl.report.render import write_report
+
+    try:
+        return write_report(run)
+    except BROKEN as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"The files in {run} are not those of a run ({type(error).__name__}: {brief(error)}); restore them or run "
+            "again."
+        ) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from prism_irl import limits
 from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
 from prism_irl.cli.run_folder import RunFolder
 
@@ -72,7 +71,6 @@ def select_command(
     from prism_irl.studies.select_intentions import Select, parse_intentions, select
 
     check_simulations(simulations)
-    limits.check_option("seed", seed)
     settings = Select(
         intentions=parse_intentions(intentions),
         switching=switching,

@@ -8,6 +8,7 @@ vectors) say how observations become state ids, with a function of one trajector
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
 
 Ids = npt.NDArray[np.int64]
+MINARI_ID = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*-v\d+", re.ASCII)
 ToIds = Callable[[Any], npt.ArrayLike]
 """Observations (or actions) of one trajectory to integer ids, one per step."""
 
@@ -61,7 +63,10 @@ def from_minari(
     if action is None:
         action, actions = _reader(dataset.action_space, "action", "action")
         n_actions = actions if n_actions is None else n_actions
-    episodes = [(e.id, len(e), e.observations, e.actions) for e in dataset.iterate_episodes() if len(e)]
+    try:
+        episodes = [(e.id, len(e), e.observations, e.actions) for e in dataset.iterate_episodes() if len(e)]
+    except Exception as error:  # whatever HDF5, Arrow and Minari find wrong with the file
+        raise InputError(f"The episodes of the Minari dataset cannot be read ({brief(error)}); get it again.") from None
     return _build(episodes, (state, action), (n_states, n_actions))
 
 
@@ -86,6 +91,8 @@ def to_minari(demos: Demonstrations, name: str, intentions: npt.ArrayLike | None
     """
     minari, spaces = need("minari", "interop"), need("gymnasium", "interop").spaces
     buffers = need("minari.data_collector.episode_buffer", "interop")
+    if len(name) > 200 or not MINARI_ID.fullmatch(name):  # Minari would make folders of it, wherever they lead
+        raise InputError(f"{name[:80]!r} is no id of a Minari dataset; call it something like mouse/maze-v0.")
     labels = None if intentions is None else np.asarray(intentions)
     if labels is not None and labels.shape != (demos.n_steps,):
         raise InputError(f"There are {labels.size} intentions for {demos.n_steps} steps; give one per step.")
@@ -144,8 +151,9 @@ def from_imitation(
                     f"Trajectory {i} is a {type(trajectory).__name__} without {name}; give objects with obs and acts, "
                     "such as imitation's rollouts."
                 )
-    kept = [(i, len(one.acts), one.obs, one.acts) for i, one in enumerate(found) if len(one.acts)]
-    return _build(kept, (state or np.asarray, action or np.asarray), (n_states, n_actions))
+    lengths = [_length(one.acts, i) for i, one in enumerate(found)]
+    kept = [(i, n, one.obs, one.acts) for i, (n, one) in enumerate(zip(lengths, found, strict=True)) if n]
+    return _build(kept, (state or _as_they_are, action or _as_they_are), (n_states, n_actions))
 
 
 def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
@@ -187,9 +195,13 @@ def _local_minari(name: str) -> Any:
     minari = need("minari", "interop")
     try:
         return minari.load_dataset(name, download=False)
-    except (FileNotFoundError, ValueError, KeyError):
+    except FileNotFoundError:
         raise InputError(
             f"The Minari dataset {name!r} is not on this machine; get it with: minari download {name}."
+        ) from None
+    except Exception as error:  # a name that is none, or files that are damaged
+        raise InputError(
+            f"The Minari dataset {name!r} cannot be read ({brief(error)}); get it again with: minari download {name}."
         ) from None
 
 
@@ -204,14 +216,32 @@ def _reader(space: Any, what: str, role: str) -> tuple[ToIds, int]:
         first_values = np.asarray(space.start)
 
         def combined(values: Any) -> Ids:
-            parts = (np.asarray(values) - first_values).T
-            return np.asarray(np.ravel_multi_index(tuple(parts), sizes), dtype=np.int64)
+            try:
+                parts = (np.asarray(values) - first_values).T
+                return np.asarray(np.ravel_multi_index(tuple(parts), sizes), dtype=np.int64)
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"Some {what}s of the dataset lie outside of their space MultiDiscrete{list(sizes)}; correct them."
+                ) from None
 
         return combined, int(np.prod(sizes))
     raise InputError(
         f"The {what} space of the dataset is {kind}, not Discrete; give {role}=, a function that turns the {what}s of "
         "one episode into integer ids."
     )
+
+
+def _as_they_are(values: Any) -> npt.ArrayLike:
+    return cast("npt.ArrayLike", values)
+
+
+def _length(actions: Any, name: Any) -> int:
+    try:
+        return len(actions)
+    except TypeError:
+        raise InputError(
+            f"The acts of trajectory {name} are a {type(actions).__name__}; give an array with one row per step."
+        ) from None
 
 
 def _build(
@@ -234,7 +264,10 @@ def _build(
 
 def _ids(values: npt.ArrayLike, what: str, name: Any, length: int) -> Ids:
     """One id per step, (T,); of T + 1 states the last, after which nobody acted, is left out."""
-    ids = np.asarray(values)
+    try:
+        ids = np.asarray(values)
+    except ValueError:  # lists of unequal lengths
+        raise InputError(f"The {what}s of trajectory {name} are no array; give one integer id per step.") from None
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids[:, 0]
     if ids.ndim != 1 or ids.dtype.kind not in "iu":

@@ -74,10 +74,11 @@ class RewardModel(ABC):
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Eq. (reward_opt): refit each intention with its responsibilities (n, K)."""
 
-    def choice_table(self) -> FloatArray | None:
+    def choice_table(self, most: int | None = None) -> FloatArray | None:
         """π_k(a | context) of every pair that `Prepared.pairs` numbers, (P, K), for models that fit by counts alone.
 
-        None where steps differ by more than their pair, or where `maximise` needs more than counts.
+        None where steps differ by more than their pair, where `maximise` needs more than counts, or where there are
+        more than ``most`` pairs: with a long memory most of them occur once, and the table is larger than the data.
         """
         return None
 
@@ -166,7 +167,8 @@ class PolicyTable(RewardModel):
         """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
         if self.accents is not None:
             return self._accented(data)
-        padded = self._padded()
+        known = self.policies.reshape(self.n_intentions, -1)
+        padded = known if data.last_pair < known.shape[1] else self._padded()
         with np.errstate(divide="ignore"):
             if padded.shape[1] > len(data.pairs):  # of a long memory most pairs occur once
                 return np.ascontiguousarray(np.log(padded[:, data.pairs]).T)
@@ -179,8 +181,11 @@ class PolicyTable(RewardModel):
 
     def policies_at(self, rows: IntArray) -> FloatArray:
         """π_k(a | c) at context rows, (n, K, A)."""
-        unknown = np.full((self.n_intentions, 1, self.n_actions), 1.0 / self.n_actions)
-        return np.concatenate([self.policies, unknown], axis=1)[:, rows].transpose(1, 0, 2)
+        last = self.policies.shape[1] - 1
+        # a table of long histories is not copied
+        found: FloatArray = np.take(self.policies, np.minimum(rows, last), axis=1)
+        found[:, rows > last] = 1.0 / self.n_actions
+        return found.transpose(1, 0, 2)
 
     def policies_along(self, data: Prepared, steps: IntArray) -> FloatArray:
         """π_k(a | context, individual) at flat steps (m,) of the data, (m, K, A)."""

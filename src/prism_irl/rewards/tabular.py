@@ -20,6 +20,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
+from prism_irl.rewards.backoff import add_to_parents, normalise, shrink_to_parents
 from prism_irl.rewards.base import FloatArray, PolicyTable, Problem, RewardOptions
 
 
@@ -74,9 +75,11 @@ class TabularPolicies(PolicyTable):
         """Weighted counts, then back-off from short to long contexts."""
         self.set_counts(self.weighted_counts(data, responsibilities))
 
-    def choice_table(self) -> FloatArray | None:
-        """The policies, unless individuals have their own, or a subclass another M-step."""
+    def choice_table(self, most: int | None = None) -> FloatArray | None:
+        """The policies, unless individuals have their own, a subclass another M-step, or a long memory too many."""
         kind = type(self)
+        if most is not None and self.policies[0].size + self.n_actions > most:
+            return None
         own = kind.maximise is TabularPolicies.maximise and kind.log_likelihood is PolicyTable.log_likelihood
         return np.ascontiguousarray(self._padded().T) if own and self.accents is None else None
 
@@ -86,31 +89,20 @@ class TabularPolicies(PolicyTable):
 
     def set_counts(self, counts: FloatArray) -> None:
         """Policies from counts (K, C, A) of steps at their own, longest contexts."""
-        A = self.n_actions
-        starts, parents = self.contexts.starts, self.contexts.parents
-        for level in range(len(parents), 0, -1):  # a step counts for every suffix of its context
-            rows = slice(starts[level], starts[level + 1])
-            for k in range(self.n_intentions):
-                for action in range(A):
-                    counts[k, : starts[level], action] += np.bincount(
-                        parents[level - 1], weights=counts[k, rows, action], minlength=starts[level]
-                    )
+        add_to_parents(counts, self.contexts)
         self.counts = counts
         self.policies = self._shrink(counts)
 
     def _shrink(self, counts: FloatArray) -> FloatArray:
-        starts, parents = self.contexts.starts, self.contexts.parents
         policies = np.empty_like(counts)
-        states = slice(0, starts[1])
+        states = slice(0, self.contexts.n_states)
         prior = self.smoothing * self.valid[states]
-        if parents:  # memory is only worth its parameters when every level may borrow from the one below
-            shared = _normalise(counts[:, states].sum(0) + prior, self.uniform[states])
-            policies[:, states] = _normalise(counts[:, states] + prior + self.backoff * shared, self.uniform[states])
+        if self.contexts.parents:  # memory is only worth its parameters when every level may borrow from the one below
+            shared = normalise(counts[:, states].sum(0) + prior, self.uniform[states])
+            policies[:, states] = normalise(counts[:, states] + prior + self.backoff * shared, self.uniform[states])
         else:
-            policies[:, states] = _normalise(counts[:, states] + prior, self.uniform[states])
-        for level, parent in enumerate(parents, start=1):
-            rows = slice(starts[level], starts[level + 1])
-            policies[:, rows] = _normalise(counts[:, rows] + self.backoff * policies[:, parent], self.uniform[rows])
+            policies[:, states] = normalise(counts[:, states] + prior, self.uniform[states])
+        shrink_to_parents(policies, counts, self.contexts, self.backoff, self.uniform)
         return policies
 
     def log_prior(self) -> float:
@@ -151,9 +143,3 @@ class Tabular(RewardOptions):
 @dataclass(frozen=True)
 class ModelFree(Tabular):
     """The same policies; their rewards are learned from the transitions by IQL, without dynamics (`rewards.iql`)."""
-
-
-def _normalise(counts: FloatArray, otherwise: FloatArray) -> FloatArray:
-    """Rows of counts as probabilities; rows without any count take ``otherwise``."""
-    total = counts.sum(-1, keepdims=True)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), otherwise)

@@ -21,8 +21,6 @@ DOUBT = 1.5
 """An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""
 LARGE_BYTES = 2**30
 LARGE_STEPS = 1_000_000
-LONG_ATTENTION = 2000
-"""Steps of a trajectory from which on attention takes most of the Transformer's time."""
 LIBRARIES = 450 * 2**20
 """What Python, torch, SciPy, pandas and compiled kernels take before any data is there."""
 BATCHED = 5 * 8 + 1
@@ -122,10 +120,13 @@ def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
     elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:
         print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
     switching, longest = model.switching_options, int(demos.lengths.max())
-    if switching.has_network and switching.network == "transformer" and longest > LONG_ATTENTION:
+    if switching.has_network and switching.network == "transformer":
+        from prism_irl.switching.attention import SPAN  # with torch, which other fits may do without
+
+        if longest <= SPAN:
+            return
         print(
-            f"prism: the Transformer compares every step with all steps before it, so that time grows with the square "
-            f"of a trajectory's length, and the longest has {longest} steps; cut trajectories, or take --network gru, "
-            "whose time grows with the data.",
+            f"prism: the Transformer looks back {SPAN} steps, so that time grows with the data, and the longest "
+            f"trajectory has {longest}; what lies further back is known to --network gru only.",
             file=sys.stderr,
         )

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import __version__
+from prism_irl import __version__, limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
@@ -74,6 +74,7 @@ def run(
     """
     if surrogates < 1:
         raise InputError("Give at least one surrogate; 19 allow for p = 0.05, 99 for p = 0.01.")
+    limits.check_option("surrogates", surrogates)
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
     habit = fit_habits(demos, mdp, analysis).chosen

@@ -61,6 +61,10 @@ class Select:
     max_iterations: int | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("folds", "splits", "starts", "surrogates", "max_iterations", "seed"):
+            limits.check_option(name, getattr(self, name))
+
     def model(self, n_intentions: int) -> PairModel:
         """Return the unfitted model with K intentions."""
         given = {"n_starts": self.starts, "max_iterations": self.max_iterations}

@@ -1,8 +1,14 @@
-"""A causal Transformer: h_t attends to what came before step t and to nothing later."""
+"""A causal Transformer: h_t attends to the steps before t and to nothing later.
+
+It looks back at most `SPAN` steps. Attention to everything before takes time with the square of a trajectory's length;
+within a window time grows with the data, and trajectories up to the span are seen whole. The window moves in blocks of
+its own length: queries of a block meet the keys of theirs and of the one before, and a mask leaves the last SPAN.
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +16,39 @@ from torch import Tensor, nn
 from prism_irl.errors import InputError
 
 Carry = tuple[Tensor, ...]
+SPAN = 1024
+"""Steps that attention looks back over, the present one included."""
+QUERIES = 128
+"""Steps whose alternatives are compared with the past at once: bounds memory, whatever the length."""
+
+
+def windows(length: int, span: int, block: int) -> list[tuple[int, int, int]]:
+    """Blocks of queries first ≤ t < last, and the first key that any of them may see: (first, last, key)."""
+    edges = [*range(0, length, block), length]
+    return [(first, last, max(0, first - span + 1)) for first, last in pairwise(edges)]
+
+
+def in_view(first: int, last: int, key: int, span: int, device: torch.device) -> Tensor:
+    """Whether query t sees key u, t − span < u ≤ t, (last − first, last − key) bool."""
+    back = torch.arange(first, last, device=device)[:, None] - torch.arange(key, last, device=device)
+    return (back >= 0) & (back < span)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, span: int) -> Tensor:
+    """Causal attention within a window; all (B, heads, T, d)."""
+    attention, length = nn.functional.scaled_dot_product_attention, q.shape[-2]
+    if length <= span:
+        return attention(q, k, v, is_causal=True)
+    parts = [
+        attention(
+            q[..., first:last, :],
+            k[..., key:last, :],
+            v[..., key:last, :],
+            attn_mask=in_view(first, last, key, span, q.device),
+        )
+        for first, last, key in windows(length, span, span)
+    ]
+    return torch.cat(parts, dim=-2)
 
 
 class TransformerLayer(nn.Module):
@@ -18,9 +57,9 @@ class TransformerLayer(nn.Module):
     Normalising before each sublayer keeps gradients alive from the first EM iterations on.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, span: int = SPAN) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.span = heads, span
         self.norm_attention, self.norm_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
@@ -44,29 +83,35 @@ class TransformerLayer(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Causal pass over a sequence: (output, keys, values)."""
         q, k, v = self.project(x)
-        attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.merge(x, attended), k, v
+        return self.merge(x, attend(q, k, v, self.span)), k, v
 
     def replaced(self, other: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Output at each step t when x_t is replaced by other_t while the past keeps its keys and values."""
         q, k, v = self.project(other)
-        T = q.shape[-2]
-        scores = q @ keys.transpose(-1, -2)
-        scores = torch.where(torch.eye(T, dtype=torch.bool, device=q.device), (q * k).sum(-1, keepdim=True), scores)
-        future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(1)
-        weights = torch.softmax(scores.masked_fill(future, -math.inf) / math.sqrt(q.shape[-1]), dim=-1)
-        own = weights.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
-        return self.merge(other, weights @ values + own * (v - values))
+        own = (q * k).sum(-1, keepdim=True)  # how much every step attends to its replaced self, (B, heads, T, 1)
+        attended = []
+        for first, last, key in windows(q.shape[-2], self.span, QUERIES):
+            here = slice(first, last)
+            scores = q[..., here, :] @ keys[..., key:last, :].transpose(-1, -2)
+            seen = in_view(first, last, key, self.span, q.device)
+            itself = torch.zeros_like(seen)
+            itself[torch.arange(last - first), torch.arange(first - key, last - key)] = True
+            scores = torch.where(itself, own[..., here, :], scores).masked_fill(~seen, -math.inf)
+            weights = torch.softmax(scores / math.sqrt(q.shape[-1]), dim=-1)
+            mine = weights.diagonal(first - key, dim1=-2, dim2=-1).unsqueeze(-1)
+            past = weights @ values[..., key:last, :]
+            attended.append(past + mine * (v[..., here, :] - values[..., here, :]))
+        return self.merge(other, torch.cat(attended, dim=-2))
 
 
 class Transformer(nn.Module):
-    """Causal Transformer encoder with sinusoidal positions; h_t attends to x_1..x_t and to nothing later."""
+    """Causal Transformer encoder with sinusoidal positions, whose layers look back at most ``span`` steps."""
 
-    def __init__(self, width: int, heads: int = 4, layers: int = 1) -> None:
+    def __init__(self, width: int, heads: int = 4, layers: int = 1, span: int = SPAN) -> None:
         super().__init__()
         if width % (2 * heads):
             raise InputError(f"The Transformer's width {width} must be a multiple of {2 * heads}; change `embedding`.")
-        self.layers = nn.ModuleList(TransformerLayer(width, heads) for _ in range(layers))
+        self.layers = nn.ModuleList(TransformerLayer(width, heads, span) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.hidden = width
 
@@ -86,27 +131,28 @@ class Transformer(nn.Module):
         return out
 
     def initial(self, batch: int, like: Tensor) -> Carry:
-        """No keys and no values yet."""
+        """No keys and no values yet, and no step."""
         layer = self.layers[0]
         heads = layer.heads if isinstance(layer, TransformerLayer) else 1
         empty = like.new_zeros(batch, heads, 0, self.hidden // heads)
-        return (empty, empty) * len(self.layers)
+        return (*(empty, empty) * len(self.layers), torch.zeros((), dtype=torch.int64))
 
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
-        """One step with cached keys and values: x (B, d) → h (B, d)."""
-        t = carry[0].shape[-2]
+        """One step with the keys and values that are still in view: x (B, d) → h (B, d)."""
+        t = int(carry[-1])
         x = x.unsqueeze(1) + self.positions(t, t + 1, x)
         cache: list[Tensor] = []
         for i, layer in enumerate(self.layers):
             assert isinstance(layer, TransformerLayer)
             q, k, v = layer.project(x)
-            k, v = torch.cat([carry[2 * i], k], -2), torch.cat([carry[2 * i + 1], v], -2)
+            k = torch.cat([carry[2 * i], k], -2)[..., -layer.span :, :]
+            v = torch.cat([carry[2 * i + 1], v], -2)[..., -layer.span :, :]
             x = layer.merge(x, nn.functional.scaled_dot_product_attention(q, k, v))
             cache += [k, v]
-        return self.norm(x).squeeze(1), tuple(cache)
+        return self.norm(x).squeeze(1), (*cache, carry[-1] + 1)
 
     def alternatives(self, x: Tensor, others: Tensor, mask: Tensor) -> Tensor:
-        """h_t had x_t been others[:, t, a]: (B, T, A, d); one action at a time keeps memory at (B, heads, T, T)."""
+        """h_t had x_t been others[:, t, a]: (B, T, A, d), one action at a time."""
         position = self.positions(0, x.shape[1], x)
         x = x + position
         replaced = [other + position for other in others.unbind(2)]

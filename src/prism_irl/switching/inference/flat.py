@@ -161,8 +161,6 @@ def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, 
     demos = data.demos
     if not is_compiled() or demos.n_trajectories < lanes.LANES or data.last_pair >= len(table):
         return None
-    if len(table) > demos.n_steps:  # most pairs of a long memory occur once, and summing the table is the larger work
-        return None
     K, order = len(initial), data.longest_first
     groups = -(-demos.n_trajectories // lanes.LANES)
     # Every part has counts of its own, which together may take as much memory as the steps themselves.
