@@ -1,12 +1,19 @@
 """`--inputs` on the command line: read by the fit, kept with the run, refused where nobody would read them."""
 
+import io
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from prism_irl.cli.stream import stream
+from prism_irl.data.inputs import Inputs
+from prism_irl.data.tables import read
+from prism_irl.errors import InputError
+from prism_irl.models.persistence import load
 from prism_irl.worlds.cohort import CohortWorld
-from support import prism
+from support import one_sentence, prism
 
 QUICK = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 10, "--simulations", 0, "--device", "cpu")
 
@@ -23,7 +30,7 @@ def folder(tmp_path_factory):
 
 def test_inputs_are_fitted_drawn_and_read_again(folder):
     done = prism(
-        "fit", "mouse.csv", "--switching", "markov", "--inputs", "thirst", "--since", "water", *QUICK, "--out", "run",
+        "fit", "mouse.csv", "--switching", "state", "--inputs", "thirst", "--since", "water", *QUICK, "--out", "run",
         cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -35,6 +42,17 @@ def test_inputs_are_fitted_drawn_and_read_again(folder):
     fitted = json.loads((folder / "run" / "metrics.json").read_text())
     n = fitted["n_steps"]
     assert json.loads(done.stdout)["n_steps"] == n
+    table, answers = pd.read_csv(folder / "mouse.csv"), []
+    stream(folder / "run", None, io.StringIO(table.to_csv(index=False)), answers.append)
+    answered = pd.read_csv(io.StringIO("\n".join(answers)))[["p_0", "p_1"]]
+    kept = json.loads((folder / "run" / "config.json").read_text())["data"]["inputs"]
+    rows = Inputs.from_json(kept).apply(read(folder / "mouse.csv"))
+    np.testing.assert_allclose(answered, load(folder / "run").filter_proba(rows.demonstrations), atol=2e-6)
+    for wrong, said in (({"thirst": "much"}, "'much' in column 'thirst'"), ({"water": "2"}, "send 1 at an event")):
+        text = table.astype(str).assign(**wrong).to_csv(index=False)
+        with pytest.raises(InputError) as error:
+            stream(folder / "run", None, io.StringIO(text), answers.append)
+        assert said in one_sentence(error)
     pd.read_csv(folder / "mouse.csv").drop(columns="thirst").to_csv(folder / "without.csv", index=False)
     done = prism("score", "run", "without.csv", cwd=folder)
     assert done.returncode == 2
@@ -44,7 +62,7 @@ def test_inputs_are_fitted_drawn_and_read_again(folder):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--switching", "state", "--inputs", "thirst"), "state switching reads no inputs"),
+        (("--switching", "per-trajectory", "--inputs", "thirst"), "per-trajectory switching reads no inputs"),
         (("--method", "hiql", "--inputs", "thirst"), "markov switching reads no inputs"),
         (("--switching", "markov", "--inputs", "gone"), "There is no column 'gone'"),
         (("--switching", "markov", "--since", "thirst"), "write 1 where it happens"),

@@ -11,9 +11,13 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.prism import PRISM
-from prism_irl.studies.intervals import intervals
+from prism_irl.models.refit import refit
+from prism_irl.studies.intervals import intervals, numbers_of
 from prism_irl.switching.inputs import InputChain
 from prism_irl.switching.markov import Markov, MarkovChain
+from prism_irl.switching.ordered import Ordered
+from prism_irl.switching.semi_markov import SemiMarkov
+from prism_irl.switching.state import State
 from prism_irl.worlds.cohort import CohortWorld
 
 
@@ -82,18 +86,45 @@ def test_what_drives_switching_is_found_as_surely_as_the_interval_says_and_predi
         assert low * high > 0
 
 
-def test_a_fit_with_inputs_is_saved_and_streams(driven, tmp_path):
-    train, _ = driven
-    model = PRISM(2, switching=Markov(inputs=True), n_starts=1, max_iterations=3, device="cpu").fit(train)
+READERS = (Markov(inputs=True), State(inputs=True), Ordered(inputs=True), SemiMarkov(inputs=True, phases=2))
+
+
+@pytest.mark.parametrize("switching", READERS, ids=lambda options: type(options).__name__)
+def test_a_fit_with_inputs_is_saved_streams_and_has_intervals(driven, tmp_path, switching):
+    train = driven[0].subset(np.arange(6))
+    model = PRISM(2, switching=switching, n_starts=1, max_iterations=3, device="cpu").fit(train)
     model.save(tmp_path / "m")
     again = prism.load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict_proba(train), model.predict_proba(train))
-    np.testing.assert_allclose(model.action_proba(train.subset([0])).sum(1), 1)
+    one = train.subset([0])
+    np.testing.assert_allclose(model.action_proba(one).sum(1), 1)
+    stream = again.filter()
+    rows = zip(one.states, one.actions, one.observations, strict=True)
+    beliefs = [stream.step(int(s), int(a), observation=x) for s, a, x in rows]
+    np.testing.assert_allclose(beliefs, model.posterior(one).filtered, atol=1e-6)
+    found = numbers_of(refit(model, train, np.arange(6) % 3), train)
+    assert found["coefficients"].shape == (2, 2, 1)
+    assert found["leaving"].shape[:2] == (2, 1)
     with pytest.raises(InputError, match="reads 1 inputs"):
         model.predict(replace(train, observations=None))
 
 
-def test_a_chain_that_reads_inputs_refuses_data_without():
+@pytest.mark.parametrize("switching", READERS, ids=lambda options: type(options).__name__)
+def test_a_chain_that_reads_inputs_refuses_data_without(switching):
     demos = CohortWorld(animals=1, trajectories=1, horizon=20).simulate(0).demonstrations
     with pytest.raises(InputError, match="the data have none"):
-        PRISM(2, switching=Markov(inputs=True), validation_fraction=0).fit(demos)
+        PRISM(2, switching=switching, validation_fraction=0).fit(demos)
+
+
+@pytest.mark.parametrize("switching", READERS[1:4:2], ids=lambda options: type(options).__name__)
+def test_places_and_phases_find_what_drives_switching(driven, switching):
+    """The effect of the covariate, about ±1.5, is found by kernels that could explain switches by something else."""
+    train, test = driven
+    options = {"n_starts": 1, "starts": "windows", "device": "cpu", "max_iterations": 15}
+    model = PRISM(2, switching=switching, **options).fit(train)
+    plain = PRISM(2, switching=replace(switching, inputs=False), **options).fit(train)
+    assert model.score(test) > plain.score(test) + 0.005
+    j = 0 if (model.predict(train) == train.labels).mean() > 0.5 else 1
+    found = model.switching_.effects()[..., 0]
+    assert 0.8 < found[j, 1 - j] < 2.5
+    assert -2.5 < found[1 - j, j] < -0.8

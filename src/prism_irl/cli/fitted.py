@@ -110,9 +110,9 @@ def _draw_inputs(folder: Path, model: Any, inputs: Inputs, intervals: Mapping[st
     """The effect of inputs on switching, where the kernel is a logit of them; of a network nobody can read it off."""
     from prism_irl.report.names import default_names
     from prism_irl.studies.interval_files import draw_inputs
-    from prism_irl.switching.inputs import InputChain
+    from prism_irl.switching.inputs import ReadsInputs
 
-    if not isinstance(model.switching_, InputChain) or model.n_intentions == 1:
+    if not isinstance(model.switching_, ReadsInputs) or model.n_intentions == 1:
         return {}
     return draw_inputs(folder, inputs, model.switching_, intervals, default_names(model.n_intentions))
 

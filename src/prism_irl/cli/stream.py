@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from prism_irl import storage
+from prism_irl.cli.stream_inputs import is_number
 from prism_irl.errors import InputError, brief, one_line
 
 
@@ -42,7 +43,7 @@ def stream(
     config = storage.read_object(run / "config.json")
     rows = _rows(lines)
     header = [name.strip() for name in next(rows, [])]
-    read = _reader(config, header, continuous=model.units_ is not None)
+    read, begin = _reader(config, header, continuous=model.units_ is not None)
     trajectory = config["data"]["columns"].get("trajectory", "trajectory")
     _check_once(header, trajectory)
     place = header.index(trajectory) if trajectory in header else None
@@ -59,6 +60,7 @@ def stream(
         if place is not None and cells[place] != current:
             current = cells[place]
             beliefs.reset()
+            begin()
         began = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):  # answered below, in a sentence
             p = beliefs.step(**read(cells, number))
@@ -98,8 +100,8 @@ def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def _reader(
     config: dict[str, Any], header: list[str], *, continuous: bool
-) -> Callable[[list[str], int], dict[str, Any]]:
-    """What turns the cells of a row into a step of the filter."""
+) -> tuple[Callable[[list[str], int], dict[str, Any]], Callable[[], object]]:
+    """What turns the cells of a row into a step of the filter, and what is to be called where a trajectory begins."""
     columns = config["data"]["columns"]
 
     def places(names: list[str]) -> list[int]:
@@ -113,7 +115,7 @@ def _reader(
         try:
             found = [float(cells[i]) for i in at]
         except ValueError:
-            bad = next(i for i in at if not _is_number(cells[i]))
+            bad = next(i for i in at if not is_number(cells[i]))
             raise InputError(
                 f"Row {number} of the stream has {cells[bad]!r} in column {header[bad]!r}; send a number."
             ) from None
@@ -127,7 +129,7 @@ def _reader(
     if continuous:
         names = config["data"]["names"]
         seen, done = places(names["observations"]), places(names["commands"])
-        return lambda cells, n: {"observation": numbers(cells, seen, n), "motion": numbers(cells, done, n)}
+        return lambda cells, n: {"observation": numbers(cells, seen, n), "motion": numbers(cells, done, n)}, list
     from prism_irl.data.vocabulary import Vocabulary
 
     words = {what: Vocabulary.from_json(config["vocabulary"][f"{what}s"]) for what in ("state", "action")}
@@ -137,15 +139,15 @@ def _reader(
         where = f"row {number} of the stream"
         return {what: int(known.encode([cells[at[what]]], what, lambda _: where)[0]) for what, known in words.items()}
 
-    return tokens
+    if "inputs" not in config["data"]:
+        return tokens, list
+    from prism_irl.cli.stream_inputs import StreamedInputs
+    from prism_irl.data.inputs import Inputs
 
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    covariates = Inputs.from_json(config["data"]["inputs"])
+    time_column = columns.get("time", "time" if "time" in header else None)
+    inputs = StreamedInputs(covariates, places, lambda cells, i, n: numbers(cells, [i], n)[0], time_column)
+    return lambda cells, n: tokens(cells, n) | {"observation": inputs.read(cells, n)}, inputs.reset
 
 
 def run_stream(run: Path, method: str | None) -> None:

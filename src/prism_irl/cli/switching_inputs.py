@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NETWORKS = ("recurrent", "independent")
 """Switching that reads the observations of a step anyway."""
+LOGITS = ("markov", "state", "ordered", "semi-markov")
+"""Switching whose kernel is a logit of the inputs where it is told to read them."""
 
 
 def with_inputs(model: IntentionModel, columns: ColumnOptions) -> IntentionModel:
@@ -33,14 +35,12 @@ def with_inputs(model: IntentionModel, columns: ColumnOptions) -> IntentionModel
         raise InputError("These policies are made of the observations; leave out --inputs, or choose other rewards.")
     if name in NETWORKS:
         return model
-    if name == "markov" and "switching" in model.get_params(deep=False):
-        from prism_irl.switching.markov import Markov
-
+    if name in LOGITS and "switching" in model.get_params(deep=False):
         given = model.get_params(deep=False)["switching"]
-        options = given if isinstance(given, Markov) else Markov()
+        options = halves.options_class("switching", name, SWITCHING)() if isinstance(given, str) else given
         model.set_params(switching=dataclasses.replace(options, inputs=True))
         return model
     raise InputError(
-        f"{name or type(model).__name__} switching reads no inputs; choose --switching markov (without --method), "
-        "recurrent or independent."
+        f"{name or type(model).__name__} switching reads no inputs; choose --switching {', '.join(LOGITS)} (without "
+        "--method), recurrent or independent."
     )

@@ -13,7 +13,7 @@ from prism_irl import storage
 from prism_irl.data.inputs import Inputs
 
 if TYPE_CHECKING:
-    from prism_irl.switching.inputs import InputChain
+    from prism_irl.switching.inputs import ReadsInputs
 
 TABLE = "intervals.csv"
 PER_STATE = ("rewards", "values")
@@ -99,7 +99,7 @@ def _draw(
 
 
 def draw_inputs(
-    folder: Path, inputs: Inputs, chain: InputChain, found: Mapping[str, Any] | None, names: Sequence[str]
+    folder: Path, inputs: Inputs, chain: ReadsInputs, found: Mapping[str, Any] | None, names: Sequence[str]
 ) -> dict[str, str]:
     """Draw what each input does to the probability of leaving each intention; returns the caption."""
     from prism_irl.figures import intervals as drawing

@@ -1,14 +1,16 @@
-"""A Markov chain whose kernel reads covariates (thirst, time in the session): a multinomial logit for every intention,.
+"""Chains whose kernel reads covariates (thirst, time in the session): a multinomial logit for every intention.
 
     P(z_t=k | z_{t-1}=j, x_t) = softmax_k(B_jk + w_jk · x_t),      w_jj = 0,
 
 so that w_jk is what one standard deviation of an input adds to the log odds of going from j to k against staying. The
-M-step is convex: the pairwise posteriors of every step weigh one logistic regression per intention. Networks read the
-same inputs (`recurrent`, `independent`); here their effect can be read off.
+M-step is concave: the pairwise posteriors of every step weigh one logistic regression per intention (`logit`). Here is
+what all such chains share, and the Markov chain; `ordered`, `state_inputs` and `semi_markov_inputs` have the others.
+Networks read the same inputs (`recurrent`, `independent`); here their effect can be read off.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
@@ -27,54 +30,77 @@ from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
 
 FloatArray = npt.NDArray[np.float64]
-SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive
+SMALLEST = 1e-3  # a kernel entry of nearly zero would take EM forever to revive
 
 
-class InputChain(SwitchingModule, Chain):
-    """Markov chain with covariates.
+def n_inputs_of(demos: Demonstrations) -> int:
+    """Number of inputs of every step; an `InputError` where there are none."""
+    if demos.observations is None:
+        raise InputError("This switching reads inputs, and the data have none; name their columns (--inputs).")
+    return int(demos.observations.shape[1])
 
-    Parameters
+
+class ReadsInputs(ABC):
+    """What can be asked of a chain that reads inputs, standardised ones: 0 is their mean."""
+
+    n_inputs: int
+
+    @abstractmethod
+    def effects(self) -> FloatArray:
+        """What one standard deviation of an input adds to the log odds of j → k against staying, (K, K, d)."""
+
+    @abstractmethod
+    def leaving(self, inputs: npt.ArrayLike) -> FloatArray:
+        """Probability of leaving each intention at inputs (m, d), (m, K)."""
+
+    def check_inputs(self, observations: Any) -> None:
+        """Raise an `InputError` unless there are as many inputs as the fit had."""
+        if observations is None or observations.shape[-1] != self.n_inputs:
+            raise InputError(f"The switching reads {self.n_inputs} inputs; give the columns that the fit had.")
+
+    def inputs_of(self, data: Prepared) -> FloatArray:
+        """Inputs of all steps here, (n, d)."""
+        self.check_inputs(data.demos.observations)
+        return np.asarray(data.demos.observations, dtype=np.float64)
+
+
+class InputKernel(SwitchingModule, Chain, ReadsInputs):
+    """A kernel over intentions that reads inputs: everything but what the kernel is, and how it is fitted.
+
+    Attributes
     ----------
-    n_intentions, n_inputs : int
-    ridge : float
-        Strength of a Gaussian prior on the weights w, in nats: inputs are standardised.
+    weights : (K, K, d)
+        w, zero on the diagonal.
     """
 
     initial: Tensor
-    bias: Tensor
     weights: Tensor
 
-    def __init__(self, n_intentions: int, n_inputs: int, *, ridge: float = 1.0) -> None:
+    def __init__(self, n_intentions: int, n_inputs: int, ridge: float) -> None:
         super().__init__()
         K = n_intentions
         self.n_intentions, self.n_inputs, self.ridge = K, n_inputs, ridge
         self.register_buffer("initial", torch.full((K,), 1.0 / K, dtype=torch.float64))
-        self.register_buffer("bias", torch.log_softmax(sticky(K).double(), dim=-1))
         self.register_buffer("weights", torch.zeros(K, K, n_inputs, dtype=torch.float64))
+
+    @abstractmethod
+    def log_kernels(self, inputs: Tensor, before: Tensor) -> Tensor:
+        """Log kernel at inputs (…, d) of the step that is entered, from the state (…) before it, (…, K, K)."""
+
+    def _pull(self, inputs: Tensor) -> Tensor:
+        """What inputs (…, d) add to the logits, (…, K, K)."""
+        return torch.einsum("...d,jkd->...jk", inputs.double(), self.weights)
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution."""
         return self.initial.log()
 
-    def kernels_at(self, inputs: Tensor) -> Tensor:
-        """Log kernel at inputs (…, d), (…, K, K)."""
-        logits = self.bias + torch.einsum("...d,jkd->...jk", inputs.double(), self.weights)
-        return torch.log_softmax(logits, dim=-1)
-
     def log_kernel(self, batch: Batch) -> Tensor:
         """Kernel into step t, read from the inputs of step t, (B, T, K, K)."""
-        self._check(batch.observations)
+        self.check_inputs(batch.observations)
         assert batch.observations is not None
-        return self.kernels_at(batch.observations)
-
-    def _check(self, observations: Any) -> None:
-        if observations is None or observations.shape[-1] != self.n_inputs:
-            raise InputError(f"The switching reads {self.n_inputs} inputs; give the columns that the fit had.")
-
-    def _inputs(self, data: Prepared) -> FloatArray:
-        """Inputs of all steps here, (n, d)."""
-        self._check(data.demos.observations)
-        return np.asarray(data.demos.observations, dtype=np.float64)
+        before = torch.cat([batch.states[:, :1], batch.states[:, :-1]], dim=1)
+        return self.log_kernels(batch.observations, before)
 
     def stream_kernel(
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
@@ -82,16 +108,11 @@ class InputChain(SwitchingModule, Chain):
         """Kernel at the inputs of the step."""
         if observations is None:
             raise InputError(f"The switching reads {self.n_inputs} inputs; give them with every step.")
-        return self.kernels_at(observations), carry
+        return self.log_kernels(observations, states if previous is None else previous.states), carry
 
-    @torch.no_grad()
-    def take_over(self, chain: MarkovChain) -> None:
-        """Begin as a given Markov chain, whatever the inputs."""
-        floored = chain.kernel.clamp_min(SMALLEST)
-        self.bias.copy_((floored / floored.sum(-1, keepdim=True)).log())
-        self.weights.zero_()
-        first = chain.initial.clamp_min(SMALLEST)
-        self.initial.copy_(first / first.sum())
+    def effects(self) -> FloatArray:
+        """The weights."""
+        return np.asarray(self.weights.cpu().numpy(), dtype=np.float64)
 
     # -- inference and learning ----------------------------------------------------------------------------------------
 
@@ -100,7 +121,8 @@ class InputChain(SwitchingModule, Chain):
         """Forward–backward over ragged data as it lies; in padded batches where that is not to be had."""
         found = None
         if self.initial.device.type == "cpu":
-            kernel = self.kernels_at(torch.from_numpy(self._inputs(data))).exp()
+            before = torch.from_numpy(states_before(data.demos))
+            kernel = self.log_kernels(torch.from_numpy(self.inputs_of(data)), before).exp()
             arrays = self.log_initial().numpy(), kernel.numpy(), log_emission.double().numpy()
             found = infer_steps(*arrays, data.demos.offsets, online=online)
         return super().expectation(data, log_emission, online=online) if found is None else found
@@ -111,22 +133,77 @@ class InputChain(SwitchingModule, Chain):
         pairs = posterior.pairwise  # with the parameters of the E-step
         if pairs is None:
             pairs = self.pairwise(data, log_emission)
+        self._update_initial(data, posterior)
+        inputs = self.inputs_of(data)
+        for j in range(self.n_intentions):
+            others = self.successors(j)
+            if others:
+                self._regress(j, others, pairs[:, j][:, [j, *others]], inputs, data)
+
+    def successors(self, j: int) -> list[int]:
+        """Intentions that may follow j, itself left out."""
+        return [k for k in range(self.n_intentions) if k != j]
+
+    @abstractmethod
+    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, data: Prepared) -> None:
+        """Fit what follows j, from the expected moves (n, 1 + len(others)) of every step, staying first."""
+
+    def _update_initial(self, data: Prepared, posterior: Posterior) -> None:
         first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
         self.initial.copy_(first / first.sum())
-        if self.n_intentions == 1:
-            return
-        inputs = self._inputs(data)
-        for j in range(self.n_intentions):
-            self._regress(j, pairs[:, j], inputs, data)
 
-    def _regress(self, j: int, targets: FloatArray, inputs: FloatArray, data: Prepared) -> None:
+
+def states_before(demos: Demonstrations) -> npt.NDArray[np.int64]:
+    """State of the step before each, (n,); that of a first step is never read."""
+    before = np.zeros(demos.n_steps, np.int64)
+    before[1:] = demos.states[:-1]
+    return before
+
+
+def floored(kernel: Tensor) -> Tensor:
+    """A kernel whose entries EM can still move."""
+    raised = kernel.clamp_min(SMALLEST)
+    return raised / raised.sum(-1, keepdim=True)
+
+
+class InputChain(InputKernel):
+    """Markov chain with covariates.
+
+    Parameters
+    ----------
+    n_intentions, n_inputs : int
+    ridge : float
+        Strength of a Gaussian prior on the weights w, in nats: inputs are standardised.
+    """
+
+    bias: Tensor
+
+    def __init__(self, n_intentions: int, n_inputs: int, *, ridge: float = 1.0) -> None:
+        super().__init__(n_intentions, n_inputs, ridge)
+        self.register_buffer("bias", torch.log_softmax(sticky(n_intentions).double(), dim=-1))
+
+    def kernels_at(self, inputs: Tensor) -> Tensor:
+        """Log kernel at inputs (…, d), (…, K, K)."""
+        return torch.log_softmax(self.bias + self._pull(inputs), dim=-1)
+
+    def log_kernels(self, inputs: Tensor, before: Tensor) -> Tensor:
+        """Whatever the state."""
+        return self.kernels_at(inputs)
+
+    @torch.no_grad()
+    def take_over(self, chain: MarkovChain) -> None:
+        """Begin as a given Markov chain, whatever the inputs."""
+        self.bias.copy_(floored(chain.kernel).log())
+        self.weights.zero_()
+        self.initial.copy_(floored(chain.initial))
+
+    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, data: Prepared) -> None:
         """Maximise Σ_t Σ_k ξ_t(j, k) log P(k | j, x_t) − ½ ridge |w_j|² from the present weights."""
-        others = [k for k in range(self.n_intentions) if k != j]
         bias = (self.bias[j] - self.bias[j, j]).cpu().numpy()[others]
         start = Logit(bias[None], self.weights[j].cpu().numpy()[others])
         group = np.zeros(len(inputs), np.int64)
-        found = fit_logit(start, inputs, group, targets[:, [j, *others]], ridge=self.ridge, total=data.total)
-        self.bias[j], self.weights[j] = 0.0, 0.0
+        found = fit_logit(start, inputs, group, targets, ridge=self.ridge, total=data.total)
+        self.bias[j, j] = 0.0
         self.bias[j, others] = torch.from_numpy(found.biases[0]).to(self.bias)
         self.weights[j, others] = torch.from_numpy(found.slopes).to(self.weights)
 

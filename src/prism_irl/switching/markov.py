@@ -200,11 +200,9 @@ class Markov(SwitchingOptions):
         """The chain, sticky and uniform."""
         if not self.inputs:
             return MarkovChain(n_intentions)
-        from prism_irl.switching.inputs import InputChain
+        from prism_irl.switching.inputs import InputChain, n_inputs_of
 
-        if demos.observations is None:
-            raise InputError("This Markov chain reads inputs, and the data have none; name their columns (--inputs).")
-        return InputChain(n_intentions, demos.observations.shape[1], ridge=self.input_ridge)
+        return InputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
 
 
 @dataclass(frozen=True)

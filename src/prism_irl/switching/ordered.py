@@ -15,7 +15,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.halves import check_numbers
+from prism_irl.switching.base import Posterior
+from prism_irl.switching.chain import Chain
+from prism_irl.switching.inputs import InputChain, n_inputs_of
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.recurrent import Recurrent, RecurrentChain
 
@@ -62,6 +67,36 @@ class OrderedChain(MarkovChain):
         self.initial.copy_(first_only(self.n_intentions))
 
 
+class OrderedInputChain(InputChain):
+    """Stages in order whose advance reads inputs: the log odds of the next stage against staying are linear in them."""
+
+    def __init__(self, n_intentions: int, n_inputs: int, *, ridge: float = 1.0) -> None:
+        super().__init__(n_intentions, n_inputs, ridge=ridge)
+        self.take_over(OrderedChain(n_intentions))
+
+    def constant(self) -> OrderedChain:
+        """Stages in order, too."""
+        return OrderedChain(self.n_intentions)
+
+    def kernels_at(self, inputs: Tensor) -> Tensor:
+        """Log kernel at inputs (…, d), (…, K, K): next to nothing but staying and advancing."""
+        mask = order_mask(self.n_intentions).log().to(self.bias.device)
+        return torch.log_softmax(self.bias + mask + self._pull(inputs), dim=-1)
+
+    def successors(self, j: int) -> list[int]:
+        """The next stage."""
+        return [j + 1] if j + 1 < self.n_intentions else []
+
+    @torch.no_grad()
+    def take_over(self, chain: MarkovChain) -> None:
+        """Begin as a given chain over stages."""
+        super().take_over(chain)
+        self.initial.copy_(first_only(self.n_intentions))
+
+    def _update_initial(self, data: Prepared, posterior: Posterior) -> None:
+        """Every demonstration begins with the first stage."""
+
+
 class OrderedRecurrentChain(RecurrentChain):
     """Recurrent switching over stages in order: the network says when to advance, never where to."""
 
@@ -92,14 +127,27 @@ class Ordered(Recurrent):
     ----------
     recurrent : bool
         A network reads from the history when to advance; otherwise a constant probability does.
+    inputs : bool
+        Without a network: the log odds of advancing read the observations of a step; --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
     in_order: ClassVar[bool] = True
     recurrent: bool = False
+    inputs: bool = False
+    input_ridge: float = 1.0
 
-    def build(self, n_intentions: int, demos: Demonstrations) -> MarkovChain | RecurrentChain:  # type: ignore[override]
-        """A constant chain, or one with a network."""
+    def check(self, n_intentions: int) -> None:
+        """Those of the network, and the strength of the prior."""
+        super().check(n_intentions)
+        check_numbers(self, {"input_ridge": 0})
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:  # type: ignore[override]
+        """A constant chain, one that reads inputs, or one with a network."""
         if not self.recurrent:
+            if self.inputs:
+                return OrderedInputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
             return OrderedChain(n_intentions)
         network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
         penalty, optimiser = self.switch_penalty, self._optimiser()

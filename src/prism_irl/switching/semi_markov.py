@@ -222,15 +222,27 @@ class SemiMarkov(SwitchingOptions):
     phases : int
         Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over the root of
         the phases.
+    inputs : bool
+        The observations of a step hurry phases and choose successors (`semi_markov_inputs`); --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
     constant: ClassVar[bool] = True
     phases: int = 6
+    inputs: bool = False
+    input_ridge: float = 1.0
 
     def check(self, n_intentions: int) -> None:
-        """Number of phases."""
+        """Number of phases, and the strength of the prior."""
         check_numbers(self, {"phases": 1}, integer=True)
+        check_numbers(self, {"input_ridge": 0})
 
     def build(self, n_intentions: int, demos: Demonstrations) -> SemiMarkovChain:
         """The chain, with any number of phases."""
+        if self.inputs:
+            from prism_irl.switching.inputs import n_inputs_of
+            from prism_irl.switching.semi_markov_inputs import SemiMarkovInputChain
+
+            return SemiMarkovInputChain(n_intentions, n_inputs_of(demos), self.phases, ridge=self.input_ridge)
         return SemiMarkovChain(n_intentions, self.phases)

@@ -33,6 +33,7 @@ from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer
 from prism_irl.switching.inference.flat import infer_steps
+from prism_irl.switching.inputs import n_inputs_of
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
@@ -273,6 +274,10 @@ class State(SwitchingOptions):
         For "mlp": hidden units, 32 in SWIRL's paper.
     kernel_ridge : float
         For "table" and "mlp": strength of the prior on the weights.
+    inputs : bool
+        For "pair": the kernel reads the observations of a step, too (`switching.state_inputs`); --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
@@ -280,15 +285,19 @@ class State(SwitchingOptions):
     shrinkage: float = 8.0
     hidden: int = 32
     kernel_ridge: float = 0.1
+    inputs: bool = False
+    input_ridge: float = 1.0
 
     def check(self, n_intentions: int) -> None:
         """Name and strengths."""
         check_choice(self, kernel=("auto", "pair", "place", "table", "mlp"))
-        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0})
+        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0, "input_ridge": 0})
         check_numbers(self, {"hidden": 1}, integer=True)
 
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
         """The chain, which begins as the Markov chain that warmed it up."""
+        if self.inputs:
+            return self._with_inputs(n_intentions, demos)
         if self.kernel == "place" or (self.kernel == "auto" and needs_units(demos)):
             if demos.observations is None:
                 raise InputError("Intentions end at places where there are observations; choose --kernel pair.")
@@ -297,3 +306,12 @@ class State(SwitchingOptions):
             return StatePairChain(demos.n_states, n_intentions, shrinkage=self.shrinkage)
         options: dict[str, Any] = {"kind": self.kernel, "hidden": self.hidden, "ridge": self.kernel_ridge}
         return StateChain(demos.n_states, n_intentions, **options)
+
+    def _with_inputs(self, n_intentions: int, demos: Demonstrations) -> Chain:
+        """A kernel per state and pair that reads inputs."""
+        from prism_irl.switching.state_inputs import StateInputChain
+
+        if self.kernel not in ("auto", "pair") or needs_units(demos):
+            raise InputError(f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --inputs.")
+        options: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
+        return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **options)
