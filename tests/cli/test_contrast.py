@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prism_irl.cli.contrast import two_levels
 from prism_irl.worlds.cohort import CohortWorld
 from support import prism
 
@@ -37,7 +38,7 @@ def test_the_answer_is_printed_kept_and_part_of_the_report(folder):
         "usage", "dwell", "switch_rate", "kernel", "reward", "occupancy",
     }  # fmt: skip
     page = (folder / "run" / "report.html").read_text()
-    assert "Conditions: drug: saline against drug" in page
+    assert "Conditions: drug: drug against saline" in page
     assert found["in_words"].split(":")[0] in page
     kept = pd.read_csv(folder / "run" / "contrasts" / "drug.csv")
     assert len(kept) == len(found["tests"])
@@ -104,3 +105,19 @@ def test_the_report_of_another_fit_does_not_show_it(folder):
     assert prism("report", "run", cwd=folder).returncode == 0
     assert "Conditions: drug" not in (folder / "run" / "report.html").read_text()
     kept.unlink()
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        (("drug", "saline"), ("saline", "drug")),
+        (("KO", "WT"), ("WT", "KO")),
+        (("after", "before"), ("before", "after")),
+        (("a", "b"), ("a", "b")),
+        (("0", "off"), ("0", "off")),
+    ],
+)
+def test_a_control_comes_first_unless_somebody_says_otherwise(there, expected):
+    column = np.array(there * 2)
+    assert two_levels(column, None, "drug") == expected
+    assert two_levels(column, ",".join(there), "drug") == there

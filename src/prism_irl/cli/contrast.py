@@ -12,6 +12,12 @@ from prism_irl.errors import InputError, one_line
 if TYPE_CHECKING:
     from prism_irl.cli.run_data import RunData
 
+CONTROLS = {
+    "saline", "vehicle", "veh", "control", "ctrl", "ctl", "sham", "placebo", "baseline", "wt", "wildtype", "wild-type",
+    "+/+", "pre", "before", "off", "none", "untreated", "naive", "0", "false", "no",
+}  # fmt: skip
+"""Values that a difference is taken from, where nobody says otherwise."""
+
 
 def contrast(
     run: Path,
@@ -47,7 +53,7 @@ def contrast(
         --group of the fit].
     levels
         The two values to compare, such as saline,drug, where the column has others, too; differences are second minus
-        first [default: in alphabetical order].
+        first [default: a control (saline, vehicle, control, sham, wt, baseline, …) first, else in alphabetical order].
     table
         A second table with the column --by and either the unit or the trajectory, one row for each.
     intervals
@@ -146,4 +152,5 @@ def two_levels(condition: Any, levels: str | None, by: str) -> tuple[str, str]:
     if len(there) > 2:
         some = ", ".join(there[:10]) + (", …" if len(there) > 10 else "")
         raise InputError(f"The column {by!r} has {len(there)} values ({some}); name two of them with --levels.")
-    return there[0], there[1]
+    first, second = sorted(there, key=lambda level: level.strip().lower() not in CONTROLS)  # stable: else by alphabet
+    return first, second

@@ -68,7 +68,7 @@ def difference_forest(ax: Axes, rows: Sequence[Mapping[str, Any]], labels: Seque
         face = PALETTE[0] if clear else "white"
         ax.plot(row["difference"], y, "o", color=PALETTE[0], markerfacecolor=face, markersize=4.5, label=label)
     ax.set_yticks(range(len(rows)), labels=list(labels))
-    ax.invert_yaxis()
+    ax.set_ylim(len(rows) - 0.4, -0.6)  # the first row on top, and none on the frame
     return ax
 
 

@@ -20,10 +20,16 @@ QUESTIONS = {
     "usage": "usage",
     "dwell": "dwell",
     "switch_rate": "switch rate",
-    "kernel": "kernel",
+    "kernel": "rates from one intention to another",
     "occupancy": "places",
     "reward": "reward",
 }
+UNITS = {"share": "of the steps"}
+"""How a sentence says the unit of a measure, where it is not the unit's own word."""
+OWN_NULL = (
+    "These p come from exchanging the conditions of whole animals, and hold whether or not the labels are intentions; "
+    "whether they are is another question."
+)
 DIGITS = {"dwell": 1}
 
 
@@ -91,7 +97,7 @@ def section(contrast: Mapping[str, Any], names: Sequence[str] | None, fit: Mappi
     return Section(
         file_stem(contrast["by"]),
         title,
-        findings(contrast, names) + doubts(fit),
+        findings(contrast, names) + _beside(contrast, fit),
         list(contrast["levels"]),
         rows,
         _how(contrast),
@@ -103,12 +109,18 @@ def in_words(contrast: Mapping[str, Any], names: Sequence[str] | None, fit: Mapp
     return " ".join(finding.text for finding in section(contrast, names, fit).findings)
 
 
+def _beside(contrast: Mapping[str, Any], fit: Mapping[str, Any]) -> list[Finding]:
+    """What p does not say: doubts about the intentions, and that p holds in spite of them."""
+    found = doubts(fit)
+    return [Finding("info", OWN_NULL), *found] if found and contrast["enough_units"] else found
+
+
 def findings(contrast: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:
     """What differs, what was not found to differ, and what cannot be said."""
     one, two = contrast["levels"]
     n, m = contrast["n_per_level"]
     unit = contrast["unit"]
-    who = f"the same {n} of column {unit} twice" if contrast["paired"] else f"{n} and {m} of column {unit}"
+    who = f"{n} in column {unit}, each under both" if contrast["paired"] else f"{n} and {m} in column {unit}"
     found = []
     if contrast["left_out"]:
         some = listed(contrast["left_out"][:5]) + (", …" if len(contrast["left_out"]) > 5 else "")
@@ -128,7 +140,7 @@ def findings(contrast: Mapping[str, Any], names: Sequence[str]) -> list[Finding]
     missing = [words for words in missing if words not in {QUESTIONS[t["measure"]] for t in clear}]
     if missing:
         text = (
-            f"No difference between {two} and {one} ({who}) was found in {listed(missing)} at the 5% level, all "
+            f"No difference between {one} and {two} ({who}) was found in {listed(missing)} at the 5% level, all "
             "questions together; not finding one does not show that there is none: look at the intervals."
         )
         found.append(Finding("info", text))
@@ -150,9 +162,9 @@ def _sentence(test: Mapping[str, Any], contrast: Mapping[str, Any], names: Seque
     digits = DIGITS.get(test["measure"], 3)
     first, second = (signed(value, digits) for value in test["values"])
     low, high = (signed(value, digits) for value in test["interval"])
-    more = "higher" if test["difference"] > 0 else "lower"
+    more, unit = "higher" if test["difference"] > 0 else "lower", UNITS.get(test["unit"], test["unit"])
     return (
-        f"The {what} is {more} under {two} than under {one}: {second} against {first} {test['unit']}, a difference of "
+        f"The {what} is {more} under {two} than under {one}: {second} against {first} {unit}, a difference of "
         f"{signed(test['difference'], digits)} (95% interval {low} to {high}), {p}."
     )
 

@@ -53,7 +53,7 @@ def in_words(found: Mapping[str, Any], what: str, states: Sequence[str], names: 
         text += f" {found['left_out']} trajectories began where it is closed and were left out."
     sure = f"{found['n']} fits to resampled animals" if found["refitted"] else f"{found['n']} simulations of the fit"
     ends = "" if found["refitted"] else ", as if the fit were certain (--intervals 200 counts how sure it is)"
-    return f"{text} Intervals are over {sure}{ends}."
+    return f"{text} Intervals are over {sure}{ends}. This is what the fitted model would do; nobody has seen it done."
 
 
 def write_imagined(

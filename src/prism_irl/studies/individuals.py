@@ -145,28 +145,34 @@ def _tests(used: FloatArray, who: IntArray, n: int, seed: int) -> FloatArray:
 def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
     """What the numbers say, in a few sentences; ``compared`` says that choices were, too."""
     differ, m = found["differ"], found["strength"]["usage"]
+    leaving = found["strength"]["leaving"]
     helps = (
-        "Knowing the animal does not help to predict how often a trajectory has an intention: all are given the shared "
-        "usage."
+        "Usage: knowing the animal does not help to predict how often a trajectory has an intention, and all are given "
+        "the shared usage."
         if m is None
-        else f"What an animal did counts beside {m:.0f} steps of what all did."
+        else f"Usage: what an animal did counts beside {m:.0f} steps of what all did."
+    ) + (
+        " Leaving: nor does it help to predict how soon an intention is left."
+        if leaving is None
+        else f" Leaving: what an animal did counts beside {leaving:.0f} steps of what all did."
     )
     who = (
-        f"No {found['unit']} differs clearly from the others in usage."
+        f"No {found['unit']} differs clearly from the others in usage"
         if not differ
-        else f"Clearly different from the others in usage: {', '.join(differ)}."
+        else f"Clearly different from the others in usage: {', '.join(differ)}"
     )
+    dealt = "(trajectories dealt to animals at random, corrected for all animals and intentions)"
     if not compared:
-        return f"{helps} {who}"
+        return f"{helps} {who} {dealt}."
     others = found["differ_in_choices"]
     does = (
-        "in what is done under an intention, no one does."
+        ("nor" if not differ else "none") + " in what it does under an intention"
         if not others
-        else f"in what is done under an intention: {', '.join(others)}."
+        else f"in what it does under an intention: {', '.join(others)}"
     )
     known = (
-        "all are given the shared policies and rewards"
+        "Choices: policies and rewards of its own would not predict an animal better, and all are given the shared ones"
         if found["strength"]["choices"] is None
-        else f"policies and rewards of an animal count beside {found['strength']['choices']:.0f} shared steps per state"
+        else f"Choices: those of an animal count beside {found['strength']['choices']:.0f} shared steps per state"
     )
-    return f"{helps} {who} And {does} As far as prediction goes, {known}."
+    return f"{helps} {known}. {who}; {does} {dealt}."
