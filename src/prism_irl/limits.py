@@ -86,6 +86,8 @@ def check_option(name: str, value: object) -> None:
     """Refuse a value of an option that no machine could work off; ``name`` as in Python."""
     if name == "seed" and isinstance(value, int) and value < 0:
         raise InputError(f"seed must be at least 0, not {value}.")
+    if name == "jobs" and isinstance(value, int) and value < 1 and value != -1:
+        raise InputError(f"--jobs is {value}; give at least 1, or -1 for every core.")
     most = MOST.get(name)
     if most is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= most:
         return

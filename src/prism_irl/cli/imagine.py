@@ -72,6 +72,8 @@ def imagine(
     """
     if block is None and dynamics is None and without is None:
         raise InputError("What is different? Give --block STATES, --dynamics FILE or --without INTENTION.")
+    if name is not None and not name.strip():
+        raise InputError("--name is empty; give the answer a name, or leave it out.")
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
     from prism_irl import storage

@@ -127,8 +127,6 @@ class FitsOptions:
 
     def __post_init__(self) -> None:
         """Refuse numbers of processes and of folds that make no sense, before anything is read."""
-        if self.jobs < 1 and self.jobs != -1:
-            raise InputError(f"--jobs is {self.jobs}; give at least 1, or -1 for every core.")
         for name, value in vars(self).items():
             limits.check_option(name, value)
 
