@@ -35,15 +35,18 @@ def unit_dots(
     """
     if not first and not second:
         raise InputError("There is no unit to draw; give at least one under either condition.")
-    for name in sorted(set(first) & set(second)):
-        ax.plot((0, 1), (first[name], second[name]), color=FAINT, linewidth=0.8, zorder=1)
+    places: list[dict[str, float]] = []
     for x, values in enumerate((first, second)):
         spots = np.array([values[name] for name in sorted(values)])
         # Spread by rank, so that equal animals do not hide one another and the figure is the same every time.
-        jitter = (np.argsort(np.argsort(spots, kind="stable")) % 5 - 2) * 0.05
-        ax.plot(x + jitter, spots, "o", color=color, alpha=0.65, markersize=3.5, markeredgewidth=0, label=levels[x])
+        across = x + (np.argsort(np.argsort(spots, kind="stable")) % 5 - 2) * 0.05
+        places.append(dict(zip(sorted(values), across.tolist(), strict=True)))
+        ax.plot(across, spots, "o", color=color, alpha=0.65, markersize=3.5, markeredgewidth=0, label=levels[x])
         if np.isfinite(groups[x]):
             ax.hlines(groups[x], x - 0.28, x + 0.28, color=INK, linewidth=1.6)
+    for name in sorted(set(first) & set(second)):  # from dot to dot
+        ends = (places[0][name], places[1][name])
+        ax.plot(ends, (first[name], second[name]), color=FAINT, linewidth=0.8, zorder=1)
     ax.set_xticks((0, 1), labels=list(levels))
     ax.set_xlim(-0.5, 1.5)
     ax.set_ylim(bottom=0)

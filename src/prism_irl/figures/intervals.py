@@ -52,10 +52,12 @@ def effect(
     ax: Axes, x: ArrayLike, values: ArrayLike, band: tuple[ArrayLike, ArrayLike] | None, label: str, color: str
 ) -> Axes:
     """Draw a curve (G,) over an input, with its interval as a band."""
+    top, before = np.nanmax(np.asarray(values, float)), ax.get_ylim()[1] if ax.lines else 0.0
     if band is not None:
         low, high = (np.asarray(end, float) for end in band)
         ax.fill_between(np.asarray(x, float), low, high, color=color, alpha=0.25, linewidth=0)
+        top = max(top, np.nanmax(high))
     ax.plot(x, values, color=color, linewidth=1.4, label=label)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, max(1.08 * top, before) or 1.0)  # room for this curve and for those before it
     ax.grid(axis="y", color=FAINT, linewidth=0.5)
     return ax

@@ -166,13 +166,13 @@ def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
         return f"{helps} {who} {dealt}."
     others = found["differ_in_choices"]
     does = (
-        ("nor" if not differ else "none") + " in what it does under an intention"
+        (", nor" if not differ else "; none") + " in what it does under an intention"
         if not others
-        else f"in what it does under an intention: {', '.join(others)}"
+        else f"; in what it does under an intention: {', '.join(others)}"
     )
     known = (
         "Choices: policies and rewards of its own would not predict an animal better, and all are given the shared ones"
         if found["strength"]["choices"] is None
         else f"Choices: those of an animal count beside {found['strength']['choices']:.0f} shared steps per state"
     )
-    return f"{helps} {known}. {who}; {does} {dealt}."
+    return f"{helps} {known}. {who}{does} {dealt}."
