@@ -24,7 +24,6 @@ NUMBERS = re.compile(r"^\s*\|.*\|\s*\**[−+-]?\d+\.\d+(?![.\d])")
 COMMANDS: dict[str, str] = {
     "gridworld": "prism reproduce gridworld --jobs 15 --out runs/gridworld",
     "labyrinth": "prism reproduce labyrinth --jobs 15 --out runs/labyrinth",
-    "labyrinth-honest": "prism reproduce labyrinth --parts honest --jobs 15 --out runs/labyrinth-honest",
     "bridge": "prism reproduce bridge --out runs/bridge",
     "continuous": "prism reproduce continuous --jobs 16 --out runs/continuous",
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",

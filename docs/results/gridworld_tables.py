@@ -145,7 +145,7 @@ README_ROWS = (
 )
 
 
-@block("gridworld", "labyrinth-honest")
+@block("gridworld", "labyrinth")
 def readme_methods(gridworld: dict[str, Any], labyrinth: dict[str, Any]) -> str:
     """The table of the README: every method on both worlds."""
     grid, maze = gridworld.get("methods", {}), labyrinth.get("methods", {})
@@ -159,7 +159,8 @@ def readme_methods(gridworld: dict[str, Any], labyrinth: dict[str, Any]) -> str:
                 transfer = " / ".join(number(g[f"transfer_{k}"], 2) for k in INTENTIONS)
             accuracy = number(g["label_accuracy"], 3) if _labelled(g) else "–"
             cells = [number(g["predictive_ll"], 3), accuracy, transfer]
-        dwell = f" (dwell {number(m['mean_dwell'], 0)})" if m is not None and m["n_intentions"] > 1 else ""
+        starts = ", best of 3 starts" if name == "prism-paper" else ""  # the paper's protocol of the labyrinth
+        dwell = f" (dwell {number(m['mean_dwell'], 0)}{starts})" if m is not None and m["n_intentions"] > 1 else ""
         cells.append("–" if m is None else number(m["predictive_ll"], 3) + dwell)
         rows.append([title, switching, rewards, *cells])
     titles = ["method", "switching", "rewards", "gridworld: predictive LL", "label accuracy"]

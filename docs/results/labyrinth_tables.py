@@ -61,7 +61,7 @@ def labyrinth_timing(metrics: dict[str, Any]) -> str:
     return table(["", f"ours, {device}", f"the paper's, {own['reported_device']}"], rows)
 
 
-@block("labyrinth-honest")
+@block("labyrinth")
 def labyrinth_histories(metrics: dict[str, Any]) -> str:
     """Every switching family with every history."""
     methods = need(metrics, "methods")
@@ -79,7 +79,7 @@ def labyrinth_histories(metrics: dict[str, Any]) -> str:
     return table(["switching", "history", "predictive LL", "mean dwell", "agreement of starts"], rows)
 
 
-@block("labyrinth-honest")
+@block("labyrinth")
 def labyrinth_others(metrics: dict[str, Any]) -> str:
     """Methods that are not one of the families."""
     methods = need(metrics, "methods")
@@ -101,7 +101,7 @@ def _plain(entries: Mapping[str, Any]) -> str:
     return table(["method", "predictive LL", "mean dwell"], rows)
 
 
-@block("labyrinth-honest")
+@block("labyrinth")
 def labyrinth_fifth(metrics: dict[str, Any]) -> str:
     """SWIRL's own split."""
     return _plain(need(metrics, "every_fifth"))

@@ -139,8 +139,8 @@ def paper_tables(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
     return _rows(rows)
 
 
-@block("gridworld", "labyrinth", "labyrinth-honest")
-def paper_claims(grid: dict[str, Any], maze: dict[str, Any], honest: dict[str, Any]) -> str:
+@block("gridworld", "labyrinth")
+def paper_claims(grid: dict[str, Any], maze: dict[str, Any]) -> str:
     """Sentences of the paper that can be measured."""
     gridworld, labyrinth = "prism reproduce gridworld", "prism reproduce labyrinth"
 
@@ -161,7 +161,7 @@ def paper_claims(grid: dict[str, Any], maze: dict[str, Any], honest: dict[str, A
         return f"{one} of the steps; with our starts {ours}"
 
     def swirl() -> str:
-        past, other = (_mean(honest["methods"][method]["predictive_ll"]) for method in ("prism", "swirl-2"))
+        past, other = (_mean(maze["methods"][method]["predictive_ll"]) for method in ("prism", "swirl-2"))
         return f"{past} (past gate), {other}"
 
     def transfer() -> str:

@@ -76,18 +76,18 @@ def test_a_run_becomes_a_results_file_and_a_table(tmp_path: Path) -> None:
     config = {"command": "prism reproduce labyrinth", "date": "2026-01-02", "versions": {"prism-irl": "0.1.0"}}
     (run / "config.json").write_text(json.dumps(config))
     with pytest.raises(SystemExit, match="does not say machine, seconds"):
-        results.keep(run, "labyrinth-honest", tmp_path)
+        results.keep(run, "labyrinth", tmp_path)
     (run / "config.json").write_text(json.dumps(config | {"machine": "two cores", "seconds": 90.0}))
     with pytest.raises(SystemExit, match="no table of 'maze'"):
         results.keep(run, "maze", tmp_path)
-    assert results.keep(run, "labyrinth-honest", tmp_path) == tmp_path / "labyrinth-honest.json"
-    assert "arrival" not in blocks.read("labyrinth-honest", tmp_path)["metrics"]
+    assert results.keep(run, "labyrinth", tmp_path) == tmp_path / "labyrinth.json"
+    assert "arrival" not in blocks.read("labyrinth", tmp_path)["metrics"]
     text = blocks.BLOCKS["labyrinth_fifth"].render(tmp_path)
     assert "| One | −1.2500 ± 0.1250 | – |" in text
     assert text.endswith(
         "*`prism reproduce labyrinth`, 5 folds × 3 seeds, version 0.1.0, 2026-01-02, two cores, 90 s.*\n"
     )
-    results.keep(run, "labyrinth-honest", tmp_path, made="fits on 16 cores")
+    results.keep(run, "labyrinth", tmp_path, made="fits on 16 cores")
     assert blocks.BLOCKS["labyrinth_fifth"].render(tmp_path).endswith("2026-01-02, two cores, fits on 16 cores.*\n")
     assert "prism reproduce labyrinth" in blocks.BLOCKS["labyrinth_frontier"].render(tmp_path)
     assert "prism reproduce gridworld" in blocks.BLOCKS["gridworld_methods"].render(tmp_path)
