@@ -115,7 +115,7 @@ def test_take_over_reproduces_the_markov_chain_when_the_head_is_silent(name, dat
     chain, successor = markov(), recurrent(name, head_scale=0.0)
     successor.take_over(chain)
     expected, found = chain.expectation(data, emission), successor.expectation(data, emission)
-    assert expected[5:] == found[5:] == (None, None)  # neither phases nor states
+    assert set(expected[5:]) == set(found[5:]) == {None}  # neither phases nor states
     for one, other in zip(expected[:5], found[:5], strict=True):
         np.testing.assert_allclose(other, one, atol=1e-12)
 
