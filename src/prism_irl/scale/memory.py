@@ -23,6 +23,7 @@ LARGE_BYTES = 2**30
 LARGE_STEPS = 1_000_000
 LIBRARIES = 450 * 2**20
 """What Python, torch, SciPy, pandas and compiled kernels take before any data is there."""
+WITHOUT_TORCH = 200 * 2**20
 BATCHED = 5 * 8 + 1
 """Bytes per step of a padded batch: states, actions, actions before, positions, real steps, mask."""
 
@@ -63,16 +64,20 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     network: Any = switching if switching.has_network and getattr(switching, "recurrent", True) else None
     longest = int(demos.lengths.max())
     batch = max(min(EVALUATION_STEPS, n), longest)
+    # A chain that only counts reads the data as they lie, and keeps beliefs once, when it is asked in the end. Where
+    # anything else is to be fitted, its half has imported torch.
+    plain = "torch" not in sys.modules
+    kept = 1 if plain and table <= 8 * K * n else 2
     parts = {
         "demonstrations": (0 if mapped else stored + vectors) + (stored + vectors) // n_ranks,
         "context rows": 3 * 8 * here,
-        "batches": min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks,
-        "emissions and beliefs": 2 * 8 * (4 * K + 1) * here,
+        "batches": 0 if plain else min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks,
+        "emissions and beliefs": kept * 8 * (4 * K + 1) * here,
         "policies and counts": table * (5 + 4 * model.n_starts),
-        "inference": 8 * batch * 6 * K,
-        "libraries": LIBRARIES,
+        "inference": 0 if plain else 8 * batch * 6 * K,
+        "libraries": WITHOUT_TORCH if plain else LIBRARIES,
     }
-    if switching.is_chain:
+    if switching.is_chain and not plain:
         parts["inference"] += 8 * batch * 2 * K * K
     if network is not None:
         outputs = K * K if network.is_chain else K
@@ -109,7 +114,7 @@ def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
     needed = estimate(demos, model, n_ranks)
     there = available()
     advice = f"{needed}; use fewer starts (--n-starts), a shorter --history or fewer steps"
-    check_bytes("This fit", needed.total - LIBRARIES, advice, share=DOUBT)
+    check_bytes("This fit", needed.total - needed.parts["libraries"], advice, share=DOUBT)
     if there is not None and needed.total > there:
         each = "" if n_ranks == 1 else " for each rank"
         print(
