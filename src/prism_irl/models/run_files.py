@@ -69,9 +69,11 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
 
 def _baselines(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
     """What is simpler than intentions, beside them, where the phases of continuous data are known."""
-    from prism_irl.models.phases import phase_baselines
+    if not isinstance(demos, MotionDemonstrations) or model.n_intentions == 1:
+        return {}
+    from prism_irl.models.phases import phase_baselines  # with torch, which a chain over tokens does without
 
-    found = phase_baselines(demos, model.n_intentions) if model.n_intentions > 1 else {}
+    found = phase_baselines(demos, model.n_intentions)
     return {"baselines": found} if found else {}
 
 
