@@ -32,6 +32,8 @@ def compare(
 
     Example: prism compare mouse.csv --methods hiql,state+goals,recurrent+soft-2 --out runs/pairs
 
+    Example: prism compare arm.csv --observe x,y --act vx,vy --methods markov+features-k3,state+landmarks --out runs/arm
+
     Parameters
     ----------
     table
@@ -59,6 +61,7 @@ def compare(
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.checks import check_simulations
     from prism_irl.evaluation.value_difference import read_truth
+    from prism_irl.models.reference_scores import check_comparable
     from prism_irl.report.fit_verdict import is_untested
     from prism_irl.report.verdict import verdict
     from prism_irl.robots.recordings import come_from_tokens
@@ -69,6 +72,7 @@ def compare(
     check_simulations(simulations)
     chosen = registry.methods(methods, intentions)
     source = read_source(table, columns, world)
+    check_comparable(chosen, source.demos)
     scoring(source.demos, intervals)  # says what is wrong before a folder is made
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
@@ -94,7 +98,7 @@ def compare(
     def show(metrics: dict[str, Any]) -> None:
         print_experiment(metrics)
         print_score_intervals(metrics)
-        for note in comparison.best_two_note(metrics):
+        for note in (*comparison.density_note(metrics), *comparison.best_two_note(metrics)):
             print(note)
         for finding in verdict(metrics):
             if is_untested(finding):

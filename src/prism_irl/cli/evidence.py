@@ -56,7 +56,7 @@ def evidence(
     from prism_irl.cli.known_evidence import content
     from prism_irl.cli.printing import print_evidence
     from prism_irl.cli.progress import counting
-    from prism_irl.cli.sources import read_source
+    from prism_irl.cli.sources import check_tokens, read_source
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import evidence as study
     from prism_irl.studies.analysis import Analysis
@@ -74,6 +74,7 @@ def evidence(
         raise InputError(f"--surrogates is {surrogates}; give at least 1, and 19 or more for p = 0.05.")
     limits.check_option("surrogates", surrogates)
     source = read_source(table, columns, world)
+    check_tokens(source.demos, "evidence")
     source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 
     def work(path: Path, report: Any) -> dict[str, Any]:

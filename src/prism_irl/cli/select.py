@@ -64,7 +64,7 @@ def select_command(
     from prism_irl.cli.known_evidence import content
     from prism_irl.cli.printing import print_score_intervals, print_selection
     from prism_irl.cli.progress import fits_and_parts
-    from prism_irl.cli.sources import read_source
+    from prism_irl.cli.sources import check_tokens, read_source
     from prism_irl.evaluation.checks import check_simulations
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies.score_intervals import scoring
@@ -84,6 +84,7 @@ def select_command(
         seed=seed,
     )
     source = read_source(table, columns, world)
+    check_tokens(source.demos, "select")
     demos, title = source.demos, f"How many intentions in {table.name}?"
     demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
     scoring(demos, intervals)

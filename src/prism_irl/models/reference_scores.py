@@ -17,11 +17,15 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.lags import with_memory
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import needs_units
+from prism_irl.errors import InputError
 from prism_irl.models import registry
+from prism_irl.models.pair import PairModel
 from prism_irl.models.prism import PRISM
 from prism_irl.models.registry import Method
 from prism_irl.report.findings import REFERENCES
 
+ONE_POLICY = "single+features"
+"""Identifier of the one policy without intentions that stands beside densities."""
 MEMORY = 3
 """Steps that the habit of continuous commands remembers."""
 
@@ -32,10 +36,26 @@ def one_policy() -> PRISM:
     return PRISM(1, **options, device="cpu")
 
 
-def with_references(methods: Sequence[Method]) -> list[Method]:
-    """The methods asked for, and behind them the references that are not among them."""
+def with_references(methods: Sequence[Method], demos: Demonstrations | None = None) -> list[Method]:
+    """The methods asked for, and behind them the references that are not among them.
+
+    Beside densities of continuous data stands one policy without intentions: a probability of tokens is in other units.
+    """
     there = {method.id for method in methods}
-    return [*methods, *(registry.method(name, None) for name in REFERENCES if name not in there)]
+    known = (ONE_POLICY,) if demos is not None and needs_units(demos) else REFERENCES
+    return [*methods, *(registry.method(name, None) for name in known if name not in there)]
+
+
+def check_comparable(methods: Sequence[Method], demos: Demonstrations) -> None:
+    """Refuse methods that choose tokens where the data are continuous: their likelihood is no density of commands."""
+    if not needs_units(demos):
+        return
+    for method in methods:
+        if not (isinstance(method.model, PairModel) and method.model.reward_options.of_commands):
+            raise InputError(
+                f"{method.id} gives probabilities of tokens, which cannot be compared with densities of continuous "
+                "commands; name pairs with features, landmarks or windows, such as markov+features."
+            )
 
 
 def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -> dict[str, dict[str, Any]]:

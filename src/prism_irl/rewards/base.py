@@ -249,6 +249,8 @@ class RewardOptions(ABC):
         Whose policies remember short histories: each intention's, the shared habit's, or nobody's.
     plans : bool
         The policies depend on the dynamics.
+    of_commands : bool
+        On continuous data the policies are over commands, so that their likelihood is a density.
     searches : bool
         Starts are found by `search` instead of first responsibilities.
     start_kinds : kinds of first responsibilities that the starts cycle through, or None for those of the model
@@ -259,6 +261,7 @@ class RewardOptions(ABC):
 
     memory: ClassVar[Literal["intention", "habit", "none"]] = "none"
     plans: ClassVar[bool] = False
+    of_commands: ClassVar[bool] = False
     searches: ClassVar[bool] = False
     by_training: ClassVar[bool] = False
     start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None

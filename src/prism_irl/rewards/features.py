@@ -318,6 +318,7 @@ class Features(RewardOptions):
         Whether commands may be correlated given the intention, and whether they are so in the same way in all of them.
     """
 
+    of_commands: ClassVar[bool] = True
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
     policies: str = "auto"

@@ -305,6 +305,7 @@ class Landmarks(RewardOptions):
         Go on with a free policy per intention, as features have, where that predicts validation trajectories better.
     """
 
+    of_commands: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     by_training: ClassVar[bool] = True  # graphs differ by more than a few held-out trajectories can tell
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40}

@@ -202,6 +202,7 @@ class Windows(RewardOptions):
         Prior variance of a command, and how many commands it is worth.
     """
 
+    of_commands: ClassVar[bool] = True
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
     window: int | str = 15

@@ -10,9 +10,10 @@ from typing import Any
 
 from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.reference_scores import with_references
+from prism_irl.models.reference_scores import check_comparable, with_references
 from prism_irl.models.registry import Method
 from prism_irl.report.checks import without_checks
 from prism_irl.report.explorer import FILE
@@ -57,7 +58,8 @@ def compare(
     an interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
     """
     _check(methods, seeds, jobs)
-    methods = with_references(methods)
+    methods = with_references(methods, demos)
+    check_comparable(methods, demos)
     demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
     extra = scoring(demos, intervals, extra)
     cache = folder / "cache"
@@ -83,12 +85,14 @@ def compare(
         **results.heading(title, demos, folds=folds, seeds=seeds),
         "notes": [],
         **({"tokens": True} if tokens else {}),
+        **({"density": True} if needs_units(demos) else {}),
         "methods": done.table(),
         "best_two": compare_best_two(methods, done.rows, folds),
     }
     result["notes"] = [
         f"{folds} folds by {by}, {seeds} seed(s); mean and standard deviation over fits. Choices inside a method were "
         "made on validation trajectories of its training fold.",
+        *density_note(result),
         *best_two_note(result),
     ]
     write_score_intervals(folder, result, done, intervals)
@@ -112,7 +116,7 @@ def compare(
 
 def config(demos: Demonstrations, methods: Sequence[Method], *, folds: int, seeds: int, by: str) -> dict[str, Any]:
     """What the numbers of a comparison depend on, for config.json."""
-    all_methods = with_references(methods)
+    all_methods = with_references(methods, demos)
     return {
         "data": {"sha256": demos.checksum()},
         "folds": folds,
@@ -134,6 +138,13 @@ def _check(methods: Sequence[Method], seeds: int, jobs: int) -> None:
         raise InputError(f"The number of seeds is {seeds}; give at least 1.")
     if jobs == 0:
         raise InputError("The number of jobs is 0; give at least 1, or -1 for every core.")
+
+
+def density_note(result: dict[str, Any]) -> list[str]:
+    """Say what the numbers of continuous data are."""
+    if not result.get("density"):
+        return []
+    return ["Scores are log densities of the commands in their own units: compare them with densities alone."]
 
 
 def best_two_note(result: dict[str, Any]) -> list[str]:

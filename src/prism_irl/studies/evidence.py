@@ -21,6 +21,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.figures import evidence as drawing
 from prism_irl.figures import style
 from prism_irl.mdp import MDP
+from prism_irl.models.reference_scores import ONE_POLICY
 from prism_irl.models.registry import Method, method
 from prism_irl.studies import null, results
 from prism_irl.studies.analysis import Analysis, independent
@@ -226,6 +227,8 @@ def fold_budget(rows: Sequence[Mapping[str, Any]], best: str | None) -> list[Ste
     best : identifier of the method with intentions that takes their place in the budget
     """
     order = {"uniform": "uniform", "empirical": "state", "ngram": "memory", "ngram-ind": "individuals"}
+    if not any(row["method"] in order for row in rows):  # densities of continuous data
+        order = {ONE_POLICY: "state"}
     order |= {} if best is None else {best: "intentions"}
     scores: dict[str, dict[int, list[float]]] = {}
     for row in rows:

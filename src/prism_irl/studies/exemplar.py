@@ -20,6 +20,7 @@ from prism_irl.evaluation.facts import fit_facts, on_map
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.registry import Method
+from prism_irl.report.cells import cells_of
 from prism_irl.report.checks import without_checks, write_checks
 from prism_irl.report.drawn import gathered
 from prism_irl.report.explorer import write_explorer
@@ -79,12 +80,17 @@ def write_exemplar(
     """
     columns = list(range(model.n_intentions)) if order is None else [int(k) for k in order]
     found: npt.NDArray[np.float64] = model.predict_proba(demos)
-    rewards, values = (None if x is None else x[columns] for x in on_map(model, demos, found))
+    if (units := getattr(model, "units_", None)) is not None:  # continuous data are shown by their cells
+        shown, details["layout"] = cells_of(demos, units)
+        simulations = 0  # what is measured cannot be simulated
+    else:
+        shown = demos
+    rewards, values = (None if x is None else x[columns] for x in on_map(model, shown, found))
     probabilities = found[:, columns]
     fit = fit_facts(model, probabilities.argmax(axis=1), demos.offsets) | dict(facts or {})
     explorer = write_explorer(
         folder,
-        demos,
+        shown,
         probabilities,
         rewards=rewards,
         values=values,
