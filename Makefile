@@ -63,16 +63,17 @@ results: $(VENV)/.installed
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-# Twenty SIGKILLs each of a fit, a selection, a comparison and an encoding, which must end as if nothing had happened;
-# then twenty interrupts each.
+# Twenty SIGKILLs each of a fit and a selection, a few of a comparison and an encoding, which must end as if nothing had
+# happened; then interrupts.
 kills: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/kills.py
-	$(BIN)/python tests/fuzz/kills.py --signal INT
+	$(BIN)/python tests/fuzz/kills.py --signal INT --kills 5
 
-# Known weaknesses of what is installed (asks an advisory service on the network), and the licences of all of it.
+# Known weaknesses of what is pinned (asks an advisory service on the network), and the licences of all of it. Strict: a
+# package that the service does not know, or a service that cannot be reached, is no good news, and fails.
 audit: $(VENV)/.installed-test
 	$(PIP) pip-audit
-	$(BIN)/pip-audit --skip-editable
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
 licences: $(VENV)/.installed-test
 	$(BIN)/python tests/licences.py

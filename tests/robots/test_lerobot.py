@@ -189,6 +189,16 @@ def test_a_table_that_claims_to_be_huge_is_refused(write):
         assert [e.index for e in LeRobotSource(folder)] == [0, 2, 3]
 
 
+def test_rows_of_unequal_width_are_said(write):
+    folder = write("v2.1")
+    path = sorted(folder.rglob("*.parquet"))[0]
+    table = pq.read_table(path)
+    ragged = pa.array([[0.0] * (2 + i % 2) for i in range(len(table))])
+    pq.write_table(table.set_column(table.schema.get_field_index("action"), "action", ragged), path)
+    with pytest.raises(InputError, match="column action has rows of 2 different lengths"):
+        list(LeRobotSource(folder, strict=True))
+
+
 def test_instructions_by_task_number(write, episodes):
     folder = write("v2.1", cameras=())
     path = folder / "meta/episodes.jsonl"
