@@ -125,7 +125,7 @@ def render(folder: Path) -> str:
         findings=[] if asked else found,
         summary=overall(metrics, [f for question in asked for f in question.findings] or found),
         notes=_notes(metrics),
-        table=table_rows.method_table(metrics) if comparison else None,
+        table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
         table_title=_table_title(metrics),
         tiles=[] if comparison else table_rows.fit_tiles(metrics),
         references=[] if comparison else table_rows.reference_rows(metrics),
