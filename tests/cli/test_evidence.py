@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prism_irl.report.findings import signed
 from support import prism
 
 SMALL = {"--intentions": 2, "--folds": 2, "--starts": 1, "--max-iterations": 5, "--jobs": 1, "--group": "mouse"}
@@ -58,7 +59,7 @@ def test_the_terminal_shows_the_budget_and_the_outcome(done: Path) -> None:
     text, metrics = (done / "stdout").read_text(), metrics_of(done)
     for row in metrics["budget"]:
         assert row["name"] in text
-        assert f"{row['predictive_ll']:.4f}" in text
+        assert signed(row["predictive_ll"], 4) in text
     assert metrics["notes"][0] in text
     assert "report.html" in text
 

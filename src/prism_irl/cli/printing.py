@@ -190,16 +190,16 @@ def print_notes(metrics: dict[str, Any], most: int | None = None) -> None:
 
 def print_evidence(metrics: dict[str, Any]) -> None:
     """Print the budget of predictability and the outcome of the test."""
+    from prism_irl.report.table_rows import budget_rows
+
     columns = {
         "model": ("name", 0),
-        "predictive LL": ("predictive_ll", 4),
-        "low": ("low", 4),
-        "high": ("high", 4),
-        "gain": ("gain", 4),
-        "gain, low": ("gain_low", 4),
-        "gain, high": ("gain_high", 4),
+        "predictive LL": ("score", 0),
+        "95% interval": ("interval", 0),
+        "gain": ("gain", 0),
+        "95% of the gain": ("gain_interval", 0),
     }
-    _print_table(metrics["title"], metrics["budget"], columns)
+    _print_table(metrics["title"], [row._asdict() for row in budget_rows(metrics)], columns)
     print_notes(metrics, 2 + len(metrics["evidence"]["alignments"]))
 
 

@@ -125,7 +125,7 @@ def render(folder: Path) -> str:
         findings=[] if asked else found,
         summary=overall(metrics, [f for question in asked for f in question.findings] or found),
         notes=_notes(metrics),
-        table=table_rows.method_table(metrics) if comparison else None,
+        table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
         table_title=_table_title(metrics),
         tiles=[] if comparison else table_rows.fit_tiles(metrics),
         references=[] if comparison else table_rows.reference_rows(metrics),
@@ -308,7 +308,7 @@ def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
     caption = "Held-out score, mean and standard deviation over folds. Bars start at the left end of the axis."
     if not all(row["is_likelihood"] for row in rows):
         caption += " Hatched bars are paper scores and not likelihoods."
-    return _embed("method_bars", caption, style.to_svg(figure), "svg+xml", False, to_csv(figure))
+    return _embed("method_bars", caption, style.to_svg(figure), "svg+xml", 0.0, to_csv(figure))
 
 
 def _em_chart(folder: Path) -> EmbeddedFigure | None:
@@ -320,7 +320,7 @@ def _em_chart(folder: Path) -> EmbeddedFigure | None:
 
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+            rows = [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(file)]  # empty: none
         if not rows:
             return None
         figure, (ax,) = style.new_figure(height=2.2)

@@ -209,9 +209,9 @@ class Share(NamedTuple):
 
 
 def budget_rows(metrics: Mapping[str, Any]) -> list[Share]:
-    """Return the budget that stands beside another table; a test of intentions has it as its table."""
+    """Return the budget of predictability, of a test of intentions or beside another table."""
     found = metrics.get("budget")
-    if is_evidence(metrics) or not isinstance(found, list):
+    if not isinstance(found, list):
         return []
     rows = []
     for row in map(mapping, found):
@@ -226,7 +226,7 @@ def budget_rows(metrics: Mapping[str, Any]) -> list[Share]:
 def budget_remark(metrics: Mapping[str, Any]) -> str:
     """Say what a row of the budget knows, and what its intervals are made of."""
     over = "a bootstrap over animals, or over trajectories where there are none"
-    if not is_selection(metrics):
+    if not (is_selection(metrics) or is_evidence(metrics)):
         over = "over folds, few of which make them wide"
     return (
         "Each model knows all that stands above it, but for behaviour cloning, which has no intentions; what "

@@ -90,8 +90,8 @@ def compare(
         "best_two": compare_best_two(methods, done.rows, folds),
     }
     result["notes"] = [
-        f"{folds} folds by {by}, {seeds} seed(s); mean and standard deviation over fits. Choices inside a method were "
-        "made on validation trajectories of its training fold.",
+        f"{folds} folds by {by}, {seeds} seed{'' if seeds == 1 else 's'}; mean and standard deviation over fits. "
+        "Choices inside a method were made on validation trajectories of its training fold.",
         *density_note(result),
         *best_two_note(result),
     ]
