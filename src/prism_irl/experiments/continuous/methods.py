@@ -25,24 +25,25 @@ from prism_irl.rewards.features import Features
 from prism_irl.worlds.point_maze import PointMaze
 
 IntArray = npt.NDArray[np.int64]
+LINEAR = Features(ridge=1.0)  # one prior for all of a world's rows, so that they differ in switching alone
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "landmarks-recurrent": ("Goals on landmarks, recurrent", {"switching": "recurrent", "rewards": "landmarks"}),
     "landmarks-state": ("Goals on landmarks that end at places", {"switching": "state", "rewards": "landmarks"}),
     "landmarks": ("Goals on landmarks, Markov chain", {"switching": "markov", "rewards": "landmarks"}),
-    "features": ("Linear-Gaussian policies, Markov chain", {"switching": "markov", "rewards": "features"}),
-    "features-state": ("Linear-Gaussian policies that end at places", {"switching": "state", "rewards": "features"}),
-    "features-recurrent": ("Linear-Gaussian policies, recurrent", {"switching": "recurrent", "rewards": "features"}),
-    "features-ordered": ("Linear-Gaussian policies, ordered", {"switching": "ordered", "rewards": "features"}),
-    "gripper-ordered": ("What the gripper does, stages in order", {"switching": "ordered", "rewards": "features"}),
+    "features": ("Linear-Gaussian policies, Markov chain", {"switching": "markov", "rewards": LINEAR}),
+    "features-state": ("Linear-Gaussian policies that end at places", {"switching": "state", "rewards": LINEAR}),
+    "features-recurrent": ("Linear-Gaussian policies, recurrent", {"switching": "recurrent", "rewards": LINEAR}),
+    "features-ordered": ("Linear-Gaussian policies, ordered", {"switching": "ordered", "rewards": LINEAR}),
+    "gripper-ordered": ("What the gripper does, stages in order", {"switching": "ordered", "rewards": LINEAR}),
     "gripper-pictures": (
         "What the gripper does given the pictures, stages in order",
-        {"switching": "ordered", "rewards": "features"},
+        {"switching": "ordered", "rewards": LINEAR},
     ),
     "tokens": ("HIQL on k-means tokens", {"switching": "markov", "rewards": "tabular"}),
     "tokens-prism": ("PRISM's gate on k-means tokens", {"switching": "independent", "rewards": "tabular"}),
     "windows-semi": (
         "Gaussian policies on windows, with typical lengths",
-        {"switching": "semi-markov", "rewards": Features(covariance="full")},
+        {"switching": "semi-markov", "rewards": Features(ridge=1.0, covariance="full")},
     ),
 }
 """Identifier → name and pair."""
@@ -136,7 +137,7 @@ def pair_of(method: str) -> dict[str, Any]:
     """Switching and rewards of a method; simple chains are Markov."""
     if method == "chain-windows":
         return {**PAIRS["windows-semi"][1], "switching": "markov"}
-    return {"switching": "markov", "rewards": "features"} if method.startswith("chain") else PAIRS[method][1]
+    return {"switching": "markov", "rewards": LINEAR} if method.startswith("chain") else PAIRS[method][1]
 
 
 def shown(method: str, data: Data) -> MotionDemonstrations:
@@ -253,7 +254,7 @@ def told(
     first = [int(np.argmax(train.groups == group)) for group in np.unique(train.groups)]
     known = np.where(np.isin(train.trajectory_index, first), train.labels, -1)  # what has no gesture is a class, too
     # Two hundred numbers of a few thousand labelled steps: a covariance that is shrunk towards that of white noise.
-    rewards: Any = Features(covariance="shared", noise=1.0, noise_strength=300.0) if windowed else "features"
+    rewards: Any = Features(ridge=1.0, covariance="shared", noise=1.0, noise_strength=300.0) if windowed else LINEAR
     pair = {"switching": "markov", "rewards": rewards}
     train = replace(train, known=known)
     if windowed:
