@@ -204,3 +204,10 @@ def test_a_fit_to_tokens_says_what_tokens_are_worth(demos: Demonstrations, tmp_p
     done = prism("fit", "tokens.npz", *MARKOV, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "rarely recover the phases of a robot" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_the_name_of_a_folder_cannot_colour_what_is_printed(table: Path, tmp_path: Path) -> None:
+    done = prism("fit", table, *MARKOV, "--simulations", 0, "--out", "\x1b[31mred", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "To test it against a habit: prism evidence" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr

@@ -18,7 +18,7 @@ from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, bui
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.cli.window import with_window
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from prism_irl import em
@@ -142,7 +142,7 @@ def fit(
         write_report(path)
     folder.tell(metrics, show)
     if known is None and metrics["n_intentions"] > 1 and not (folder.common.json or metrics["density"]):
-        print(f"To test it against a habit: {_test_of(table, folder.out, columns, world)}")
+        print(one_line(f"To test it against a habit: {_test_of(table, folder.out, columns, world)}"))
 
 
 def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_irl import limits
 from prism_irl.cli.options import CommonOptions
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from prism_irl.cli.run_data import RunData
@@ -125,7 +125,7 @@ def imagine(
         print_json(found)
         return
     print(found["in_words"])
-    print(f"Table: {imagined_path(run, label).with_suffix('.csv')}; figure in {run / 'report.html'}")
+    print(one_line(f"Table: {imagined_path(run, label).with_suffix('.csv')}; figure in {run / 'report.html'}"))
 
 
 def _states(block: str, data: RunData) -> list[int]:

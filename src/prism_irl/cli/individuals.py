@@ -7,7 +7,7 @@ from typing import Any
 
 from prism_irl import limits
 from prism_irl.cli.options import CommonOptions
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 
 def individuals(
@@ -68,7 +68,7 @@ def individuals(
         return
     print(found["in_words"])
     more = f", {run / 'individual_rewards.csv'}" if choices else ""
-    print(f"Table: {run / 'individuals.csv'}{more}; figure in {run / 'report.html'}")
+    print(one_line(f"Table: {run / 'individuals.csv'}{more}; figure in {run / 'report.html'}"))
 
 
 def _draw(folder: Path, found: dict[str, Any], names: list[str]) -> None:

@@ -96,7 +96,7 @@ def main(tokens: list[str] | None = None) -> int:
             traceback.print_exc()
         return _refuse(in_words(app, error, arguments) if isinstance(error, CycloptsError) else str(error))
     except KeyboardInterrupt:
-        print(f"prism: interrupted; {_how_to_go_on(arguments)}", file=sys.stderr)
+        print(one_line(f"prism: interrupted; {_how_to_go_on(arguments)}"), file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from prism_irl.cli.options import CommonOptions
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 
 def names(
@@ -68,4 +68,4 @@ def names(
         path = write_again(run)
     for note in notes:
         print(note)
-    print(f"Named {', '.join(given)}. Report: {path}")
+    print(one_line(f"Named {', '.join(given)}. Report: {path}"))

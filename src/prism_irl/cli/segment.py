@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_irl.cli.open_run import FittedOptions
 from prism_irl.cli.options import CommonOptions
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 from prism_irl.optional import need
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def segment(
         called = None if names is None else read_names(names, model.n_intentions)
         found = interval_table(data.demonstrations, model.predict(data.demonstrations), called)
         table_files.write_table(found, intervals)
-    print(f"{steps} steps segmented: {out}")
+    print(one_line(f"{steps} steps segmented: {out}"))
 
 
 def write_session(

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from prism_irl import limits, storage
 from prism_irl.cli.run_folder import RunFolder
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
@@ -160,7 +160,7 @@ def show(metrics: dict[str, Any], out: Path) -> None:
         print(f"{what:<8} {metrics[f'{what}_used']} of {metrics[f'n_{what}']} tokens used")
     for name, found in metrics["granularity"].items():
         print(f"{name:<11} {found['mean']:.2f} ± {found['std']:.2f}" + ("" if name == "revisits" else " %"))
-    print(f"Demonstrations: {out / 'demonstrations.npz'}")
+    print(one_line(f"Demonstrations: {out / 'demonstrations.npz'}"))
 
 
 def _tokenizer(asked: TokenizeOptions) -> Tokenizer:
