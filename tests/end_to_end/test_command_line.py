@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,8 +35,10 @@ def process(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
     """Run the command in a process of its own."""
     command = [sys.executable, "-m", "prism_irl", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    pipes: dict[str, Any] = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # what a shell runs in the background is deaf to Ctrl-C, and so would be everything that it starts
     return subprocess.Popen(
-        command, cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, cwd=cwd, env=environment, **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     )
 
 
