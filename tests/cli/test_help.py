@@ -28,8 +28,8 @@ def commands_of(text: str) -> list[str]:
     text = re.sub(r"\\\n\s*", "", text)
     blocks = re.findall(r"^```[a-z]*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     lines = [line.strip() for block in blocks for line in block.splitlines()]
-    spans = re.findall(r"`(prism [^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
-    found = [line for line in [*lines, *spans] if line.startswith("prism ")]
+    spans = re.findall(r"`(prism [^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+    found = [line for line in [*lines, *(" ".join(span.split()) for span in spans)] if line.startswith("prism ")]
     return [line for line in found if not re.search(r"…|\||\[|\$|COMMAND", line)]
 
 
@@ -68,3 +68,9 @@ def test_commands_are_found_on_pages() -> None:
     text = "Type `prism demo`, or\n```\nprism fit a.csv \\\n    --out b  # comment\nls\n```\nbut not `prism fit …`."
     assert commands_of(text) == ["prism fit a.csv --out b  # comment", "prism demo"]
     assert sum(len(commands_of(page.read_text())) for page in PAGES) > 30
+
+
+def test_what_nobody_understands_is_noticed() -> None:
+    (command,) = commands_of("```\nprism fit mouse.csv --intentons 3 --out runs/x   # a comment\n```\n")
+    with pytest.raises(Exception, match="Did you mean --intentions"):
+        understood(command)
