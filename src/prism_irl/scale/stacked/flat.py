@@ -49,12 +49,18 @@ class Flat:
 
     def rows(self, parts: Sequence[np.ndarray], width: int) -> Rows:
         """Trajectories of each fit as a padded minibatch of ``width`` rows and a rounded length."""
-        first, length = np.zeros((len(parts), width), np.int64), np.zeros((len(parts), width), np.int32)
+        both = np.zeros((2, len(parts), width), np.int64)
         for f, (part, one) in enumerate(zip(parts, self.data, strict=True)):
-            first[f, : len(part)] = self.begin[f] + one.demos.offsets[part]
-            length[f, : len(part)] = self.lengths[f][part]
-        n_steps = min(-(-int(length.max()) // self.rounding) * self.rounding, self.longest)
-        return Rows(torch.from_numpy(first).to(self.device), torch.from_numpy(length).to(self.device), n_steps)
+            both[0, f, : len(part)] = self.begin[f] + one.demos.offsets[part]
+            both[1, f, : len(part)] = self.lengths[f][part]
+        n_steps = min(-(-int(both[1].max()) // self.rounding) * self.rounding, self.longest)
+        there = self._sent(both)
+        return Rows(there[0], there[1].int(), n_steps)
+
+    def _sent(self, values: np.ndarray) -> Tensor:
+        """A copy on the device; a GPU that is at work fetches it in its turn, and nobody waits for it here."""
+        own = torch.from_numpy(values)
+        return own.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else own
 
     def in_order(self, width: int) -> Iterator[Rows]:
         """All trajectories of every fit, ``width`` of each at a time."""

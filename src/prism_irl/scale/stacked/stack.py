@@ -229,14 +229,14 @@ class Stack:
         update = self._replay if self.device.type == "cuda" else self.update
         self._record(self.evaluate(self.train), 0.0)
         best = {name: value.clone() for name, value in self._state().items()}
-        iteration = 0
+        iteration, order = 1, self._epoch(1)
         while not all(entry.start.monitor.finished for entry in self.entries):
-            iteration += 1
             self.likelihood.zero_()
             self.policies.clear()
-            for rows in self.train.shuffled(min(self.batch_size, self.train.most), self._seeds(iteration)):
+            for rows in order:
                 update(rows)
             self.policies.maximise()
+            iteration, order = iteration + 1, self._epoch(iteration + 1)  # shuffled while the GPU is at work
             improved = self._record(self.likelihood / self.train.n_steps, time.perf_counter() - clock)
             for name, value in self._state().items():
                 best[name] = torch.where(improved.view((-1,) + (1,) * (value.dim() - 1)), value, best[name])
@@ -259,6 +259,10 @@ class Stack:
             row = {name: value[f] for name, value in values.items()}
             improved.append(monitor.record_iteration(seconds=seconds, **row))
         return torch.tensor(improved, device=self.device)
+
+    def _epoch(self, iteration: int) -> list[Rows]:
+        """The minibatches of one iteration."""
+        return list(self.train.shuffled(min(self.batch_size, self.train.most), self._seeds(iteration)))
 
     def _seeds(self, iteration: int) -> list[tuple[int, int, int]]:
         return [(entry.model.seed, entry.start.index, iteration) for entry in self.entries]
