@@ -78,7 +78,8 @@ def run(
     likelihoods = likelihood_table(settings, data, folder / "cache", begin, jobs=jobs)
     sizes = granularity_table(settings, data, folder, begin)
     result = {
-        **results.heading(title, data.tokens, experiment="bridge", quick=settings.quick, folds=settings.tested_folds),
+        # Methods are fitted once; how many fits are behind a row of the likelihood table stands in the row.
+        **results.heading(title, data.tokens, experiment="bridge", quick=settings.quick, folds=1),
         "simulated": settings.dataset is None,
         "dataset": data.source.describe(),
         "n_intentions": settings.n_intentions,
@@ -172,8 +173,8 @@ def write_labels(folder: Path, data: Data, outcomes: dict[str, Outcome]) -> None
 
 def _notes(settings: Bridge, data: Data) -> list[str]:
     notes = [
-        "Models are fitted on four fifths of the episodes and scored on the last fifth; codebooks are those of the "
-        "training episodes. Every step of every episode gets an intention; true phases are read by the metrics only.",
+        "Methods are fitted once, on four fifths of the episodes, and scored on the last fifth; codebooks are those of "
+        "the training episodes. Every step of every episode gets an intention; only the metrics read true phases.",
         "The log density of policies over continuous commands is no likelihood of tokens: compare it within its column "
         "alone. The paper's score of its gate is not a likelihood either, because the gate has seen the action.",
     ]
