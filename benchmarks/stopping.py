@@ -1,6 +1,6 @@
 """When should exact EM stop, and which of its starts should it keep? Rules on simulated worlds and on the mice.
 
-    python benchmarks/stopping.py [--half settle|report] [--seeds 0-19] [--worlds NAME …] [--out runs/stopping]
+    python benchmarks/stopping.py [--half settle|report] [--seeds 0-19] [--worlds NAME …] [--jobs 2] [--out FOLDER]
 
 Rules differ in what stops a start, validation trajectories or the convergence of the training objective; in what the
 best start is chosen by; and in whether EM goes on with all trajectories in the end. Every seed is another simulation,
@@ -27,6 +27,7 @@ from prism_irl.data.demonstrations import Demonstrations  # noqa: E402
 from prism_irl.datasets.labyrinth import load_labyrinth  # noqa: E402
 from prism_irl.evaluation.likelihood import evaluate  # noqa: E402
 from prism_irl.models.hiql import HIQL  # noqa: E402
+from prism_irl.scale import fanout  # noqa: E402
 from prism_irl.worlds.frustration import FrustrationWorld  # noqa: E402
 from prism_irl.worlds.labyrinth import LabyrinthWorld  # noqa: E402
 from timing import machine, write  # noqa: E402
@@ -131,7 +132,8 @@ def data(world: World, seed: int) -> tuple[Demonstrations, Demonstrations]:
     return both.subset(order[: world.n_trajectories]), both.subset(order[world.n_trajectories :])
 
 
-def fit(name: str, rule: str, seed: int) -> dict[str, Any]:
+def fit(task: tuple[str, int, str]) -> dict[str, Any]:
+    name, seed, rule = task
     world, (kind, options) = WORLDS[name], RULES[rule]
     train, unseen = data(world, seed)
     clock = time.perf_counter()
@@ -189,17 +191,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=_range, default=range(20))
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--rules", nargs="+", default=list(RULES), choices=list(RULES))
+    parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--out", type=Path, default=Path("runs/stopping"))
     arguments = parser.parse_args()
     title, clock = machine(), time.perf_counter()
     seeds = [seed for seed in arguments.seeds if seed % 2 == (arguments.half == "report")]
-    rows: list[dict[str, Any]] = []
-    for name in arguments.worlds:
-        for seed in seeds if WORLDS[name].simulate is not None else [seed for seed in seeds if seed < 5]:
-            rows += [fit(name, rule, seed) for rule in arguments.rules]
-            command = f"python benchmarks/stopping.py --half {arguments.half} --rules {' '.join(arguments.rules)}"
-            write(arguments.out, command, title, time.perf_counter() - clock, rows=rows)
-        print(*summary([row for row in rows if row["world"] == name]), sep="\n", flush=True)
+    tasks = [
+        (name, seed, rule)
+        for name in arguments.worlds
+        for seed in seeds
+        if WORLDS[name].simulate is not None or seed < 5  # the mice have five parts
+        for rule in arguments.rules
+    ]
+    command = f"python benchmarks/stopping.py --half {arguments.half} --rules {' '.join(arguments.rules)}"
+    made: dict[int, dict[str, Any]] = {}
+    for index, row in fanout.spread(fit, tasks, (), jobs=arguments.jobs):
+        made[index] = row
+        write(arguments.out, command, title, time.perf_counter() - clock, rows=[made[i] for i in sorted(made)])
+    print(*summary([made[i] for i in sorted(made)]), sep="\n")
 
 
 if __name__ == "__main__":

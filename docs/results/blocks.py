@@ -24,7 +24,7 @@ NUMBERS = re.compile(r"^\s*\|.*\|\s*\**[−+-]?\d+\.\d+(?![.\d])")
 COMMANDS: dict[str, str] = {
     "gridworld": "prism reproduce gridworld --jobs 15 --out runs/gridworld",
     "labyrinth": "prism reproduce labyrinth --jobs 15 --out runs/labyrinth",
-    "bridge": "prism reproduce bridge --out runs/bridge",
+    "bridge": "prism reproduce bridge --jobs 15 --out runs/bridge",
     "continuous": "prism reproduce continuous --jobs 16 --out runs/continuous",
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",
     "study": "prism reproduce study --jobs 15 --out runs/study",
@@ -98,7 +98,8 @@ def read(name: str, folder: Path = HERE) -> dict[str, Any]:
 def origin(result: Mapping[str, Any]) -> str:
     """One line: command, folds and seeds, version, date, machine, seconds."""
     metrics = result["metrics"]
-    counts = [f"{metrics[key]} {key}" for key in ("folds", "seeds") if isinstance(metrics.get(key), int)]
+    known = {key: metrics[key] for key in ("folds", "seeds") if isinstance(metrics.get(key), int)}
+    counts = [f"{count} {key if count != 1 else key[:-1]}" for key, count in known.items()]
     parts = [f"`{result['command']}`", " × ".join(counts), f"version {result['versions']['prism-irl']}"]
     parts += [result["date"], result["machine"], spent(result)]
     quick = "a quick run: " if metrics.get("quick") else ""

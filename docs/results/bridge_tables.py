@@ -13,7 +13,8 @@ def bridge_phases(metrics: dict[str, Any]) -> str:
     keys = (("label_accuracy", 2), ("ari", 2), ("edit_score", 0), ("f1_at_50", 0))
     entries = need(metrics, "methods").values()
     rows = [[entry["name"], *(number(entry.get(key), digits) for key, digits in keys)] for entry in entries]
-    return table(["method", "steps with the true phase", "ARI", "edit score", "F1@50"], rows)
+    titles = ["method", "steps with the true phase", "ARI", "edit score", "F1@50"]
+    return table(titles, rows) + "\nOne fit of each method, to four fifths of the episodes; labels of all of them.\n"
 
 
 @block("bridge")
@@ -24,11 +25,19 @@ def bridge_by_k(metrics: dict[str, Any]) -> str:
         scores = [{"mean": row[key], "std": row[f"{key}_std"]} for key in ("paper_score", "predictive_ll")]
         paper, predictive = (number(score, 3, spread=True) for score in scores)
         cells = [paper, number(row["log_k"], 3), predictive, number(row["mean_dwell"], 1), number(row["reported"], 3)]
-        rows.append(
-            [str(row["K"]), row["network"].upper() if row["network"] != "transformer" else "Transformer", *cells]
-        )
-    titles = ["K", "network", "paper score", "log K", "predictive LL", "mean dwell", "the paper's, on BridgeData V2"]
-    return table(titles, rows)
+        network = row["network"].upper() if row["network"] != "transformer" else "Transformer"
+        rows.append([str(row["K"]), network, str(row["fits"]), *cells])
+    titles = [
+        "K",
+        "network",
+        "fits",
+        "paper score",
+        "log K",
+        "predictive LL",
+        "mean dwell",
+        "the paper's, BridgeData V2",
+    ]
+    return table(titles, rows) + "\nMeans and spread over folds, and of the RNN over seeds, too, as in the paper.\n"
 
 
 @block("bridge")

@@ -50,6 +50,13 @@ def test_every_method_fold_and_seed_comes_once(rows):
     assert found == sorted((method.id, fold, seed) for method in METHODS for fold in range(FOLDS) for seed in SEEDS)
 
 
+def test_splits_of_somebody_else_are_folds(demos, rows):
+    splits = demos.fold_indices(FOLDS)
+    assert rows_of(demos, splits=splits) == rows
+    one = rows_of(demos, splits=splits[1:2])
+    assert one == [row | {"fold": 0} for row in rows if row["fold"] == 1]
+
+
 def test_rows_are_those_of_fits_by_hand(demos, rows):
     by_hand = {
         "uniform": lambda seed: Uniform(),

@@ -66,7 +66,7 @@ def reproduce(
         Replace results that are already there.
     resume
         Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again
-        (not for bridge).
+        (of bridge: those of its likelihood table).
     parts
         Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl,
         transformer [default: all].
@@ -78,7 +78,7 @@ def reproduce(
     if dataset is not None and experiment != "bridge":
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
     if fits.scheduler is not None and experiment == "bridge":
-        raise InputError("bridge makes its fits one after the other; leave out --scheduler.")
+        raise InputError("bridge makes its fits on this machine; leave out --scheduler.")
     if parts is not None and experiment != "labyrinth":
         raise InputError(f"--parts belongs to the labyrinth; {experiment} runs in one piece.")
     if first_seed is not None and (experiment != "study" or first_seed < 0):
@@ -90,7 +90,7 @@ def reproduce(
 
     with cluster(fits.scheduler):
         if experiment == "bridge":
-            _bridge(folder, dataset, robots, quick=quick)
+            _bridge(folder, dataset, robots, fits.jobs, quick=quick)
         elif experiment == "labyrinth":
             _labyrinth(folder, parts, fits.jobs, quick=quick)
         elif experiment == "continuous":
@@ -211,7 +211,7 @@ def _tutorial(folder: RunFolder, jobs: int, *, quick: bool) -> None:
     folder.make(work, print_tutorial, progress=lambda: counting("mice"), config=config, report=False)
 
 
-def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, *, quick: bool) -> None:
+def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, jobs: int, *, quick: bool) -> None:
     from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import counting
     from prism_irl.experiments.bridge import run as bridge
@@ -227,7 +227,9 @@ def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, *, qu
     )
 
     def work(path: Path, report: Any) -> dict[str, Any]:
-        return bridge.run(settings, path, on_method=lambda name, done, total: report("fits", done, total, name))
+        return bridge.run(
+            settings, path, jobs=jobs, on_method=lambda name, done, total: report("fits", done, total, name)
+        )
 
     def show(metrics: dict[str, Any]) -> None:
         where = "simulated pick-and-place" if metrics["simulated"] else str(dataset)

@@ -93,6 +93,7 @@ def cross_validate(
     seeds: Sequence[int] = (0,),
     by: str = "trajectory",
     split_seed: int = 0,
+    splits: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] | None = None,
     mdp: MDP | None = None,
     jobs: int = 1,
     extra: Extra | None = None,
@@ -105,6 +106,7 @@ def cross_validate(
     Parameters
     ----------
     only_folds : run these folds only (an honest smaller run)
+    splits : training and test trajectories of every fold, where somebody else has drawn them
     jobs : fits at the same time on this machine; on a cluster inside `scale.fanout.cluster`
     extra : further numbers of a fitted model on its test fold, picklable
     cache : folder that remembers the rows of finished fits, by configuration and data; an interrupted comparison
@@ -112,8 +114,9 @@ def cross_validate(
     keep_models : keep the models of the first fold and seed, for figures
     on_fit : called with each fit, as it finishes in any order, and with how many there will be
     """
-    tested = tuple(range(folds)) if only_folds is None else tuple(only_folds)
-    splits = demos.fold_indices(folds, by=by, seed=split_seed)
+    if splits is None:
+        splits = demos.fold_indices(folds, by=by, seed=split_seed)
+    tested = tuple(range(len(splits))) if only_folds is None else tuple(only_folds)
     data = "" if cache is None else data_key(demos, mdp, extra)
     fits: list[Fit] = []
 

@@ -13,8 +13,10 @@ from prism_irl.errors import InputError
 from prism_irl.experiments.bridge import data as bridge_data
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge import run as bridge
+from prism_irl.experiments.bridge.likelihoods import likelihood_table, n_fits
 from prism_irl.experiments.bridge.settings import Bridge
 from prism_irl.models.persistence import load
+from prism_irl.models.prism import PRISM
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES
@@ -30,6 +32,7 @@ TINY = {
     "sweep": (1, 2),
     "networks": ("rnn", "lstm"),
     "tested_folds": 2,
+    "seeds": (0, 1),
 }
 
 
@@ -104,8 +107,8 @@ def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
     assert ordered["label_accuracy"]["mean"] > 0.8
     assert ordered["label_accuracy"]["mean"] > result["methods"]["hiql"]["label_accuracy"]["mean"]
     assert np.sum(result["confusion"]["steps"]) == 15 * 24
-    asked = [(row["K"], row["network"], row["folds"]) for row in result["likelihood_by_k"]]
-    assert asked == [(1, "rnn", 2), (2, "rnn", 2), (1, "lstm", 2), (2, "lstm", 2)]
+    asked = [(row["K"], row["network"], row["fits"]) for row in result["likelihood_by_k"]]
+    assert asked == [(1, "rnn", 4), (2, "rnn", 4), (1, "lstm", 2), (2, "lstm", 2)]  # folds × seeds
     assert [row["reported"] for row in result["likelihood_by_k"]] == [-2.52187, -1.81282, None, None]
     assert result["likelihood_by_k"][0]["paper_score"] == pytest.approx(
         result["likelihood_by_k"][0]["predictive_ll"], abs=1e-6
@@ -199,6 +202,19 @@ def test_codebooks_know_the_training_episodes_only(tmp_path):
     after = bridge_data.fitted_tokenizer(settings, data.cache, train)
     np.testing.assert_array_equal(after.action_centroids_, before.action_centroids_)
     np.testing.assert_array_equal(after.state_centroids_, before.state_centroids_)
+
+
+def test_finished_fits_of_the_likelihood_table_are_not_made_again(tmp_path, monkeypatch):
+    settings = Bridge(dataset=write(tmp_path / "data"), encoder="proprio", **(TINY | {"networks": ("rnn",)}))
+    data = bridge_data.load(settings, tmp_path / "run")
+    told = []
+    before = likelihood_table(settings, data, tmp_path / "cache", told.append)
+    assert len(told) == n_fits(settings) == 8
+    assert told[0].startswith("likelihood, fold 1, PRISM, paper gate")
+    monkeypatch.setattr(PRISM, "fit", lambda *_: pytest.fail("a finished fit was made again"))
+    assert likelihood_table(settings, data, tmp_path / "cache", told.append) == before
+    # Codebooks of another fold are other data: its fits are its own.
+    assert len(list((tmp_path / "cache").glob("*.json"))) == 8
 
 
 @pytest.mark.slow

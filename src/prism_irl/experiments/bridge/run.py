@@ -19,12 +19,13 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import label_metrics, summary
 from prism_irl.experiments.bridge.data import Data, IntArray, encoder_of, fitted_tokenizer, load
+from prism_irl.experiments.bridge.likelihoods import likelihood_table, n_fits
 from prism_irl.experiments.bridge.methods import Contestant, Outcome, contestants
-from prism_irl.experiments.bridge.settings import PAPER_BY_K, PAPER_GRANULARITY, PAPER_MODEL_TYPE, Bridge
-from prism_irl.experiments.harness import build_method
+from prism_irl.experiments.bridge.settings import PAPER_GRANULARITY, Bridge
 from prism_irl.labels import match, mean_dwell
 from prism_irl.models.persistence import save
 from prism_irl.robots.rlds import RLDSSource
@@ -32,6 +33,7 @@ from prism_irl.robots.vision import pipeline
 from prism_irl.robots.vision.embeddings import embed
 from prism_irl.robots.vision.encoders import make_encoder
 from prism_irl.robots.vision.granularity import granularity
+from prism_irl.scale import fanout
 from prism_irl.studies import results
 
 OnMethod = Callable[[str, int, int], None]
@@ -41,6 +43,7 @@ def run(
     settings: Bridge,
     folder: Path,
     *,
+    jobs: int = 1,
     on_method: OnMethod | None = None,
     chosen: tuple[str, ...] | None = None,
     title: str = "Robot manipulation (paper §5.3)",
@@ -48,7 +51,8 @@ def run(
     """Fit every method, write metrics.json, CSV tables and figures; return the metrics.
 
     Models are fitted on four fifths of the episodes; likelihoods and densities are those of the last fifth. Labels
-    are given to all episodes and compared with the true phases, which no method sees.
+    are given to all episodes and compared with the true phases, which no method sees. The fits of the likelihood table,
+    which take longest, are remembered in ``folder``/cache; ``jobs`` of them, and of the methods, are made at a time.
     """
     from prism_irl.experiments.bridge import figures as bridge_figures
 
@@ -57,26 +61,25 @@ def run(
     methods = [one for one in contestants(settings, data) if chosen is None or one.id in chosen]
     if not methods:
         raise InputError("None of the chosen methods exists for this dataset; see the table of a full run.")
-    fits = settings.tested_folds * len(settings.sweep) * len(settings.networks)
     encoders = 1 + len(settings.granularity_encoders)
-    total = len(methods) + fits + len(settings.granularity_states) * encoders
+    total = len(methods) + n_fits(settings) + len(settings.granularity_states) * encoders
     done = itertools.count()
 
     def begin(name: str) -> None:
         if on_method is not None:
             on_method(name, next(done), total)
 
-    outcomes: dict[str, Outcome] = {}
-    table: dict[str, dict[str, Any]] = {}
-    for method in methods:
-        begin(method.name)
-        clock = time.perf_counter()
-        outcomes[method.id] = method.run(train, test)
-        table[method.id] = _entry(method, outcomes[method.id], data, time.perf_counter() - clock)
-    likelihoods = likelihood_table(settings, data, begin)
+    made: dict[int, tuple[Outcome, float]] = {}
+    for index, own in fanout.spread(_timed, methods, (train, test, fanout.side_by_side(jobs)), jobs=jobs):
+        begin(methods[index].name)
+        made[index] = own
+    outcomes = {method.id: made[index][0] for index, method in enumerate(methods)}
+    table = {method.id: _entry(method, *made[index], data) for index, method in enumerate(methods)}
+    likelihoods = likelihood_table(settings, data, folder / "cache", begin, jobs=jobs)
     sizes = granularity_table(settings, data, folder, begin)
     result = {
-        **results.heading(title, data.tokens, experiment="bridge", quick=settings.quick, folds=settings.tested_folds),
+        # Methods are fitted once; how many fits are behind a row of the likelihood table stands in the row.
+        **results.heading(title, data.tokens, experiment="bridge", quick=settings.quick, folds=1),
         "simulated": settings.dataset is None,
         "dataset": data.source.describe(),
         "n_intentions": settings.n_intentions,
@@ -106,7 +109,14 @@ def main_method(outcomes: dict[str, Outcome]) -> str:
     return next((name for name in preferred if name in outcomes), next(iter(outcomes)))
 
 
-def _entry(method: Contestant, outcome: Outcome, data: Data, seconds: float) -> dict[str, Any]:
+def _timed(method: Contestant, train: IntArray, test: IntArray, parallel: bool) -> tuple[Outcome, float]:
+    if parallel:
+        limit_threads(1)
+    clock = time.perf_counter()
+    return method.run(train, test), time.perf_counter() - clock
+
+
+def _entry(method: Contestant, outcome: Outcome, seconds: float, data: Data) -> dict[str, Any]:
     demos = data.tokens if len(outcome.labels) == data.tokens.n_steps else data.motions
     entry: dict[str, Any] = {"name": method.name, "family": method.family, "leaks": method.leaks}
     for key in ("predictive_ll", "paper_score", "log_density"):
@@ -128,44 +138,6 @@ def confusion(demos: Demonstrations, labels: IntArray, method: str) -> dict[str,
     counts = np.zeros((len(names), max(len(names), int(matched.max()) + 1)), dtype=np.int64)
     np.add.at(counts, (demos.labels, matched), 1)
     return {"method": method, "phases": names, "steps": counts.tolist()}
-
-
-def likelihood_table(settings: Bridge, data: Data, begin: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Both scores of the paper's model on tokens, against the number of intentions and the network, over folds.
-
-    Every fold has codebooks of its own training episodes.
-    """
-    cases = list(itertools.product(settings.networks, settings.sweep))
-    found: dict[tuple[str, int], list[tuple[float, float, float]]] = {case: [] for case in cases}
-    for fold, (train, test) in enumerate(data.splits[: settings.tested_folds]):
-        tokens = data.tokens
-        if fold:
-            tokens = pipeline.demonstrations(data.cache, fitted_tokenizer(settings, data.cache, train))
-        part, held_out = tokens.subset(train), tokens.subset(test)
-        for network, K in cases:
-            begin(f"likelihood, fold {fold + 1}, K = {K}, {network}")
-            model = build_method(f"prism-paper-{network}", K, settings.options()).model.fit(part)
-            lasts = mean_dwell(model.predict(held_out), held_out.offsets)
-            found[network, K].append((model.score(held_out), model.paper_score(held_out), lasts))
-    rows = []
-    for (network, K), scores in found.items():
-        predictive, paper, dwell = (summary(list(column)) for column in zip(*scores, strict=True))
-        reported = PAPER_BY_K.get(K) if network == "rnn" else PAPER_MODEL_TYPE.get(network) if K == 4 else None
-        rows.append(
-            {
-                "K": K,
-                "network": network,
-                "predictive_ll": predictive["mean"],
-                "predictive_ll_std": predictive["std"],
-                "paper_score": paper["mean"],
-                "paper_score_std": paper["std"],
-                "log_k": float(np.log(K)),
-                "mean_dwell": dwell["mean"],
-                "folds": len(scores),
-                "reported": reported,
-            }
-        )
-    return rows
 
 
 def granularity_table(settings: Bridge, data: Data, folder: Path, begin: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -201,8 +173,8 @@ def write_labels(folder: Path, data: Data, outcomes: dict[str, Outcome]) -> None
 
 def _notes(settings: Bridge, data: Data) -> list[str]:
     notes = [
-        "Models are fitted on four fifths of the episodes and scored on the last fifth; codebooks are those of the "
-        "training episodes. Every step of every episode gets an intention; true phases are read by the metrics only.",
+        "Methods are fitted once, on four fifths of the episodes, and scored on the last fifth; codebooks are those of "
+        "the training episodes. Every step of every episode gets an intention; only the metrics read true phases.",
         "The log density of policies over continuous commands is no likelihood of tokens: compare it within its column "
         "alone. The paper's score of its gate is not a likelihood either, because the gate has seen the action.",
     ]

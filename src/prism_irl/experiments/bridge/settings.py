@@ -45,6 +45,7 @@ class Bridge:
     paper_iterations : EM iterations of the paper's model
     sweep, networks : numbers of intentions, and networks, of the likelihood table
     folds, tested_folds : parts of the episodes, and how many of them the likelihood table is tested on
+    seeds : of the RNN in the likelihood table, on top of the paper's 42; other networks have the first
     """
 
     dataset: Path | None = None
@@ -67,6 +68,7 @@ class Bridge:
     networks: tuple[str, ...] = ("rnn", "lstm", "transformer")
     folds: int = 5
     tested_folds: int = 5
+    seeds: tuple[int, ...] = (0, 1, 2)
     quick: bool = False
 
     @classmethod
@@ -80,7 +82,8 @@ class Bridge:
             settings |= {"n_intentions": 4, "n_states": 2048, "granularity_states": _SIZES, "action_scaling": "none"}
         if quick:
             settings |= {"n_episodes": 40, "starts": 3, "network_starts": 2, "paper_iterations": 20}
-            settings |= {"sweep": (2, settings.get("n_intentions", 5)), "networks": ("rnn",), "tested_folds": 1}
+            settings |= {"sweep": (2, settings.get("n_intentions", 5)), "networks": ("rnn",)}
+            settings |= {"tested_folds": 1, "seeds": (0,)}
             settings |= {"n_states": 64, "granularity_states": (32, 64, 128)}
         if asked.get("weights") is not None and asked.get("encoder") is None:
             asked["encoder"] = "dinov2-small"
