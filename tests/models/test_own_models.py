@@ -1,4 +1,4 @@
-"""An animal is counted with a chain of its own, and with policies that the others chose."""
+"""An animal is counted with a chain of its own and policies that the others chose: all of them, or its condition."""
 
 import copy
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from prism_irl.data.batching import Prepared
+from prism_irl.evaluation import units
+from prism_irl.models import own_models
 from prism_irl.models.hiql import HIQL
-from prism_irl.models.own_models import OwnModels, has_own_chains, with_own_chain
+from prism_irl.models.own_models import ConditionModels, OwnModels, has_own_chains, with_own_chain
 from prism_irl.models.prism import PRISM
 from prism_irl.worlds.cohort import CohortWorld
 
@@ -55,6 +57,49 @@ def test_what_has_no_markov_chain_or_plans_keeps_its_policies(demos):
     state = PRISM(2, switching="state", **options).fit(demos)
     assert not has_own_chains(state)
     assert OwnModels(state, demos, unit)(0, part) is state
+    condition = np.arange(6) % 2
+    assert ConditionModels(planned, demos, unit, condition)(0, part).rewards_model_ is planned.rewards_model_
+    assert ConditionModels(state, demos, unit, condition)(0, part) is state
+
+
+@pytest.mark.parametrize("history", [1, 2])
+def test_policies_of_a_condition_are_its_choices_and_a_few_of_everybody(demos, history, monkeypatch):
+    monkeypatch.setattr(own_models, "ROUNDS", 0)
+    model = HIQL(2, n_starts=1, history=history, max_iterations=5).fit(demos)
+    unit, condition = np.unique(demos.groups, return_inverse=True)[1], np.array([0, 0, 1, 0, 1, 1])
+    times = np.arange(len(demos)) % 3
+
+    def choices(who):
+        drawn = demos.subset(np.repeat(np.flatnonzero(who), times[who]))
+        return model.rewards_model_.weighted_counts(
+            Prepared.of(drawn, model.contexts_), model.posterior(drawn).responsibilities
+        )
+
+    alike, everybody = choices((condition[unit] == 0) & (unit != 1)), choices(unit != 1)
+    steps = everybody.sum(-1, keepdims=True)
+    expected = copy.deepcopy(model.rewards_model_)
+    expected.smoothing = own_models.SMOOTHING
+    expected.set_counts(alike + np.where(steps > 20, 20 / np.maximum(steps, 1e-300), 1.0) * everybody)
+    found = ConditionModels(model, demos, unit, condition, times)(1, demos.subset(unit == 1)).rewards_model_
+    np.testing.assert_allclose(found.policies, expected.policies, atol=1e-9)
+    assert model.rewards_model_.smoothing == 0.01
+
+
+def test_a_group_with_another_goal_is_not_taken_for_one_that_switches_more_often():
+    cohort = CohortWorld(moved=0.5, spread=0.0).simulate(10_000)
+    demos, second = cohort.demonstrations, np.arange(16) >= 8
+    unit = np.unique(demos.groups, return_inverse=True)[1]
+    model = HIQL(2, n_starts=2).fit(demos)
+    labels = demos.labels.reshape(len(demos), -1)
+    truth = (labels[:, 1:] != labels[:, :-1]).mean(axis=1)
+    truth = truth[second[unit]].mean() - truth[~second[unit]].mean()
+    differences = []
+    for own in (OwnModels(model, demos, unit), ConditionModels(model, demos, unit, second)):
+        counts = units.count_units(model, demos, unit, own)
+        at = [measure.name for measure in counts.measures].index("switch_rate")
+        one, two = units.ratio(np.stack([~second, second]).astype(float), counts)[:, at]
+        differences.append(two - one)
+    assert abs(differences[1] - truth) < abs(differences[0] - truth) / 2
 
 
 def test_a_chain_of_their_own_leaves_policies_alone_and_is_less_drawn_to_the_mean():

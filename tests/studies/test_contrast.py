@@ -1,5 +1,7 @@
 """Contrasts find what is there, are exact where nothing is, and say when there are too few animals."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,17 @@ def test_swapping_the_levels_turns_the_differences_round(usage):
         assert one["p"] == pytest.approx(two["p"])
         sign = 1 if one["interval"] is None else -1
         assert one["difference"] == pytest.approx(sign * two["difference"])
+
+
+def test_p_never_sees_what_is_estimated_with_the_conditions(usage, monkeypatch):
+    there = compare(*usage)
+    module = sys.modules["prism_irl.studies.contrast"]
+    monkeypatch.setattr(
+        module, "ConditionModels", lambda model, demos, unit, condition: module.OwnModels(model, demos, unit)
+    )
+    blind = compare(*usage)
+    assert [test["p"] for test in there["tests"]] == [test["p"] for test in blind["tests"]]
+    assert best(there, "switch_rate")["difference"] != best(blind, "switch_rate")["difference"]
 
 
 def test_rewards_that_differ_are_found_in_another_measure_than_usage():

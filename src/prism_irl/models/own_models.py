@@ -3,8 +3,12 @@
 Two things would draw everybody towards the mean. A chain that all animals share misses short visits of an animal that
 switches often, and finds some in one that rarely does: each has a chain of its own. And policies that were fitted to
 the animal's own steps have learned its short visits as slips, the more of them the more often it switches: policies
-come from the choices of the *other* animals (leave one out). Neither knows the conditions, so that animals can still
-be exchanged between them.
+come from the choices of the *other* animals (leave one out).
+
+`OwnModels` does no more than that and does not know the conditions, so that animals can be exchanged between them: it
+is what is permuted. `ConditionModels` gives every condition policies of its own. Where an animal wants something else
+than half of the others do, what it does looks like a short visit of another intention under policies that all share,
+and a group with another goal seems to switch more often: it is what differences and their intervals are estimated with.
 """
 
 from __future__ import annotations
@@ -23,6 +27,11 @@ from prism_irl.switching.markov import MarkovChain
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 OWN_PRIOR, OWN_ITERATIONS = 2.0, 30
+ROUNDS, ROUND_ITERATIONS = 3, 10
+SHARED = 20.0
+"""Steps in a context and intention that the choices of all other animals count for beside those of a condition."""
+SMOOTHING = 0.1
+"""Pseudo-count of an action, where policies of few animals meet steps that they have not seen."""
 
 
 def has_own_chains(model: Any) -> bool:
@@ -30,7 +39,7 @@ def has_own_chains(model: Any) -> bool:
     return isinstance(model, PairModel) and type(model.switching_) is MarkovChain and model.n_intentions > 1
 
 
-def with_own_chain(model: PairModel, demos: Demonstrations) -> PairModel:
+def with_own_chain(model: PairModel, demos: Demonstrations, iterations: int = OWN_ITERATIONS) -> PairModel:
     """The model with a Markov chain of these demonstrations alone, its policies as they are.
 
     Beside `OWN_PRIOR` moves of the shared kernel the animal's own count. Other switching models are returned as they
@@ -44,7 +53,7 @@ def with_own_chain(model: PairModel, demos: Demonstrations) -> PairModel:
     initial, kernel = shared.initial.cpu().numpy(), OWN_PRIOR * shared.kernel.cpu().numpy()
     data = Prepared.of(demos, model.contexts_, model.device_)
     emission = model._emission(data)
-    for _ in range(OWN_ITERATIONS):
+    for _ in range(iterations):
         posterior = chain.expectation(data, emission, online=False)
         assert posterior.transitions is not None
         begun = posterior.responsibilities[demos.offsets[:-1]].sum(axis=0)
@@ -88,10 +97,89 @@ class OwnModels:
 
     def __call__(self, u: int, part: Demonstrations) -> PairModel:
         """The model of animal ``u``, whose demonstrations are given."""
-        model = self.model
-        if self.counts is not None:
-            rest = np.maximum(self.counts - self._count(part, self.times[self.unit == u]), 0.0)
-            model = copy.copy(model)
-            model.rewards_model_ = copy.copy(model.rewards_model_)
-            model.rewards_model_.set_counts(rest)  # type: ignore[attr-defined]
-        return with_own_chain(model, part)
+        if self.counts is None:
+            return with_own_chain(self.model, part)
+        rest = np.maximum(self.counts - self._count(part, self.times[self.unit == u]), 0.0)
+        return with_own_chain(_with_counts(self.model, rest), part)
+
+
+class ConditionModels:
+    """For each animal, its own chain on policies that the others of its condition chose.
+
+    With N the choices of the other animals of the condition and M those of all others, both expected, the policy is
+    that of the counts N + M · min(1, `SHARED` / Σ_a M), row by row. What is expected under the fit's one chain still
+    has short visits among the slips, so that chains and choices take `ROUNDS` turns (generalised EM of a model with
+    a chain per animal), each animal always left out of its own policies.
+
+    Parameters
+    ----------
+    model : a fitted pair
+    demos : Demonstrations
+    unit : (N,)
+        Number of the animal (and condition) of every trajectory.
+    condition : (C,)
+        Condition of every animal, from 0.
+    times : (N,), optional
+        How often each trajectory counts for the policies of the others [default: once].
+
+    Policies stay as they are where `OwnModels` leaves them so.
+    """
+
+    def __init__(
+        self,
+        model: PairModel,
+        demos: Demonstrations,
+        unit: IntArray,
+        condition: npt.NDArray[Any],
+        times: npt.ArrayLike | None = None,
+    ) -> None:
+        self.model, self.condition = model, np.asarray(condition).astype(np.int64)
+        self.beliefs: list[FloatArray] | None = None
+        if not (has_own_chains(model) and model.rewards_model_.choice_table() is not None):
+            return
+        often = np.ones(len(demos)) if times is None else np.asarray(times, float)
+        parts = [demos.subset(unit == u) for u in range(len(self.condition))]
+        self.data = [Prepared.of(part, model.contexts_, model.device_) for part in parts]
+        self.often = [np.repeat(often[unit == u], part.lengths)[:, None] for u, part in enumerate(parts)]
+        self.beliefs = [model.posterior(part).responsibilities for part in parts]
+        for _ in range(ROUNDS):
+            self._sum()
+            self.beliefs = [
+                with_own_chain(self._on_others(u), part, ROUND_ITERATIONS).posterior(part).responsibilities
+                for u, part in enumerate(parts)
+            ]
+        self._sum()
+
+    def _count(self, u: int) -> FloatArray:
+        """Choices of every intention (K, C, A) expected of animal ``u``."""
+        assert self.beliefs is not None
+        found: FloatArray = self.model.rewards_model_.weighted_counts(  # type: ignore[attr-defined]
+            self.data[u], self.beliefs[u] * self.often[u]
+        )
+        return found
+
+    def _sum(self) -> None:
+        """Expected choices of every condition, (2, K, C, A)."""
+        self.counts = np.zeros((self.condition.max() + 1, *self.model.rewards_model_.counts.shape))  # type: ignore[attr-defined]
+        for u, condition in enumerate(self.condition):
+            self.counts[condition] += self._count(u)
+
+    def _on_others(self, u: int) -> PairModel:
+        own = self._count(u)
+        alike = np.maximum(self.counts[self.condition[u]] - own, 0.0)
+        everybody = np.maximum(self.counts.sum(axis=0) - own, 0.0)
+        steps = everybody.sum(axis=-1, keepdims=True)
+        return _with_counts(self.model, alike + everybody * (SHARED / np.maximum(steps, SHARED)), SMOOTHING)
+
+    def __call__(self, u: int, part: Demonstrations) -> PairModel:
+        """The model of animal ``u``, whose demonstrations are given."""
+        return with_own_chain(self.model if self.beliefs is None else self._on_others(u), part)
+
+
+def _with_counts(model: PairModel, counts: FloatArray, smoothing: float = 0.0) -> PairModel:
+    """The model with the policies of these counts (K, C, A)."""
+    again = copy.copy(model)
+    again.rewards_model_ = table = copy.copy(model.rewards_model_)
+    table.smoothing = max(table.smoothing, smoothing)  # type: ignore[attr-defined]
+    table.set_counts(counts)  # type: ignore[attr-defined]
+    return again

@@ -1,9 +1,11 @@
 """Two groups of animals: whether they differ in what they want, how often, or when they change their mind.
 
 The fit knows nothing of the conditions, so that animals can be exchanged between them: p is exact (or from random
-permutations) whatever the fit is worth. What is compared: usage, dwell, switch rate and kernel (`evaluation.units`);
-occupancy, by the total variation ½ Σ_s |p_B(s) − p_A(s)|; and the reward of each intention, by the likelihood ratio of
-the choices that it follows from, with the root mean square of r_B − r_A over the intention's steps as its size.
+permutations) whatever the fit is worth. Differences and their intervals are then estimated with policies of each
+condition (`models.own_models`): a group that wants something else would otherwise seem to switch more often. What is
+compared: usage, dwell, switch rate and kernel (`evaluation.units`); occupancy, by the total variation
+½ Σ_s |p_B(s) − p_A(s)|; and the reward of each intention, by the likelihood ratio of the choices that it follows from,
+with the root mean square of r_B − r_A over the intention's steps as its size.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling, units
 from prism_irl.evaluation.resampling import Assignments, Cells
 from prism_irl.evaluation.units import Counts, Measure, ratio
-from prism_irl.models.own_models import OwnModels, has_own_chains
+from prism_irl.models.own_models import ConditionModels, OwnModels, has_own_chains
 from prism_irl.rewards.iavi import IAVI
 
 FloatArray = npt.NDArray[np.float64]
@@ -94,10 +96,12 @@ def contrast(
     chosen = plan.cell >= 0
     used, cell = demos.subset(chosen), plan.cell[chosen]
     own = OwnModels(model, used, cell) if has_own_chains(model) else None
-    counts = units.count_units(model, used, cell, own)
+    counts = estimated = units.count_units(model, used, cell, own)
+    if own is not None:
+        estimated = units.count_units(model, used, cell, ConditionModels(model, used, cell, plan.cells.second))
     tried = resampling.assignments(plan.cells, seed)
     enough = tried.smallest_p <= LEVEL
-    tests = _tests(model, counts, plan.cells, tried, seed)
+    tests = _tests(model, counts, estimated, plan.cells, tried, seed)
     if not enough:  # a p that cannot become small says nothing, and a list of them invites to pick
         tests = [test | {"p": None, "p_adjusted": None} for test in tests]
     result: dict[str, Any] = {
@@ -116,14 +120,16 @@ def contrast(
         "tests": [test | {"groups": list(levels)} for test in tests],
         "state_names": demos.state_names,
         "occupancy": _shares(counts, plan.cells),
-        "per_unit": _per_unit(counts, plan),
+        "per_unit": _per_unit(estimated, plan),
     }
     plain: dict[str, Any] = storage.read_plain(result)
     return plain
 
 
-def _tests(model: Any, counts: Counts, cells: Cells, tried: Assignments, seed: int) -> list[dict[str, Any]]:
-    """Every question: difference, interval, effect size and both p."""
+def _tests(
+    model: Any, counts: Counts, estimated: Counts, cells: Cells, tried: Assignments, seed: int
+) -> list[dict[str, Any]]:
+    """Every question: both p from ``counts``, blind to conditions; difference, interval and size from ``estimated``."""
     a, b = (~tried.second).astype(float), tried.second.astype(float)
     values = ratio(b, counts) - ratio(a, counts)
     occupancy, reward = _occupancy(a, b, counts), _reward_distances(model, a[0], b[0], counts)
@@ -132,15 +138,20 @@ def _tests(model: Any, counts: Counts, cells: Cells, tried: Assignments, seed: i
     everything = np.concatenate(statistics, axis=1)
     p, adjusted = resampling.p_values(everything), resampling.adjusted(everything)
     weights = resampling.bootstrap_weights(cells, BOOTSTRAP, seed)
-    draws = ratio(weights * cells.second, counts) - ratio(weights * ~cells.second, counts)
+    draws = ratio(weights * cells.second, estimated) - ratio(weights * ~cells.second, estimated)
     ends = resampling.interval(draws, cells.n_smaller, 1 if cells.paired else 2)
-    groups = ratio(np.stack([a[0], b[0]]), counts)
-    effect = _effects(counts, cells)
+    groups = ratio(np.stack([a[0], b[0]]), estimated)
+    effect = _effects(estimated, cells)
     found: list[dict[str, Any]] = []
     for m, measure in enumerate(counts.measures):
         found.append(
             _entry(measure)
-            | {"values": groups[:, m], "difference": values[0, m], "interval": ends[:, m], "effect": effect[m]}
+            | {
+                "values": groups[:, m],
+                "difference": groups[1, m] - groups[0, m],
+                "interval": ends[:, m],
+                "effect": effect[m],
+            }
         )
     # A distance has no sign and no interval around 0: its p is what can be said of it.
     nothing = {"values": None, "interval": None, "effect": None}

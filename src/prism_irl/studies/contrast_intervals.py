@@ -15,7 +15,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation import resampling, units
 from prism_irl.labels import match
-from prism_irl.models.own_models import OwnModels
+from prism_irl.models.own_models import ConditionModels
 from prism_irl.models.pair import PairModel
 from prism_irl.models.refit import refit
 from prism_irl.scale import fanout
@@ -94,7 +94,7 @@ def _difference(
     order = np.argsort(match(labels, own, K, K).mapping)
 
     used, cell = demos.subset(chosen), plan.cell[chosen]
-    owner = OwnModels(again, used, cell, times[chosen])
+    owner = ConditionModels(again, used, cell, plan.cells.second, times[chosen])
 
     def renamed(u: int, part: Demonstrations) -> Renamed:
         return Renamed(owner(u, part), order)
