@@ -32,3 +32,17 @@ def test_states_that_both_visit_are_points(ax):
     np.testing.assert_array_equal(ax.lines[1].get_ydata(), [0.5, 0.2])
     with pytest.raises(InputError, match="nothing to draw"):
         occupancy_scatter(ax, [1.0, 0.0], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("most", "ticks"),
+    [(2, ["1", "2"]), (16, ["1", "2", "5", "10"]), (400, ["1", "3", "10", "30", "100", "300"]), (10**5, ["1", "100"])],
+)
+def test_a_logarithmic_axis_has_a_few_plain_numbers(ax, most, ticks):
+    simulated_bands(ax, [{**CURVE, "x": [1, 2, most]}], ["one"], ["#0072B2"])
+    low, high = ax.get_xlim()
+    labels = ax.xaxis.get_major_formatter().format_ticks(ax.get_xticks())
+    shown = [label for at, label in zip(ax.get_xticks(), labels, strict=True) if low <= at <= high]
+    assert set(ticks) <= set(shown)
+    assert len(shown) <= 7
+    assert not len(ax.xaxis.get_minorticklocs())

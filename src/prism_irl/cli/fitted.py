@@ -72,8 +72,23 @@ def write_run(
         extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     found, figures = infer_once(model, demos), folder / "figures"
     own = begin_figures(figures, model, demos, found.labels, drawing)
+    # What is drawn comes first: the figures take longest, and other processes draw them meanwhile.
+    tokens = come_from_tokens(source, demos)
+    shown, place = demos, layout
+    units = getattr(model, "units_", None)
+    if units is not None:  # continuous data are shown by their cells
+        shown, place = cells_of(demos, units)
+    rewards, values = on_map(model, shown, found.probabilities)
+    explorer = write_explorer(
+        folder, shown, found.probabilities, layout=place, find=not tokens, rewards=rewards, values=values, events=marks
+    )
+    _write_frames(folder, demos, explorer, source)
+    begun = [drawing.draw(drawn.pictures, figures, explorer), own]
+    effects = {} if inputs is None else _draw_inputs(figures, model, inputs, intervals)
+    repeats = 0 if units is not None else simulations
+    checks = _write_checks(folder, model, demos, found.labels, explorer, repeats, drawing)
     result = fit_metrics(model, demos, found)
-    if tokens := come_from_tokens(source, demos):
+    if tokens:
         result["tokens"] = True
     if evidence is not None:
         result["evidence"] = dict(evidence)
@@ -88,19 +103,6 @@ def write_run(
     if named is not None:  # the intentions of an earlier fit in this folder had names
         _carry_names(folder, named)
     write_tables(folder, model, demos, found, estimated="dynamics" not in (world or {}))
-    shown, place = demos, layout
-    units = getattr(model, "units_", None)
-    if units is not None:  # continuous data are shown by their cells
-        shown, place = cells_of(demos, units)
-    rewards, values = on_map(model, shown, found.probabilities)
-    explorer = write_explorer(
-        folder, shown, found.probabilities, layout=place, find=not tokens, rewards=rewards, values=values, events=marks
-    )
-    _write_frames(folder, demos, explorer, source)
-    begun = [drawing.draw(drawn.pictures, figures, explorer), own]
-    effects = {} if inputs is None else _draw_inputs(figures, model, inputs, intervals)
-    repeats = 0 if units is not None else simulations
-    checks = _write_checks(folder, model, demos, found.labels, explorer, repeats, drawing)
     captions = drawn.gathered(begun) | effects | drawn.gathered(checks) | sure
     storage.write_json(figures / "captions.json", captions)
     return result

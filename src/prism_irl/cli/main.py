@@ -144,9 +144,7 @@ def _how_to_go_on(arguments: list[str]) -> str:
 
 def run() -> int:
     """The command as a process of its own; `prism_irl.__main__` begins earlier."""
-    # Importing makes hundreds of thousands of objects that all stay: looking for garbage among them takes a second,
-    # and as long again at the end.
-    gc.set_threshold(200_000, 20, 20)
+    gc.freeze()  # what was imported stays
     Drawing.allowed = True
     code = main()
     gc.freeze()

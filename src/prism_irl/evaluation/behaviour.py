@@ -6,12 +6,14 @@ Pure functions of states and intentions, which `evaluation.checks` takes of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.labels import segments
+from prism_irl.labels import Segments, boundaries, segments
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -22,12 +24,30 @@ FREQUENT = 100
 BINS = 12
 
 
-class Behaviour(NamedTuple):
+@dataclass(frozen=True)
+class Behaviour:
     """States (n,) and intentions (n,) of every step, cut into trajectories by offsets (N + 1,)."""
 
     states: IntArray
     labels: IntArray
     offsets: IntArray
+
+    @cached_property
+    def intentions(self) -> Segments:
+        """Runs of one intention."""
+        return segments(self.labels, self.offsets)
+
+    @cached_property
+    def visits(self) -> Segments:
+        """Runs of one state."""
+        return segments(self.states, self.offsets)
+
+    @cached_property
+    def cells(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Trajectory, state and number of steps of every pair of trajectory and state that occurs."""
+        n, lengths = int(self.states.max()) + 1, np.diff(self.offsets)
+        cells, counts = np.unique(np.repeat(np.arange(len(lengths)), lengths) * n + self.states, return_counts=True)
+        return cells // n, cells % n, counts
 
 
 class About(NamedTuple):
@@ -44,23 +64,20 @@ class About(NamedTuple):
 
 def dwells(one: Behaviour, intention: int) -> IntArray:
     """Lengths of the segments of an intention, in steps."""
-    cut = segments(one.labels, one.offsets)
-    return np.asarray(cut.lengths[cut.labels == intention], dtype=np.int64)
+    return np.asarray(one.intentions.lengths[one.intentions.labels == intention], dtype=np.int64)
 
 
 def return_times(one: Behaviour, state: int) -> IntArray:
     """Steps from entering a state to entering it the next time within the same trajectory, having left it."""
-    cut = segments(one.states, one.offsets)
-    visits = cut.labels == state
-    starts, trajectories = cut.starts[visits], cut.trajectories[visits]
+    visits = one.visits.labels == state
+    starts, trajectories = one.visits.starts[visits], one.visits.trajectories[visits]
     same = np.diff(trajectories) == 0
     return np.asarray(np.diff(starts)[same], dtype=np.int64)
 
 
 def switch_steps(one: Behaviour) -> IntArray:
     """Steps whose intention is another one than that of the step before, within a trajectory."""
-    cut = segments(one.labels, one.offsets)
-    return np.asarray(cut.starts[np.diff(cut.trajectories, prepend=-1) == 0], dtype=np.int64)
+    return boundaries(one.intentions)
 
 
 def around_switches(one: Behaviour, at: IntArray, state: int) -> FloatArray:
@@ -75,11 +92,10 @@ def around_switches(one: Behaviour, at: IntArray, state: int) -> FloatArray:
 
 def individuality(one: Behaviour) -> float:
     """Mean over trajectories of the total-variation distance of its share of states from that of all trajectories."""
-    n, lengths = int(one.states.max()) + 1, np.diff(one.offsets)
-    overall = np.bincount(one.states, minlength=n) / len(one.states)
-    cells, counts = np.unique(np.repeat(np.arange(len(lengths)), lengths) * n + one.states, return_counts=True)
+    lengths, (trajectories, states, counts) = np.diff(one.offsets), one.cells
+    overall = np.bincount(one.states) / len(one.states)
     # Σ_s max(q_s − p_s, 0), to which only the states contribute that the trajectory has seen.
-    surplus = np.maximum(counts / lengths[cells // n] - overall[cells % n], 0.0)
+    surplus = np.maximum(counts / lengths[trajectories] - overall[states], 0.0)
     return float(surplus.sum() / len(lengths))
 
 
@@ -89,12 +105,10 @@ def numbers(one: Behaviour, places: Sequence[int], n_intentions: int) -> dict[Ab
     first[one.offsets[:-1]] = True
     stays = ~first[1:] & (s[1:] == s[:-1])
     back = ~first[1:-1] & ~first[2:] & (s[2:] == s[:-2]) & (s[2:] != s[1:-1])
-    lengths = np.diff(one.offsets)
-    seen = len(np.unique(np.repeat(np.arange(len(lengths)), lengths) * (int(s.max()) + 1) + s))
     found = {
         About("stays where it is", "share"): stays.sum() / max((~first).sum(), 1),
         About("goes straight back", "share"): back.sum() / max((~first[1:-1] & ~first[2:]).sum(), 1),
-        About("different states in a trajectory", "states"): seen / len(lengths),
+        About("different states in a trajectory", "states"): len(one.cells[0]) / (len(one.offsets) - 1),
         About("difference between trajectories", "share"): individuality(one),
     }
     for k in range(n_intentions if n_intentions > 1 else 0):
@@ -127,9 +141,13 @@ def ngrams(everybody: Sequence[Behaviour], n: int, n_states: int) -> FloatArray:
             ends = one.offsets[1:-1] - age
             inside[ends[(ends >= 0) & (ends < len(key))]] = False
         keys.append(key[inside])
-    kinds, index = np.unique(np.concatenate(keys), return_inverse=True)
-    who = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
-    counts = np.bincount(who * len(kinds) + index, minlength=len(keys) * len(kinds)).reshape(len(keys), -1)
+    if n_states**n <= len(keys[0]):  # so few that counting all of them is quicker than sorting
+        counts = np.stack([np.bincount(key, minlength=n_states**n) for key in keys])
+        counts = counts[:, counts.any(axis=0)]
+    else:
+        kinds, index = np.unique(np.concatenate(keys), return_inverse=True)
+        who = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
+        counts = np.bincount(who * len(kinds) + index, minlength=len(keys) * len(kinds)).reshape(len(keys), -1)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     order = np.argsort(-shares.mean(axis=0), kind="stable")
     rest = shares[:, order[FREQUENT:]].sum(axis=1, keepdims=True)

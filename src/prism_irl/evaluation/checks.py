@@ -252,7 +252,7 @@ def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatAr
         if not len(lengths[0]):
             continue
         x = np.unique(np.geomspace(1, max(int(np.quantile(lengths[0], 0.99)), 2), POINTS).round().astype(np.int64))
-        values = [(own[:, None] >= x).mean(axis=0) if len(own) else np.full(len(x), np.nan) for own in lengths]
+        values = [_at_least(own, x) for own in lengths]
         found.append(_curve(x, np.stack(values), **about))
     at = [switch_steps(one) for one in everybody] if n_intentions > 1 else []
     for k in range(n_intentions if at else 0):
@@ -265,6 +265,12 @@ def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatAr
         values = [around_switches(one, steps, state) for one, steps in zip(everybody, into, strict=True)]
         found.append(_curve(np.arange(-AROUND, AROUND + 1), np.stack(values), kind="switch", intention=k, state=state))
     return found
+
+
+def _at_least(lengths: IntArray, x: IntArray) -> FloatArray:
+    """Share of the lengths that are x and more; NaN where there are none."""
+    n = len(lengths)
+    return (n - np.searchsorted(np.sort(lengths), x)) / n if n else np.full(len(x), np.nan)
 
 
 def _curve(x: IntArray, values: FloatArray, **about: Any) -> Curve:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.axis import Axis
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
@@ -39,10 +40,8 @@ def simulated_bands(
         ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         ax.set_xlabel("steps from the switch")
     else:
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_xlabel("steps")
+        ax.set(xscale="log", xlabel="steps")
+        _plain_log_ticks(ax.xaxis, *ax.get_xlim(), integer=True)
     ax.grid(axis="y", color=FAINT, linewidth=0.5)
     ax.legend(loc="best")
     return ax
@@ -64,4 +63,15 @@ def occupancy_scatter(ax: Axes, data: ArrayLike, simulated: ArrayLike) -> Axes:
     ax.plot(ends, ends, color=MUTED, linewidth=0.8, label="equal")
     ax.plot(x[seen], y[seen], "o", color=PALETTE[0], markersize=2.5, alpha=0.7, markeredgewidth=0, label="state")
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="simulated", ylabel="data")
+    for axis in (ax.xaxis, ax.yaxis):
+        _plain_log_ticks(axis, *ends)
     return ax
+
+
+def _plain_log_ticks(axis: Axis, low: float, high: float, *, integer: bool = False) -> None:
+    """Label 1, 2 and 5 of every power of ten, fewer over several powers, with plain numbers, which draw quickly."""
+    decades = np.log10(high / low)
+    between = (1.0, 2.0, 5.0) if decades < 2 else (1.0, 3.0) if decades < 4 else (1.0,)
+    axis.set_major_locator(MaxNLocator(5, integer=integer) if decades < 1 else LogLocator(subs=between))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_locator(NullLocator())

@@ -137,7 +137,8 @@ def save(figure: Figure, path_without_suffix: str | Path) -> None:
     with _laid_out(figure):
         vectors, numbers = to_svg(figure), to_csv(figure)
         with paper_style():
-            figure.savefig(drawn, format="png", metadata={"Software": None})
+            # Half the time of the usual 6 for a fifth more bytes.
+            figure.savefig(drawn, format="png", metadata={"Software": None}, pil_kwargs={"compress_level": 3})
     # Not with_suffix: a name such as "history-0.5" has a dot of its own.
     storage.write_file(path.with_name(path.name + ".svg"), lambda file: file.write(vectors))
     storage.write_text(path.with_name(path.name + ".csv"), numbers)

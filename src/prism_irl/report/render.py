@@ -35,6 +35,7 @@ from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.findings import mapping, number
 from prism_irl.report.fit_verdict import part_name, part_remark
 from prism_irl.report.frames import read_frames
+from prism_irl.report.markup import marked_options
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
 from prism_irl.report.palette import fewer_colours
@@ -110,13 +111,9 @@ def render(folder: Path) -> str:
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
     found = verdict(metrics)
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
-    environment = Environment(
-        loader=PackageLoader("prism_irl.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    look: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=PackageLoader("prism_irl.report"), undefined=StrictUndefined, **look)
+    environment.filters["options"] = marked_options
     page = environment.get_template("report.html.j2").render(
         title=_title(metrics, config),
         facts=_facts(metrics),
