@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +22,22 @@ from prism_irl.robots.episodes import Episode, Frame
 from prism_irl.robots.lerobot_writing import CHUNK, LeRobotWriter, write_lerobot
 from prism_irl.robots.tfrecord import Values, masked_crc
 from prism_irl.robots.video import VideoWriter
+
+FRONT = "observation.images.front"
+
+
+def there_and_back(n: int = 8, length: int = 30, *, seen: bool = False) -> Iterator[Episode]:
+    """A hand that goes right and then left, with the phase of every step; ``seen``: a lamp shows which."""
+    rng = np.random.default_rng(0)
+    for index in range(n):
+        phase = (np.arange(length) >= length // 2).astype(np.int32)
+        command = np.stack([np.where(phase, -1.0, 1.0), rng.normal(0, 1, length)], axis=1)
+        command += rng.normal(0, 0.1, command.shape)
+        state = np.c_[np.cumsum(command, axis=0), np.full(length, 7.0)]
+        pictures = np.zeros((length, 32, 32, 3), np.uint8)
+        pictures[phase == 1, 8:24, 8:24] = 200
+        cameras = {FRONT: partial(iter, pictures)} if seen else {}
+        yield Episode(index, command, state, phases=phase, phase_names=("right", "left"), cameras=cameras)
 
 
 def encode_image(frame: Frame, kind: str = "PNG") -> bytes:

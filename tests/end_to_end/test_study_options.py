@@ -65,7 +65,11 @@ WRONG: dict[tuple[str, str], list[tuple[tuple[str, ...], str]]] = {
         (("--method", "hiql", "--intervals", "3"), "give 20 or more"),
         (("--method", "hiql", "--intervals", "many"), "many"),
     ],
-    ("fit", "labels"): [(("--labels", "gone"), "gone"), (("--labels", "thirst"), "thirst")],
+    ("fit", "labels"): [
+        (("--labels", "gone"), "gone"),
+        (("--labels", "thirst"), "thirst"),
+        (("--labels", "gone.csv"), "gone.csv"),
+    ],
 }
 
 

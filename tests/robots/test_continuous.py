@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,31 +10,15 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
-from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot import LeRobotSource
 from prism_irl.robots.lerobot_writing import write_lerobot
+from recordings_on_disk import FRONT, there_and_back
 from support import one_sentence, prism
-
-CAMERA = "observation.images.front"
-
-
-def episodes(n: int = 8, length: int = 30, *, seen: bool = False):
-    """A hand that goes right and then left, with the phase of every step; ``seen``: a lamp shows which."""
-    rng = np.random.default_rng(0)
-    for index in range(n):
-        phase = (np.arange(length) >= length // 2).astype(np.int32)
-        command = np.stack([np.where(phase, -1.0, 1.0), rng.normal(0, 1, length)], axis=1)
-        command += rng.normal(0, 0.1, command.shape)
-        state = np.c_[np.cumsum(command, axis=0), np.full(length, 7.0)]
-        pictures = np.zeros((length, 32, 32, 3), np.uint8)
-        pictures[phase == 1, 8:24, 8:24] = 200
-        cameras = {CAMERA: partial(iter, pictures)} if seen else {}
-        yield Episode(index, command, state, phases=phase, phase_names=("right", "left"), cameras=cameras)
 
 
 @pytest.fixture
 def dataset(tmp_path):
-    write_lerobot(tmp_path / "arm", episodes(), fps=10, robot_type="test")
+    write_lerobot(tmp_path / "arm", there_and_back(), fps=10, robot_type="test")
     return tmp_path / "arm"
 
 
@@ -53,19 +36,19 @@ def test_vectors_and_parts_of_them(dataset):
 
 
 def test_a_camera_is_observed_as_numbers_that_are_the_same_in_every_recording(tmp_path):
-    write_lerobot(tmp_path / "arm", episodes(seen=True), fps=10, robot_type="test")
-    write_lerobot(tmp_path / "few", episodes(2, seen=True), fps=10, robot_type="test")
-    demos = read_dataset(tmp_path / "arm", f"observation.state,{CAMERA}", "action").demonstrations
+    write_lerobot(tmp_path / "arm", there_and_back(seen=True), fps=10, robot_type="test")
+    write_lerobot(tmp_path / "few", there_and_back(2, seen=True), fps=10, robot_type="test")
+    demos = read_dataset(tmp_path / "arm", f"observation.state,{FRONT}", "action").demonstrations
     assert demos.observations.shape == (240, 3 + 16)
-    assert demos.observation_names[3:5] == (f"{CAMERA}[0]", f"{CAMERA}[1]")
-    few = read_dataset(tmp_path / "few", f"{CAMERA}[0:4]", "action").demonstrations
+    assert demos.observation_names[3:5] == (f"{FRONT}[0]", f"{FRONT}[1]")
+    few = read_dataset(tmp_path / "few", f"{FRONT}[0:4]", "action").demonstrations
     np.testing.assert_allclose(few.observations, demos.observations[:60, 3:7])
     lamp = demos.observations[:, 3:]
     on, off = (lamp[demos.labels == phase] for phase in (1, 0))
     apart = np.linalg.norm(on.mean(axis=0) - off.mean(axis=0))
     assert apart > 5 * max(on.std(axis=0).max(), off.std(axis=0).max())  # what a video leaves of a picture
     with pytest.raises(InputError, match="is a camera") as error:
-        read_dataset(tmp_path / "few", "observation.state", CAMERA)
+        read_dataset(tmp_path / "few", "observation.state", FRONT)
     one_sentence(error)
 
 
@@ -107,6 +90,3 @@ def test_from_a_lerobot_folder_to_its_own_subtasks(dataset, tmp_path):
     assert rows["subtask_index"].dtype == np.int64
     np.testing.assert_array_equal(rows["subtask_index"], rows["intention"])
     assert len(list(LeRobotSource(tmp_path / "copy"))) == 8
-    refused = prism("fit", "arm", *vectors, "--labels", "phase", "--intentions", 2, "--out", "no", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "column of a table" in refused.stderr

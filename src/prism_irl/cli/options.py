@@ -53,7 +53,8 @@ class ColumnOptions:
     intention: str | None = None
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
     labels: str | None = None
-    "Column with intentions where somebody knows them, empty elsewhere: the fit is told (its E-step is clamped)."
+    "Column with intentions where somebody knows them, empty or -1 elsewhere, or a .csv, .tsv or .parquet file with \
+trajectory, step (or start, end) and label: the fit is told (its E-step is clamped)."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
     ties: Literal["error", "keep"] | None = None

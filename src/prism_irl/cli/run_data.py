@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from prism_irl import storage
-from prism_irl.data import tables
+from prism_irl.data import label_files, tables
 from prism_irl.data.inputs import Inputs
 from prism_irl.data.roles import check_single
 from prism_irl.data.vocabulary import Vocabulary, factorize, missing
@@ -115,6 +115,8 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     frame = frame.iloc[:, : -(model.n_intentions + 1)]  # the intention and its probabilities, which the fit added
     columns = dict(config.get("data", {}).get("columns", {}))
     read = {role: name for role, name in columns.items() if role != "intention"}
+    if label_files.is_file(read.get("labels")):  # the run keeps them beside its rows
+        read["labels"] = label_files.COLUMN
     own = [name for name in frame.columns if str(name).startswith("observation_")]
     has_columns = "observations" in read or "inputs" in config.get("data", {})
     if getattr(model, "n_observations_", 0) and not has_columns:  # of an npz file, which has no columns

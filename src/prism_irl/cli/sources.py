@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from prism_irl.cli.options import ColumnOptions, WorldOptions
 from prism_irl.cli.world import read_world
-from prism_irl.data import tables
+from prism_irl.data import label_files, tables
 from prism_irl.data.inputs import Inputs, event_marks
 from prism_irl.data.roles import check_single
 from prism_irl.data.units import needs_units
@@ -90,15 +90,28 @@ def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Tab
 
 
 def read_rows(table: Path, **roles: Any) -> tables.Table:
-    """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes."""
+    """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes.
+
+    ``labels`` are a column of either, or a table of their own (`data.label_files`).
+    """
+    labels = roles.get("labels")
+    if labels is not None and label_files.is_file(labels):
+        own = {role: name for role, name in roles.items() if role != "labels"}
+        return label_files.labelled(_read_rows(table, **own), labels, roles.get("trajectory"))
+    return _read_rows(table, **roles)
+
+
+def _read_rows(table: Path, **roles: Any) -> tables.Table:
     from prism_irl.robots.continuous import is_dataset, read_dataset
 
     if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
         return tables.read(table, **roles)
-    wrong = [role for role in ("trajectory", "state", "action", "time", "group", "labels") if roles.get(role)]
+    fits = ("observe", "act", "labels", "intention", "may_lack")
+    wrong = [role for role, value in roles.items() if value and role not in fits]
     if wrong:
-        raise InputError(f"--{wrong[0]} names a column of a table, and {table} is a robot dataset; leave it out.")
-    return read_dataset(table, roles.get("observe", ()), roles.get("act", ()))
+        option = wrong[0].replace("_", "-")
+        raise InputError(f"--{option} is about columns of a table, and {table} is a robot dataset; leave it out.")
+    return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})
 
 
 def is_continuous(table: Path, columns: ColumnOptions) -> bool:

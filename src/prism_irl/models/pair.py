@@ -257,6 +257,8 @@ class PairModel(PairRewards):
         Continuous ones come into units that are taken from the training trajectories alone.
         """
         self.chosen_ = {}
+        if self.pair.startswith("single+"):  # one policy for all steps has nothing to be told
+            demos = replace(demos, known=None, known_names=None)
         self._check_parameters(demos)
         self.units_ = None
         if needs_units(demos):

@@ -7,22 +7,27 @@ LeRobot, RLDS and raw BridgeData are read episode by episode (`episodes.open_epi
 joints without what only a simulator knows. A camera such as ``observation.images.front`` is observed as 16 numbers that
 a fixed encoder makes of its frames (`vision.encoders.FixedEncoder`), the same for every recording. Trajectories are
 named by their episode and timed by their frame, so that phases find their way back into the dataset
-(`prism segment … --write-back`).
+(`prism segment … --write-back`). A column with a word or a number per frame, such as ``subtask_index``, may say what
+somebody knows (``--labels``, with gaps) or what is true (``--intention``, for evaluation).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from prism_irl.data.columns import read_known
 from prism_irl.data.continuous import column_names
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.tables import Table
-from prism_irl.data.vocabulary import Vocabulary
+from prism_irl.data.vocabulary import Vocabulary, distinct
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode, open_episodes
 
@@ -39,9 +44,20 @@ def is_dataset(path: Path) -> bool:
 
 
 def read_dataset(
-    folder: Path, observe: str | Sequence[str], act: str | Sequence[str], *, strict: bool = False
+    folder: Path,
+    observe: str | Sequence[str],
+    act: str | Sequence[str],
+    *,
+    labels: str | None = None,
+    intention: str | None = None,
+    may_lack: Sequence[str] = (),
+    strict: bool = False,
 ) -> Table:
-    """Read a dataset of episodes; damaged ones are left out with a warning, or stop everything (``strict``)."""
+    """Read a dataset of episodes; damaged ones are left out with a warning, or stop everything (``strict``).
+
+    ``labels`` names the column of what somebody knows, with gaps, ``intention`` that of true intentions, without any
+    (default: the phases of a dataset that has them); in ``may_lack``, one that the dataset does not have is left out.
+    """
     wanted = (
         [_part(name, "observe") for name in column_names(observe)],
         [_part(name, "act") for name in column_names(act)],
@@ -51,12 +67,17 @@ def read_dataset(
     rows: list[list[npt.NDArray[np.float32]]] = [[], []]
     names: tuple[tuple[str, ...], ...] = ((), ())
     index, times, phases = [], [], []
+    source = open_episodes(folder, strict=strict)
+    if "intention" in may_lack and intention is not None and not source.has(intention):
+        intention = None
+    columns: dict[str, list[npt.NDArray[np.object_]]] = {name: [] for name in (labels, intention) if name is not None}
+    source.ask_for(*columns)
     phase_names: tuple[str, ...] = ()
 
     def vectors(episode: Episode) -> list[list[Named]]:
         return [[_values(episode, *part, role) for part in parts] for parts, role in zip(wanted, ROLES, strict=True)]
 
-    for episode, found in open_episodes(folder, strict=strict).visit(vectors):
+    for episode, found in source.visit(vectors):
         for kept, parts in zip(rows, found, strict=True):
             kept.append(np.concatenate([values for values, _ in parts], axis=1))
         names = tuple(tuple(name for _, own in parts for name in own) for parts in found)
@@ -64,23 +85,35 @@ def read_dataset(
         times.append(np.arange(len(episode), dtype=np.int64))
         phases.append(episode.phases)
         phase_names = episode.phase_names or phase_names
+        for name, cells in columns.items():
+            cells.append(episode.columns[name])
     if not index:
         raise InputError(f"There is no episode in {folder} that can be read.")
-    labelled = all(part is not None for part in phases)
-    labels = [part for part in phases if part is not None] if labelled else None
     demos = MotionDemonstrations.continuous(
         rows[0],
         rows[1],
-        labels=labels,
         times=times,
         observation_names=names[0],
         motion_names=names[1],
         trajectory_names=np.array(index, dtype=np.int64),
-        label_names=phase_names if labelled and phase_names else None,
     )
+    truth: Vocabulary | None = None
+    if intention is not None:
+        values = distinct(_column(columns, intention), "intention", demos.where)
+        truth = Vocabulary.learn(values)
+        demos = replace(demos, labels=truth.encode(values), label_names=truth.names)
+    elif len(phased := [part for part in phases if part is not None]) == len(phases):
+        truth = Vocabulary(phase_names, len(phase_names)) if phase_names else None
+        demos = replace(demos, labels=np.concatenate(phased), label_names=phase_names or None)
+    if labels is not None:
+        known, words = read_known(_column(columns, labels), "labels", demos.where)
+        demos = replace(demos, known=known, known_names=words)
     one = Vocabulary(None, 1)
-    known = Vocabulary(phase_names, len(phase_names)) if labelled and phase_names else None
-    return Table(demos, None, np.arange(demos.n_steps), one, one, known)
+    return Table(demos, None, np.arange(demos.n_steps), one, one, truth)
+
+
+def _column(columns: Mapping[str, Sequence[npt.NDArray[np.object_]]], name: str) -> pd.Series[Any]:
+    return pd.Series(np.concatenate(columns[name]), name=name).infer_objects()
 
 
 def _part(text: str, role: str) -> tuple[str, slice]:

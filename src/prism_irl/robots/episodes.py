@@ -78,6 +78,8 @@ class Episode:
         Names behind the phases.
     name : str
         What the dataset calls the episode, for messages; its number by default.
+    columns : mapping of str to (T,) object
+        What was asked for beside all of this (`EpisodeSource.ask_for`): words and numbers, None in empty cells.
     """
 
     index: int
@@ -89,6 +91,7 @@ class Episode:
     phases: npt.NDArray[np.int32] | None = None
     phase_names: tuple[str, ...] = ()
     name: str = ""
+    columns: Mapping[str, npt.NDArray[np.object_]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Check lengths and numbers, so that no later stage has to."""
@@ -173,12 +176,30 @@ class EpisodeSource(ABC):
         self.strict = strict
         self.skipped: list[Skipped] = []
         self.position = 0
+        self.wanted: tuple[str, ...] = ()
         if not self.folder.is_dir():
             raise InputError(f"There is no folder {self.folder}; give the folder of a dataset.")
 
     @abstractmethod
     def _open(self) -> Iterator[Callable[[], Episode]]:
         """Yield one function per episode, which reads it; a damaged one raises `DamagedEpisodeError` when called."""
+
+    def has(self, column: str) -> bool:
+        """Whether the recordings have a column with a word or a number per step under this name."""
+        return False
+
+    def ask_for(self, *columns: str) -> None:
+        """Read further columns with every episode."""
+        for name in columns:
+            if not self.has(name):
+                raise InputError(
+                    f"{self.folder} has no column {name!r}{self._columns_in_words()}; name one of its own, or give "
+                    "labels as a table with episode, start, end and label (--labels FILE.csv)."
+                )
+        self.wanted = columns
+
+    def _columns_in_words(self) -> str:
+        return ""
 
     def __iter__(self) -> Iterator[Episode]:
         for episode, _ in self.visit(lambda episode: None):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +32,8 @@ VERSIONS = ("v2.0", "v2.1", "v3.0")
 ROWS_AT_ONCE = 4096
 COLUMNS = ("action", "observation.state", "timestamp", "phase", "task_index", "episode_index")
 """What an episode needs of its table: never the pictures, which are opened when they are asked for."""
+NOT_SEGMENTED = "not segmented"
+"""The subtask of frames that have none (`lerobot_columns`)."""
 MAX_ROWS, MAX_WIDTH = 50_000_000, 4096
 _BROKEN = (pa.ArrowException, *BROKEN)
 
@@ -74,21 +76,43 @@ class LeRobotSource(EpisodeSource):
         """Names of the cameras."""
         return [key for key, feature in self.features.items() if feature.get("dtype") in ("video", "image")]
 
+    def has(self, column: str) -> bool:
+        """Whether the tables have a column; numbers go by their words where the dataset has any."""
+        return column in self.features and column not in self.cameras
+
+    def _columns_in_words(self) -> str:
+        return f" among {', '.join(filter(self.has, self.features))}"
+
+    def _words(self, column: str) -> dict[int, str]:
+        """Words behind the numbers of a column, where the dataset has any."""
+        if column in ("task_index", "subtask_index"):
+            return _numbered(self.folder, column.removesuffix("_index"))
+        return dict(enumerate(map(str, self.features[column].get("values") or ())))
+
     def _open(self) -> Iterator[Callable[[], Episode]]:
-        tables, names = _OpenFile(), _task_names(self.folder)
+        tables, names = _OpenFile(self.wanted), _numbered(self.folder, "task")
+        words = {column: self._words(column) for column in self.wanted}
         for row in _episode_rows(self.folder, self.version):
             try:
                 index, length = int(row["episode_index"]), int(row["length"])
             except (KeyError, TypeError, ValueError, OverflowError):
                 raise InputError(f"An entry of the episodes in {self.folder}/meta has no index or length.") from None
-            yield partial(self._read, index, length, row, tables, names)
+            yield partial(self._read, index, length, row, tables, names, words)
 
-    def _read(self, index: int, length: int, row: dict[str, Any], tables: _OpenFile, names: dict[int, str]) -> Episode:
+    def _read(
+        self,
+        index: int,
+        length: int,
+        row: dict[str, Any],
+        tables: _OpenFile,
+        names: dict[int, str],
+        words: dict[str, dict[int, str]],
+    ) -> Episode:
         name, path = str(index), self._path("data_path", self._place(index, row, "data"))
         table = tables.rows(path, index)
         if table.num_rows != length:
             raise damaged(name, f"its table has {table.num_rows} rows and its metadata say {length} steps")
-        columns = {key: _numbers(table[key], name, key) for key in table.column_names}
+        columns = {key: _numbers(table[key], name, key) for key in table.column_names if key in COLUMNS}
         if "action" not in columns:
             raise damaged(name, "it has no column 'action'")
         tasks = [str(task) for task in row.get("tasks") or []]
@@ -104,6 +128,7 @@ class LeRobotSource(EpisodeSource):
             timestamps=columns.get("timestamp"),
             phases=None if phases is None else phases.reshape(length).astype(np.int32),
             phase_names=tuple(str(value) for value in self.features.get("phase", {}).get("values") or ()),
+            columns={key: _cells(table[key], name, key, words[key]) for key in self.wanted},
         )
 
     def _frames(self, camera: str, index: int, length: int, row: dict[str, Any], table: Path) -> Frames:
@@ -136,7 +161,8 @@ class LeRobotSource(EpisodeSource):
 class _OpenFile:
     """The parquet file of one or many episodes that is being read, in order, an episode at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Sequence[str] = ()) -> None:
+        self._wanted = wanted
         self._path: Path | None = None
         self._groups: Iterator[tuple[int, pa.Table]] = iter(())
         self._next: tuple[int, pa.Table] | None = None
@@ -145,7 +171,7 @@ class _OpenFile:
         """Return the rows of one episode; episodes are asked for in the order of the file."""
         try:
             if path != self._path:
-                self._path, self._groups, self._next = path, _episode_tables(path), None
+                self._path, self._groups, self._next = path, _episode_tables(path, self._wanted), None
             while self._next is None or self._next[0] < index:
                 self._next = next(self._groups)
         except StopIteration:
@@ -159,10 +185,10 @@ class _OpenFile:
         return self._next[1]
 
 
-def _episode_tables(path: Path) -> Iterator[tuple[int, pa.Table]]:
+def _episode_tables(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
     """Yield (episode index, rows) for each run of equal ``episode_index``."""
     with pq.ParquetFile(path) as file:
-        names = [key for key in COLUMNS if key in file.schema_arrow.names]
+        names = [key for key in dict.fromkeys((*COLUMNS, *wanted)) if key in file.schema_arrow.names]
         if file.metadata.num_rows > MAX_ROWS:
             raise ValueError(f"it claims {file.metadata.num_rows} rows")
         _check_width(path, names)
@@ -236,17 +262,18 @@ def _episode_rows(folder: Path, version: str) -> Iterator[dict[str, Any]]:
         yield from read_lines(folder / "meta" / "episodes.jsonl")
 
 
-def _task_names(folder: Path) -> dict[int, str]:
-    """Instruction of each task number, for tables whose episodes do not repeat it."""
-    table, lines = folder / "meta" / "tasks.parquet", folder / "meta" / "tasks.jsonl"
+def _numbered(folder: Path, what: str) -> dict[int, str]:
+    """Words of each number of a task or subtask."""
+    table, lines = folder / "meta" / f"{what}s.parquet", folder / "meta" / f"{what}s.jsonl"
+    number = f"{what}_index"
     try:
-        if table.is_file():  # pandas keeps the instruction as the index, whatever that is called
+        if table.is_file():  # pandas keeps the words as the index, whatever that is called
             columns = pq.read_table(table).to_pydict()
-            text = next(values for key, values in columns.items() if key != "task_index")
-            return dict(zip(columns["task_index"], map(str, text), strict=True))
-        return {int(row["task_index"]): str(row["task"]) for row in read_lines(lines)} if lines.is_file() else {}
+            text = next(values for key, values in columns.items() if key != number)
+            return dict(zip(columns[number], map(str, text), strict=True))
+        return {int(row[number]): str(row[what]) for row in read_lines(lines)} if lines.is_file() else {}
     except (*_BROKEN, StopIteration) as error:
-        raise InputError(f"The tasks in {folder}/meta cannot be read ({brief(error)}); restore them.") from None
+        raise InputError(f"The {what}s in {folder}/meta cannot be read ({brief(error)}); restore them.") from None
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -300,3 +327,15 @@ def _numbers(column: pa.ChunkedArray, name: str, key: str) -> npt.NDArray[Any]:
 
 def _rows(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return values.reshape(len(values), -1).astype(np.float32)
+
+
+def _cells(column: pa.ChunkedArray, name: str, key: str, words: dict[int, str]) -> npt.NDArray[np.object_]:
+    """One column as words or numbers, (T,), None in cells that are empty or say that nobody knows."""
+    cells = np.empty(len(column), dtype=object)
+    for step, cell in enumerate(column.to_pylist()):
+        value = cell[0] if isinstance(cell, list) and len(cell) == 1 else cell
+        if value is not None and not isinstance(value, int | float | str):
+            raise InputError(f"The column {key!r} of episode {name}, step {step}, holds neither a word nor a number.")
+        value = words.get(value, value) if isinstance(value, int) else value
+        cells[step] = None if value == NOT_SEGMENTED else value
+    return cells

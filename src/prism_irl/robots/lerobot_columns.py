@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
-from prism_irl.robots.lerobot import LeRobotSource, read_lines
+from prism_irl.robots.lerobot import NOT_SEGMENTED, LeRobotSource, read_lines
 from prism_irl.robots.lerobot_writing import statistics_of, write_lines
 
 Columns = Mapping[str, int]
 """Name of a new column → its value where a step was not segmented."""
-SUBTASK, NOT_SEGMENTED = "subtask_index", "not segmented"
+SUBTASK = "subtask_index"
 UNKNOWN = -1
 """Value of steps that were not segmented: dropped first steps and episodes that were left out."""
 

@@ -61,6 +61,13 @@ class RLDSSource(EpisodeSource):
         """With the split, where one was asked for."""
         return super().describe() | ({} if self.split is None else {"split": self.split})
 
+    def has(self, column: str) -> bool:
+        """Whether there is a step feature, such as ``phase`` for steps/phase; without features.json nobody knows."""
+        return not self.features or any(path in self.features for path in _paths(column))
+
+    def _columns_in_words(self) -> str:
+        return f" among {', '.join(sorted(path.removeprefix('steps/') for path in self.features))}"
+
     def _open(self) -> Iterator[Callable[[], Episode]]:
         index = 0
         for shard in self.shards:
@@ -92,6 +99,7 @@ class RLDSSource(EpisodeSource):
             language=_language(values),
             cameras=dict(sorted(cameras.items())),
             name=name,
+            columns={key: _cells(values, key, steps, name) for key in self.wanted},
         )
 
     def _steps(self, values: dict[str, Values], name: str) -> int:
@@ -136,6 +144,24 @@ def _language(values: dict[str, Values]) -> str:
         if isinstance(texts, list) and texts:
             return texts[0].decode("utf-8", errors="replace")
     return ""
+
+
+def _paths(column: str) -> tuple[str, ...]:
+    return f"steps/{column}", f"steps/observation/{column}"
+
+
+def _cells(values: dict[str, Values], key: str, steps: int, name: str) -> npt.NDArray[np.object_]:
+    """A step feature of one word or number per step, (T,)."""
+    feature = next((path for path in _paths(key) if path in values), None)
+    if feature is None:
+        there = ", ".join(sorted(path.removeprefix("steps/") for path in values if path.startswith("steps/")))
+        raise InputError(f"Episode {name} has no step feature {key!r}; it has {there}.")
+    found = values[feature]
+    if len(found) != steps:
+        raise InputError(f"{feature} of episode {name} has {len(found)} values for {steps} steps; name one per step.")
+    cells = np.empty(steps, dtype=object)
+    cells[:] = [one.decode("utf-8", errors="replace") if isinstance(one, bytes) else one.item() for one in found]
+    return cells
 
 
 def _pictures(pictures: list[bytes], name: str, key: str) -> Iterator[Frame]:

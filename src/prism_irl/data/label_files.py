@@ -1,0 +1,228 @@
+"""A second table with what somebody knows of a few steps, for data that have no column for it.
+
+    trajectory,step,label          one row per step; steps count from 0 within their trajectory
+    trajectory,start,end,label     one row per stretch: from start up to, and without, end
+    trajectory,first,last,label    the same with the last step included, as many annotation programs write it
+
+Stretches are in the units of the data's own times where there are any (seconds of a clock; frames of a robot dataset),
+else in steps. A trajectory may also be called by the columns that name it in the data, or ``episode`` and
+``episode_index``. Rows with an empty label, or −1, say nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prism_irl.data.columns import filled, read_known, read_times
+from prism_irl.data.roles import check_single, key_columns
+from prism_irl.data.table_files import WRITABLE, line_of, read_table_file
+from prism_irl.data.trajectories import factorize_keys
+from prism_irl.data.vocabulary import Where
+from prism_irl.errors import InputError
+
+if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.tables import Table
+
+COLUMN = "labels"
+"""What the labels are called beside the rows of a table."""
+TRAJECTORY = ("trajectory", "episode", "episode_index")
+STRETCHES = (("start", "end"), ("first", "last"))
+NEEDED = "a trajectory, a label, and step, or start and end, or first and last"
+
+
+def is_file(labels: Any) -> bool:
+    """Whether ``--labels`` names a table of its own, and no column."""
+    return isinstance(labels, str | Path) and Path(labels).suffix.lower() in WRITABLE
+
+
+def labelled(table: Table, path: str | Path, trajectory: str | None = None) -> Table:
+    """The table with the labels of a second one, which stand in a column ``labels`` beside its rows, too."""
+    demos = with_labels(table.demonstrations, path, trajectory)
+    frame = table.frame
+    if frame is not None:
+        if COLUMN in frame.columns:
+            raise InputError(
+                f"The data have a column {COLUMN!r} already, where those of {path} would stand; give --labels {COLUMN} "
+                "to use it, or rename it."
+            )
+        assert demos.known is not None
+        words = np.array([*(demos.known_names or range(int(demos.known.max()) + 1)), None], dtype=object)
+        told = np.empty(len(frame), dtype=object)
+        told[table.order] = words[demos.known]  # −1 is the last one: an empty cell
+        frame = frame.assign(**{COLUMN: told})
+    return table._replace(demonstrations=demos, frame=frame)
+
+
+def with_labels(demos: Demonstrations, path: str | Path, trajectory: str | None = None) -> Demonstrations:
+    """Demonstrations whose ``known`` are the labels of a file.
+
+    Parameters
+    ----------
+    demos : Demonstrations
+    path : .csv, .tsv or .parquet
+        See the head of this module.
+    trajectory : str, optional
+        What the data call the column (or, with commas, the columns) of their trajectories.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"There is no file {path} with labels; check the path, or name a column of the data.")
+    frame = read_table_file(path, {})
+
+    def where(row: int) -> str:
+        return f"line {line_of(path, row)} of {path}"
+
+    if "label" not in frame.columns:
+        raise _lacking(path, frame)
+    check_single(frame, "label")
+    there = filled(frame["label"])
+    if not len(there):
+        raise InputError(f"The column 'label' of {path} is empty; fill some cells in or leave --labels out.")
+    rows = frame.iloc[there].reset_index(drop=True)
+    owners = _owners(demos, rows, path, trajectory, lambda i: where(int(there[i])))
+    first, last = _steps(demos, rows, owners, path, lambda i: where(int(there[i])))
+    told = _assigned(demos, first, last, rows["label"], lambda i: where(int(there[i])))
+    values = np.array([*rows["label"], None], dtype=object)
+    flat = pd.Series(values[told], name="label")  # −1 is the last one: nobody knows
+    known, names = read_known(flat, "label", lambda step: where(int(there[told[step]])))
+    return replace(demos, known=known, known_names=names)
+
+
+def _lacking(path: Path, frame: pd.DataFrame) -> InputError:
+    return InputError(f"{path} needs the columns of {NEEDED}; it has {', '.join(map(str, frame.columns[:50]))}.")
+
+
+def _owners(
+    demos: Demonstrations, rows: pd.DataFrame, path: Path, trajectory: str | None, where: Where
+) -> npt.NDArray[np.int64]:
+    """Trajectory of each row, (r,)."""
+    named = [] if trajectory is None else [key_columns(rows, trajectory)]
+    keys = [*named, *((name,) for name in TRAJECTORY)]
+    key = next((key for key in keys if set(key) <= set(rows.columns)), None)
+    if key is None:
+        raise _lacking(path, rows)
+    for name in key:
+        check_single(rows, name)
+    codes, names = factorize_keys(rows, key, where)
+    numbers = {demos.name_of(i): i for i in range(len(demos))}
+    if len(numbers) < len(demos):
+        raise InputError("Two trajectories of the data share a name, so that labels cannot name them; rename them.")
+    found = np.array([numbers.get(str(name), -1) for name in names])[codes]
+    if (found < 0).any():
+        row = int(np.argmin(found))
+        there = ", ".join(list(numbers)[:5]) + (", …" if len(numbers) > 5 else "")
+        raise InputError(
+            f"The trajectory {names[codes[row]]} at {where(row)} is not in the data, which have {there}; correct it."
+        )
+    return np.asarray(found, dtype=np.int64)
+
+
+def _steps(
+    demos: Demonstrations, rows: pd.DataFrame, owners: npt.NDArray[np.int64], path: Path, where: Where
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """First flat step of each row, and the one behind its last, (r,) each."""
+    pair = next((pair for pair in STRETCHES if set(pair) <= set(rows.columns)), None)
+    if pair is not None and "step" not in rows.columns:
+        return _stretches(demos, rows, owners, pair, where)
+    if "step" not in rows.columns:
+        raise _lacking(path, rows)
+    steps = _whole(rows, "step", where)
+    wrong = (steps < 0) | (steps >= demos.lengths[owners])
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        owner = int(owners[row])
+        raise InputError(
+            f"The step {int(steps[row])} at {where(row)} is not one of trajectory {demos.name_of(owner)}, whose steps "
+            f"are 0 to {int(demos.lengths[owner]) - 1}; correct it."
+        )
+    begin = demos.offsets[owners] + steps
+    return begin, begin + 1
+
+
+def _stretches(
+    demos: Demonstrations, rows: pd.DataFrame, owners: npt.NDArray[np.int64], pair: tuple[str, str], where: Where
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    side, times = "right" if pair == STRETCHES[1] else "left", demos.times
+    if times is None:
+        times = np.arange(demos.n_steps) - demos.offsets[demos.trajectory_index]
+    falls = np.flatnonzero((times[1:] < times[:-1]) & ~demos.first_steps[1:])
+    if len(falls):
+        raise InputError(f"Time goes back at {demos.where(int(falls[0]) + 1)}; give the labels step by step instead.")
+    begin, end = (_moments(rows, name, times, where) for name in pair)
+    backwards = begin > end if side == "right" else begin >= end
+    if backwards.any():
+        row = int(np.argmax(backwards))
+        raise InputError(f"The stretch at {where(row)} ends before it begins ({pair[0]}, {pair[1]}); correct it.")
+    first, last = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for row, owner in enumerate(owners.tolist()):
+        offset, until = int(demos.offsets[owner]), int(demos.offsets[owner + 1])
+        own = times[offset:until]
+        first[row] = offset + np.searchsorted(own, begin[row])
+        last[row] = offset + np.searchsorted(own, end[row], side)  # type: ignore[call-overload]
+        if first[row] == last[row]:
+            raise InputError(
+                f"The stretch from {begin[row]} to {end[row]} at {where(row)} holds no step of trajectory "
+                f"{demos.name_of(owner)}, which lasts from {own[0]} to {own[-1]}; correct it."
+            )
+    return first, last
+
+
+def _moments(rows: pd.DataFrame, name: str, times: npt.NDArray[Any], where: Where) -> npt.NDArray[Any]:
+    """A column of the file on the clock of the data."""
+    if times.dtype.kind != "M":
+        return _numbers(rows, name, where)
+    check_single(rows, name)
+    moments = read_times(rows[name], name, where)
+    if moments.dtype.kind != "M":
+        raise InputError(f"The column {name!r} holds numbers, and the times of the data are dates; give dates.")
+    return np.asarray(moments).astype(times.dtype)
+
+
+def _numbers(rows: pd.DataFrame, name: str, where: Where) -> npt.NDArray[np.float64]:
+    check_single(rows, name)
+    numbers = pd.to_numeric(rows[name], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise InputError(f"The {name} {rows[name].iloc[row]} at {where(row)} is not a finite number; correct it.")
+    return numbers
+
+
+def _whole(rows: pd.DataFrame, name: str, where: Where) -> npt.NDArray[np.int64]:
+    numbers = _numbers(rows, name, where)
+    broken = (numbers != np.floor(numbers)) | (np.abs(numbers) > 2.0**53)
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise InputError(f"The {name} {rows[name].iloc[row]} at {where(row)} is not a whole number; correct it.")
+    return numbers.astype(np.int64)
+
+
+def _assigned(
+    demos: Demonstrations,
+    first: npt.NDArray[np.int64],
+    last: npt.NDArray[np.int64],
+    labels: pd.Series[Any],
+    where: Where,
+) -> npt.NDArray[np.int64]:
+    """Row that labels each step, (n,), −1 where none does; two that disagree are refused."""
+    codes = pd.factorize(labels)[0]
+    told = np.full(demos.n_steps, -1, dtype=np.int64)
+    lengths = last - first
+    rows = np.repeat(np.arange(len(first)), lengths)
+    steps = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths - first, lengths)
+    told[steps] = rows
+    clash = codes[told[steps]] != codes[rows]
+    if clash.any():
+        at = int(np.argmax(clash))
+        one, other = sorted((int(rows[at]), int(told[steps[at]])))
+        raise InputError(
+            f"There are two labels for {demos.where(int(steps[at]))}, {labels.iloc[one]} at {where(one)} and "
+            f"{labels.iloc[other]} at {where(other)}; keep one of them."
+        )
+    return told
