@@ -24,6 +24,7 @@ import continuous_tables  # noqa: F401
 import evidence_tables  # noqa: F401
 import gridworld_tables  # noqa: F401
 import labyrinth_tables  # noqa: F401
+import paper_claims  # noqa: F401
 import paper_tables  # noqa: F401
 import speed_tables  # noqa: F401
 import study_tables  # noqa: F401

@@ -630,6 +630,12 @@ def test_the_papers_models():
         PRISM.paper("maze")
 
 
+def test_the_papers_network_has_as_many_parameters_as_the_paper_says():
+    walk = Demonstrations.from_arrays([np.arange(5)], [np.zeros(5, int)], n_states=127, n_actions=4)
+    model = PRISM.paper("labyrinth", n_intentions=4, max_iterations=1).fit(walk)
+    assert round(sum(part.numel() for part in model.switching_.network.parameters()), -3) == 51_000  # "about 50K"
+
+
 def test_smoothing_of_zero_with_validation_data_is_refused(make_demos):
     """Every later iteration would score −inf on validation data, and the first one would be kept without a word."""
     with pytest.raises(InputError, match="no validation trajectory can be scored"):
