@@ -37,7 +37,7 @@ def compare(
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
+        A .csv, .parquet or .npz file, several as one pattern in quotes, or the name of a data set: labyrinth.
     methods
         Comma-separated: NAMED; pairs such as state+goals (prism methods lists them); variants such as
         prism-recurrent-h2, hiql-hauto, state+goals-k4, prism-paper-lstm; MODULE:CLASS for your own.

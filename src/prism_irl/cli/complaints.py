@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError, MissingArgumentError
@@ -23,7 +24,11 @@ def in_words(app: App, error: CycloptsError, arguments: list[str]) -> str:
             name = name.removeprefix("--").upper()
         return f"{command} needs {name}, which is missing{_example(app, chain)}."
     if isinstance(error, UnusedCliTokensError):
-        words = " ".join(map(str, error.unused_tokens or ()))
+        unused = [str(word) for word in error.unused_tokens or ()]
+        words = " ".join(unused)
+        if len(unused) > 1 and all(Path(word).suffix.lower() in (".csv", ".tsv", ".parquet") for word in unused):
+            several = f'"*{Path(unused[0]).suffix}"'
+            return f"{command} takes one table, or several as one pattern in quotes: {command} {several}, not {words}."
         return f"{command} does not know what to do with {words}; options begin with --, see prism {command} --help."
     return str(error)
 

@@ -37,7 +37,7 @@ def evidence(
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
+        A .csv, .parquet or .npz file, several as one pattern in quotes, or the name of a data set: labyrinth.
     folder.resume
         Go on with an interrupted test, or add surrogates; finished parts are not made again.
     intentions

@@ -36,7 +36,7 @@ def select_command(
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file, or the name of a data set: labyrinth.
+        A .csv, .parquet or .npz file, several as one pattern in quotes, or the name of a data set: labyrinth.
     folder.resume
         Go on with an interrupted selection, or add numbers of intentions; finished fits are not made again.
     intentions

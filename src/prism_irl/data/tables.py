@@ -20,11 +20,12 @@ from prism_irl.data import archive, continuous
 from prism_irl.data.columns import read_groups, read_known, read_numbers, read_times
 from prism_irl.data.dates import Dates
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.many_files import matching, read_files
 from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_rows, with_missing
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
 from prism_irl.data.roles import Columns, key_columns
-from prism_irl.data.table_files import READABLE, WRITABLE, line_of, read_table_file
+from prism_irl.data.table_files import READABLE, WRITABLE, read_table_file
 from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
 from prism_irl.data.units import needs_units
 from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct
@@ -74,6 +75,8 @@ def read(
 ) -> Table:
     """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.archive` or a pandas table.
 
+    A pattern such as ``"animals/*.csv"`` is one table (`prism_irl.data.many_files`).
+
     Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
     of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
 
@@ -113,15 +116,14 @@ def read(
         return _from_folder(path, states, actions, unknown_state)
     if suffix not in READABLE:
         raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE)}.")
-    if not path.is_file():
+    paths = matching(path)
+    if not paths[0].is_file():
         raise InputError(f"There is no file {path}; check the path.")
     if suffix == ".npz":
-        return _from_npz(path, states, actions, unknown_state)
+        return _from_npz(paths[0], states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
-    rules["at"] = lambda row: f"line {line_of(path, row)}"
-    return _from_frame(
-        read_table_file(path, text, (state, action)), columns, states, actions, None, unknown_state, **rules
-    )
+    frame, rules["at"] = read_files(paths, columns, text, (state, action))
+    return _from_frame(frame, columns, states, actions, None, unknown_state, **rules)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -139,14 +141,18 @@ def _continuous(
     path = None if isinstance(source, pd.DataFrame) else Path(source)
     if path is not None and path.suffix.lower() not in WRITABLE:
         raise InputError(f"Columns to --observe and --act belong to a table ({', '.join(WRITABLE)}), not to {path}.")
-    if path is not None and not path.is_file():
-        raise InputError(f"There is no file {path}; check the path.")
+    rows = source
+    if path is not None:
+        paths = matching(path)
+        if not paths[0].is_file():
+            raise InputError(f"There is no file {path}; check the path.")
+        rows, where = read_files(paths, columns, {})
+        rules = {**rules, "at": where}
 
     def tokens(frame: pd.DataFrame, state: str, action: str) -> Table:
-        own = rules if path is None else {**rules, "at": lambda row: f"line {line_of(path, row)}"}
-        return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False, **own)
+        return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False, **rules)
 
-    return continuous.read_frame(source if path is None else read_table_file(path, {}), observe, act, tokens)
+    return continuous.read_frame(rows, observe, act, tokens)
 
 
 def _from_frame(
