@@ -76,7 +76,12 @@ def print_methods(metrics: dict[str, Any]) -> None:
         "mean dwell": ("mean_dwell", 1),
         "fit s": ("fit_seconds", 1),
     }
+    if all(entry.get("label_accuracy") is None for entry in entries):
+        del columns["label accuracy"]
     marked = [entry | {"paper": _cell(entry["paper_score"], 3) + " *" * entry["leaks"]} for entry in entries]
+    for entry in marked:
+        if entry.get("n_intentions") == 1:
+            entry["mean_dwell"] = None  # nothing that could change: the length of a trajectory says nothing here
     _print_table(metrics["title"], marked, columns)
     if any(entry["leaks"] for entry in entries):
         print("* not a likelihood: the gate has seen the action that it is scored on, so this number can")

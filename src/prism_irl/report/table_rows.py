@@ -78,7 +78,10 @@ _ABBREVIATIONS = {"evd": "EVD", "ari": "ARI", "nmi": "NMI", "f1": "F1", "ll": "L
 
 def method_table(metrics: Mapping[str, Any]) -> Table:
     """Return the method table: every number that at least one method has, both likelihood columns always."""
-    methods = {str(key): mapping(value) for key, value in mapping(metrics.get("methods")).items()}
+    methods = {str(key): dict(mapping(value)) for key, value in mapping(metrics.get("methods")).items()}
+    for method in methods.values():
+        if method.get("n_intentions") == 1:  # nothing that could change: the length of a trajectory says nothing here
+            method["mean_dwell"] = None
     known = {column.key for column in (*_COLUMNS, *_LAST)} | {"n_intentions"}  # which the names say
     further: dict[str, Column] = {}
     for method in methods.values():

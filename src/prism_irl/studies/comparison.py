@@ -153,5 +153,9 @@ def best_two_note(result: dict[str, Any]) -> list[str]:
     if pair is None:
         return []
     names = [result["methods"][pair[place]]["name"] for place in ("best", "second")]
-    certainty = "" if pair["p_value"] is None else f" (p = {pair['p_value']:.3g}, {pair['test']})"
+    if pair["p_value"] is None:
+        certainty = ", on one fold, which tells nothing about chance"
+    else:
+        chance = ", which may be chance" if pair["p_value"] >= evidence.LEVEL else ""
+        certainty = f"{chance} (p = {pair['p_value']:.3g}, {pair['test']})"
     return [f"{names[0]} predicts better than {names[1]} by {pair['difference']:.4f} nats per step{certainty}."]
