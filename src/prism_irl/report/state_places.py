@@ -76,7 +76,12 @@ def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
         return None
     xy = np.full((demos.n_states, 2), np.nan)
     xy[visited] = _stress(moves[np.ix_(visited, visited)])
-    return layout_of("graph", xy, edges, "Positions are computed: states that follow one another lie close together.")
+    return layout_of(
+        "graph",
+        xy,
+        edges,
+        "Positions are computed (--map and --grid give true ones): states that follow one another lie close together.",
+    )
 
 
 def layout_of(kind: str, xy: npt.ArrayLike, edges: Any, note: str, barriers: Sequence[int] = ()) -> dict[str, Any]:

@@ -71,9 +71,9 @@ def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
         return f"{'More' if wrong else 'No more'} false positives than the level of the test allows for."
     bad, warnings = (sum(finding.level == level for finding in findings) for level in ("bad", "warning"))
     if bad and is_comparison(metrics):
-        return "Not every method here holds: read what follows before you trust a number."
+        return "Not every method here holds: read the problems before you trust a number."
     if bad:
-        return "Do not trust this run before reading what follows."
+        return "Do not trust this run before reading its problems."
     untested = sum(is_untested(finding) for finding in findings)
     more = warnings - untested
     if untested:
