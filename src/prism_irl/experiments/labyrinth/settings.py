@@ -32,11 +32,11 @@ PAPER_VALIDATION = 0.1
 TRANSFORMER_PENALTIES = 0.3
 """Share of the paper's penalties that the Transformer gets, with one epoch per M-step as the other networks.
 
-At the start the policies hardly differ, so that responsibilities are little more than the gate itself and Eq. (loss)
-is mostly its penalties. A gate that reaches their optimum within one M-step (8 epochs; any network does) is nearly
-constant, the next policies are nearly equal, and EM ends in the fixed point of one intention, -0.871: the paper's
-number. Single epochs let the policies come apart first, and at 0.3 of the penalties the Transformer, which learns
-faster per epoch than the RNN, does not overtake them. docs/labyrinth.md has the measurements.
+Under the paper's penalties it ends in the fixed point of one intention, -0.871, the paper's number, with 8 epochs per
+M-step and with one, while the RNN does not; with this share of them it does not either. At the start the policies
+hardly differ, so that responsibilities are little more than the gate itself and Eq. (loss) is mostly its penalties,
+whose optimum is a constant gate: a network that gets there before the policies have come apart stays there. The part
+transformer has the measurements (docs/labyrinth.md).
 """
 PENALTY_SETTINGS = {
     "no penalty": (0.0, 0.0),
