@@ -31,7 +31,8 @@ def _seeds(metrics: dict[str, Any]) -> str:
     if "first_seed" not in metrics:
         return "\nSeeds 0 to 199, before animals were counted with the policies of the others (see below).\n"
     first = metrics["first_seed"]
-    return f"\nSeeds {first} to {first + metrics['simulations'] - 1}.\n"
+    before = ", before each condition had policies of its own (see below)" if first < 2000 else ""
+    return f"\nSeeds {first} to {first + metrics['simulations'] - 1}{before}.\n"
 
 
 @block("study")
