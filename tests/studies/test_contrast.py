@@ -79,7 +79,9 @@ def test_the_page_says_with_what_differences_were_estimated(usage):
     found = compare(*usage)
     assert found["by_condition"]
     assert "policies of each condition" in section(found, None, TESTED).how
-    assert "policies of each condition" not in section(found | {"by_condition": False}, None, TESTED).how
+    as_fitted = section(found | {"by_condition": False}, None, TESTED).how
+    assert "policies of each condition" not in as_fitted
+    assert "with the fit as it is; how often" in as_fitted
 
 
 def test_rewards_that_differ_are_found_in_another_measure_than_usage():

@@ -38,6 +38,10 @@ BY_CONDITION = (
     " Values, differences and intervals are counted with policies of each condition, so that another reward does not "
     "look like more switches; p with policies that do not know the conditions."
 )
+AS_FITTED = (
+    " All are counted with the fit as it is; how often such intervals hold the truth was tried with a Markov chain and "
+    "counted policies (--method hiql) only."
+)
 DIGITS = {"dwell": 1}
 
 
@@ -215,10 +219,11 @@ def _how(contrast: Mapping[str, Any]) -> str:
     which = f"all {many} ways" if contrast["exact"] else f"{many} random ways"
     how = "to swap the two conditions within each" if contrast["paired"] else "to give the conditions to them"
     fit = f"each of {contrast['refitted']} draws fitted again" if contrast.get("refitted") else "with the fit as it is"
+    estimated = {True: BY_CONDITION, False: AS_FITTED}.get(contrast.get("by_condition", ""), "")
     return (
         f"p is the share of {which} {how} that differ at least as much, whole members of column {contrast['unit']} "
         "being exchanged and never their steps; the last column corrects for all rows of the table (step-down maxT). "
         f"Intervals are a bootstrap of the same, {fit}. Each weighs the same, however long it was "
         "recorded. A distance (places: total variation; reward: root mean square) has no sign and no interval."
-        f"{BY_CONDITION if contrast.get('by_condition') else ''}"
+        f"{estimated}"
     )
