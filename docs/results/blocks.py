@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "benchmarks": "make bench",
     "stopping": "python benchmarks/stopping.py --half report --rules validation training --out runs/stopping",
     "gpu": "python benchmarks/gpu.py --out runs/gpu",
+    "intervals": "python benchmarks/intervals.py --resamples 200 --jobs 2 --out runs/intervals",
 }
 """Results file, without its suffix → the command whose run it is made of."""
 

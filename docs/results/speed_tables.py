@@ -40,6 +40,18 @@ def benchmark_gpu(metrics: dict[str, Any]) -> str:
     )
 
 
+@block("intervals")
+def benchmark_intervals(metrics: dict[str, Any]) -> str:
+    """Refits of a bootstrap, each way beside one after the other."""
+    rows = [
+        [row["how"], f"{row['seconds']:.3g} s", f"{row['seconds_one_after_the_other']:.3g} s", f"{row['ratio']:.1f}×"]
+        for row in need(metrics, "rows")
+    ]
+    reference = f"one after the other ({metrics['alone']} of them, extrapolated)"
+    data = f"the {metrics['data']}, {metrics['n_steps']:,} steps, three intentions"
+    return f"{metrics['resamples']} resamples of {data}.\n\n" + table(["how", "time", reference, "ratio"], rows)
+
+
 @block("stopping")
 def stopping(metrics: dict[str, Any]) -> str:
     """Closed-form EM stopped by validation trajectories and by its training data."""

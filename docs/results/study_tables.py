@@ -28,8 +28,6 @@ def _share(found: dict[str, Any]) -> list[str]:
 
 def _seeds(metrics: dict[str, Any]) -> str:
     """Which seeds these are."""
-    if "first_seed" not in metrics:
-        return "\nSeeds 0 to 199, before animals were counted with the policies of the others (see below).\n"
     first = metrics["first_seed"]
     return f"\nSeeds {first} to {first + metrics['simulations'] - 1}.\n"
 

@@ -7,7 +7,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
-from prism_irl.report.contrast import in_words
+from prism_irl.report.contrast import in_words, section
 from prism_irl.studies.contrast import contrast, design
 from prism_irl.worlds.cohort import CohortWorld
 
@@ -65,6 +65,23 @@ def test_p_never_sees_what_is_estimated_with_the_conditions(usage, monkeypatch):
     blind = compare(*usage)
     assert [test["p"] for test in there["tests"]] == [test["p"] for test in blind["tests"]]
     assert best(there, "switch_rate")["difference"] != best(blind, "switch_rate")["difference"]
+
+
+def test_a_difference_whose_interval_holds_zero_says_so(usage):
+    found = compare(*usage)
+    test = best(found, "usage")
+    assert "holds zero" not in in_words(found, None, TESTED)
+    test["interval"] = [-0.1, 0.3]
+    assert "The interval holds zero all the same" in in_words(found, None, TESTED)
+
+
+def test_the_page_says_with_what_differences_were_estimated(usage):
+    found = compare(*usage)
+    assert found["by_condition"]
+    assert "policies of each condition" in section(found, None, TESTED).how
+    as_fitted = section(found | {"by_condition": False}, None, TESTED).how
+    assert "policies of each condition" not in as_fitted
+    assert "with the fit as it is; how often" in as_fitted
 
 
 def test_rewards_that_differ_are_found_in_another_measure_than_usage():

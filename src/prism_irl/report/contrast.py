@@ -30,6 +30,18 @@ OWN_NULL = (
     "These p come from exchanging the conditions of whole animals, and hold whether or not the labels are intentions; "
     "whether they are is another question."
 )
+HOLDS_ZERO = (
+    " The interval holds zero all the same: that the groups differ is clear, that they do so in this is not; they may "
+    "want something else instead."
+)
+BY_CONDITION = (
+    " Values, differences and intervals are counted with policies of each condition, so that another reward does not "
+    "look like more switches; p with policies that do not know the conditions."
+)
+AS_FITTED = (
+    " All are counted with the fit as it is; how often such intervals hold the truth was tried with a Markov chain and "
+    "counted policies (--method hiql) only."
+)
 DIGITS = {"dwell": 1}
 
 
@@ -163,9 +175,11 @@ def _sentence(test: Mapping[str, Any], contrast: Mapping[str, Any], names: Seque
     first, second = (signed(value, digits) for value in test["values"])
     low, high = (signed(value, digits) for value in test["interval"])
     more, unit = "higher" if test["difference"] > 0 else "lower", UNITS.get(test["unit"], test["unit"])
+    holds_zero = test["interval"][0] <= 0 <= test["interval"][1]
     return (
         f"The {what} is {more} under {two} than under {one}: {second} against {first} {unit}, a difference of "
         f"{signed(test['difference'], digits)} (95% interval {low} to {high}), {p}."
+        f"{HOLDS_ZERO if holds_zero else ''}"
     )
 
 
@@ -205,9 +219,11 @@ def _how(contrast: Mapping[str, Any]) -> str:
     which = f"all {many} ways" if contrast["exact"] else f"{many} random ways"
     how = "to swap the two conditions within each" if contrast["paired"] else "to give the conditions to them"
     fit = f"each of {contrast['refitted']} draws fitted again" if contrast.get("refitted") else "with the fit as it is"
+    estimated = {True: BY_CONDITION, False: AS_FITTED}.get(contrast.get("by_condition", ""), "")
     return (
         f"p is the share of {which} {how} that differ at least as much, whole members of column {contrast['unit']} "
         "being exchanged and never their steps; the last column corrects for all rows of the table (step-down maxT). "
         f"Intervals are a bootstrap of the same, {fit}. Each weighs the same, however long it was "
         "recorded. A distance (places: total variation; reward: root mean square) has no sign and no interval."
+        f"{estimated}"
     )

@@ -97,7 +97,8 @@ def contrast(
     used, cell = demos.subset(chosen), plan.cell[chosen]
     own = OwnModels(model, used, cell) if has_own_chains(model) else None
     counts = estimated = units.count_units(model, used, cell, own)
-    if own is not None:
+    by_condition = own is not None and own.counts is not None
+    if by_condition:
         estimated = units.count_units(model, used, cell, ConditionModels(model, used, cell, plan.cells.second))
     tried = resampling.assignments(plan.cells, seed)
     enough = tried.smallest_p <= LEVEL
@@ -117,6 +118,7 @@ def contrast(
         "smallest_p": tried.smallest_p,
         "enough_units": enough,
         "n_intentions": model.n_intentions,
+        "by_condition": by_condition,
         "tests": [test | {"groups": list(levels)} for test in tests],
         "state_names": demos.state_names,
         "occupancy": _shares(counts, plan.cells),

@@ -146,13 +146,14 @@ def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
     """What the numbers say, in a few sentences; ``compared`` says that choices were, too."""
     differ, m = found["differ"], found["strength"]["usage"]
     leaving = found["strength"]["leaving"]
+    nor = "nor does it help" if m is None else "knowing the animal does not help"
     helps = (
         "Usage: knowing the animal does not help to predict how often a trajectory has an intention, and all are given "
         "the shared usage."
         if m is None
         else f"Usage: what an animal did counts beside {m:.0f} steps of what all did."
     ) + (
-        " Leaving: nor does it help to predict how soon an intention is left."
+        f" Leaving: {nor} to predict how soon an intention is left."
         if leaving is None
         else f" Leaving: what an animal did counts beside {leaving:.0f} steps of what all did."
     )
@@ -168,7 +169,7 @@ def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
     does = (
         (", nor" if not differ else "; none") + " in what it does under an intention"
         if not others
-        else f"; in what it does under an intention: {', '.join(others)}"
+        else f"; clearly different in what it does under an intention: {', '.join(others)}"
     )
     known = (
         "Choices: policies and rewards of its own would not predict an animal better, and all are given the shared ones"

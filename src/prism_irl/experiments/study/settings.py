@@ -1,8 +1,9 @@
 """Simulated studies: two groups of eight animals that differ in nothing, in usage, in switching, or in a goal.
 
 Sizes of the effects, and how animals are counted, were settled with seeds from `PILOT` on; the experiment reports those
-below. Seeds 0 to 199 were looked at when it was decided that animals have chains of their own, so that 1000 to 1199
-(``prism reproduce study --first-seed 1000``) are those that settled nothing.
+below. Seeds 0 to 199 were looked at when it was decided that animals have chains of their own, 1000 to 1199 when each
+condition got policies of its own, so that 2000 to 2199 (``prism reproduce study --first-seed 2000``) are those that
+settled nothing.
 """
 
 from __future__ import annotations
