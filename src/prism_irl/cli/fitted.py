@@ -56,6 +56,7 @@ def write_run(
     from prism_irl.evaluation.facts import on_map
     from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
+    from prism_irl.report.markup import page_template
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
@@ -103,6 +104,7 @@ def write_run(
     if named is not None:  # the intentions of an earlier fit in this folder had names
         _carry_names(folder, named)
     write_tables(folder, model, demos, found, estimated="dynamics" not in (world or {}))
+    page_template()  # compiled here, where there is nothing to do but to wait for the figures
     captions = drawn.gathered(begun) | effects | drawn.gathered(checks) | sure
     storage.write_json(figures / "captions.json", captions)
     return result

@@ -36,6 +36,7 @@ from prism_irl.evaluation.behaviour import (
     switch_places,
     switch_steps,
 )
+from prism_irl.evaluation.quantiles import student_quantile
 from prism_irl.evaluation.simulate import simulate
 
 if TYPE_CHECKING:
@@ -233,11 +234,9 @@ def _distance(about: About, shares: FloatArray) -> Statistic:
 
 def _interval(others: FloatArray, quantile: float) -> tuple[float, float, float]:
     """Mean and standard deviation, and how far from the mean one more simulation may lie."""
-    from scipy.special import stdtrit  # Student's quantiles, as scipy.stats has them, which takes a second to import
-
     R = len(others)
     spread = float(others.std(ddof=1))
-    return float(others.mean()), spread, float(stdtrit(R - 1, quantile) * spread * np.sqrt(1 + 1 / R))
+    return float(others.mean()), spread, float(student_quantile(R - 1, quantile) * spread * np.sqrt(1 + 1 / R))
 
 
 def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatArray, n_intentions: int) -> list[Curve]:

@@ -98,7 +98,7 @@ def grid_heatmap(
     ax.spines[:].set_visible(True)
     ax.spines[:].set_color(MUTED)
     if title is not None:
-        ax.set_title(title)
+        ax.set_title(title, y=1.0)  # nothing is above a map: without it, matplotlib looks at every draw
     return ax
 
 

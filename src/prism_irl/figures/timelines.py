@@ -115,7 +115,7 @@ def switch_average(
     ax.set_ylabel("mean posterior")
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     if title is not None:
-        ax.set_title(title)
+        ax.set_title(title, y=1.0)
     return ax
 
 

@@ -36,9 +36,10 @@ def draw_curves(
             looks = [_look(i, one, names, states) for i, one in enumerate(kinds[kind])]
             labels, colors = zip(*looks, strict=True)
             draw.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
-            ax.set(title=TITLES[kind], ylabel="share of the steps" if kind == "switch" else "share")
+            ax.set_title(TITLES[kind], y=1.0)
+            ax.set(ylabel="share of the steps" if kind == "switch" else "share")
         draw.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
-        axes[len(drawn)].set_title("Share of the steps in each state")
+        axes[len(drawn)].set_title("Share of the steps in each state", y=1.0)
         for ax in axes[len(drawn) + 1 :]:
             ax.set_axis_off()
         style.save(figure, folder / "checks")

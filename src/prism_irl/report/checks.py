@@ -10,6 +10,7 @@ import numpy as np
 
 from prism_irl import storage
 from prism_irl.evaluation.checks import LONGEST, Checks
+from prism_irl.evaluation.quantiles import binomial_quantile
 from prism_irl.figures.elsewhere import HERE, Drawing
 from prism_irl.report import drawn
 from prism_irl.report.names import default_names, place_name
@@ -103,19 +104,12 @@ def section(checks: Mapping[str, Any], names: Sequence[str] | None, states: Sequ
     return Section(_finding(checks["statistics"], rows), rows, _how(checks))
 
 
-def _often(n: int) -> int:
-    """How many of n numbers lie outside by chance, at most, in 95 of 100 runs: the binomial quantile."""
-    from scipy.special import bdtr  # as scipy.stats has it, which takes a second to import
-
-    return int(np.argmax(bdtr(np.arange(n + 1), n, 0.05) >= 0.95))
-
-
 def _finding(statistics: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Finding:
     """Say how many numbers lie outside, and which lies furthest; a few do by chance."""
     n, outside = len(rows), [i for i, row in enumerate(rows) if row.outside]
     if not outside:
         return Finding("good", f"All {n} numbers of the data lie where the model's own simulations do.")
-    by_chance = _often(n)
+    by_chance = binomial_quantile(n, 0.05, 0.95)  # at most so many, in 95 of 100 runs
 
     def distance(i: int) -> float:
         one = statistics[i]

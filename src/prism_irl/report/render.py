@@ -18,8 +18,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
@@ -35,7 +33,7 @@ from prism_irl.report.explorer import FRAMES, read_explorer, script_json
 from prism_irl.report.findings import mapping, number
 from prism_irl.report.fit_verdict import part_name, part_remark
 from prism_irl.report.frames import read_frames
-from prism_irl.report.markup import marked_options
+from prism_irl.report.markup import page_template
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
 from prism_irl.report.palette import fewer_colours
@@ -111,10 +109,7 @@ def render(folder: Path) -> str:
     em_chart = None if "em_curves" in drawn else _em_chart(folder)
     found = verdict(metrics)
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
-    look: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    environment = Environment(loader=PackageLoader("prism_irl.report"), undefined=StrictUndefined, **look)
-    environment.filters["options"] = marked_options
-    page = environment.get_template("report.html.j2").render(
+    page = page_template().render(
         title=_title(metrics, config),
         facts=_facts(metrics),
         quick=bool(metrics.get("quick")),

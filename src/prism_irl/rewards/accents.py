@@ -24,6 +24,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.rewards.backoff import normalise
 from prism_irl.rewards.tabular import TabularPolicies
 
 FloatArray = npt.NDArray[np.float64]
@@ -240,15 +241,10 @@ def leave_one_out(table: TabularPolicies, data: Prepared) -> FloatArray:
         chain.append(rows)
     states = chain[-1]
     uniform = table.uniform[states]
-    found = _normalised(counts[states] - own + table.smoothing * table.valid[states], uniform)
+    found = normalise(counts[states] - own + table.smoothing * table.valid[states], uniform)
     for level in range(1, contexts.length):
         rows = chain[contexts.length - 1 - level]
         deep = rows >= starts[level]  # a step with a shorter past has no row here
         left = counts[rows[deep]] - own[deep]
-        found[deep] = _normalised(left + table.backoff * found[deep], found[deep])
+        found[deep] = normalise(left + table.backoff * found[deep], found[deep])
     return found
-
-
-def _normalised(counts: FloatArray, otherwise: FloatArray) -> FloatArray:
-    total = counts.sum(-1, keepdims=True)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), otherwise)

@@ -23,17 +23,10 @@ from prism_irl.rewards.linear import Basis, LinearPolicies
 class FreedGoals(LandmarkGoals):
     """Goals, and the policies that may take their place; parameters are those of `LandmarkGoals`."""
 
-    def __init__(
-        self,
-        n_intentions: int,
-        n_observations: int,
-        n_commands: int,
-        n_actions: int,
-        n_landmarks: int,
-        **prior: float,
-    ) -> None:
-        super().__init__(n_intentions, n_observations, n_commands, n_actions, n_landmarks, **prior)
-        kept: dict[str, Any] = {name: value for name, value in prior.items() if name != "habit_ridge"}
+    def __init__(self, *sizes: int, **prior: Any) -> None:
+        super().__init__(*sizes, **prior)
+        n_intentions, n_observations, n_commands, n_actions, _ = sizes
+        kept = {name: value for name, value in prior.items() if name != "habit_ridge"}
         self.policies = LinearPolicies(n_intentions, n_commands, Basis(n_observations), n_actions, **kept)
         self.freed: FloatArray = np.zeros(1)
 

@@ -149,8 +149,13 @@ class InputKernel(SwitchingModule, Chain, ReadsInputs):
         """Fit what follows j, from the expected moves (n, 1 + len(others)) of every step, staying first."""
 
     def _update_initial(self, data: Prepared, posterior: Posterior) -> None:
-        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
-        self.initial.copy_(first / first.sum())
+        self.initial.copy_(first_intentions(data, posterior))
+
+
+def first_intentions(data: Prepared, posterior: Posterior) -> Tensor:
+    """P(z_1=k), (K,), as the beliefs about first steps count it."""
+    first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+    return first / first.sum()
 
 
 def states_before(demos: Demonstrations) -> npt.NDArray[np.int64]:

@@ -23,6 +23,7 @@ from prism_irl.data.checks import chunks
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
+from prism_irl.switching.inputs import first_intentions
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
@@ -134,8 +135,7 @@ class PlaceChain(SwitchingModule, Chain):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Initial distribution, where intentions go on to, and the likeliest place at which each of them ends."""
         pairs = self.pairwise(data, log_emission)  # with the parameters of the E-step
-        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
-        self.initial.copy_(first / first.sum())
+        self.initial.copy_(first_intentions(data, posterior))
         K = self.n_intentions
         if K == 1:
             return

@@ -33,7 +33,7 @@ from prism_irl.switching.base import Posterior, SwitchingOptions
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer
 from prism_irl.switching.inference.flat import infer_steps
-from prism_irl.switching.inputs import n_inputs_of
+from prism_irl.switching.inputs import first_intentions, n_inputs_of
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
@@ -113,10 +113,6 @@ class StateKernel(SwitchingModule, Chain):
         whole = torch.from_numpy(data.total(counts.cpu().numpy())).to(counts)
         return whole[: self.n_states].reshape(-1, K, K)
 
-    def _update_initial(self, data: Prepared, posterior: Posterior) -> None:
-        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
-        self.initial.copy_(first / first.sum())
-
     def _take_initial(self, chain: MarkovChain) -> None:
         self.initial.copy_(chain.initial.clamp_min(SMALLEST) / chain.initial.clamp_min(SMALLEST).sum())
 
@@ -158,7 +154,7 @@ class StatePairChain(StateKernel):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Expected transitions that leave each state, shrunk towards those of all states."""
         counts = self._counts(data, log_emission, posterior)
-        self._update_initial(data, posterior)
+        self.initial.copy_(first_intentions(data, posterior))
         pooled = counts.sum(0) + FLOOR
         self.kernel.copy_(pooled / pooled.sum(-1, keepdim=True))
         shrunk = counts + self.shrinkage * self.kernel + FLOOR
@@ -238,7 +234,7 @@ class StateChain(StateKernel):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Initial distribution in closed form, kernel by L-BFGS on counts per state, whatever n is."""
         counts = self._counts(data, log_emission, posterior)
-        self._update_initial(data, posterior)
+        self.initial.copy_(first_intentions(data, posterior))
         self._climb(counts)
 
     def _climb(self, counts: Tensor) -> None:
