@@ -42,6 +42,8 @@ from prism_irl.switching.base import Counts, PassResult, Posterior, Switching
 CHECKPOINT_SECONDS = 2.0
 CHECKPOINT_SHARE = 0.1
 """Checkpoints of large models are made less often: they may take a tenth of the time."""
+IN_PARTS, PART = 2**20, 2**18
+"""Data of more steps are read in parts of so many, where both halves only add up."""
 
 
 @dataclass(frozen=True)
@@ -237,10 +239,26 @@ def e_step(switching: Switching, rewards: RewardModel, data: Prepared, power: fl
     """Eq. (posterior), with emissions to a power; by counts alone where both halves allow it (equal up to rounding)."""
     table = rewards.choice_table(data.demos.n_steps) if data.demos.known is None else None
     counts = None if table is None else switching.count(data, table if power == 1.0 else table**power)
+    if data.n_steps > IN_PARTS and data.is_whole and switching.only_counts and rewards.adds_up:
+        counts = _counted_in_parts(switching, rewards, data, power)
     if counts is not None:
         return EStep(counts.log_likelihood, counts)
     emission, posterior = expectation(switching, rewards, data, power)
     return EStep(data.mean(posterior.log_likelihood), None, emission, posterior)
+
+
+def _counted_in_parts(switching: Switching, rewards: RewardModel, data: Prepared, power: float) -> Counts:
+    """`expectation` of some trajectories at a time, of which only sums are kept: memory is that of a part."""
+    totals: list[npt.NDArray[np.float64]] = []
+    for part in data.parts(PART):
+        posterior = expectation(switching, rewards, part, power)[1]
+        assert posterior.transitions is not None
+        beliefs, firsts = posterior.responsibilities, part.demos.offsets[:-1]
+        found = [beliefs[firsts].sum(0), posterior.transitions, rewards.sums(part, beliefs)]
+        found.append(posterior.log_likelihood.sum())
+        totals = [one + other for one, other in zip(totals, found, strict=True)] if totals else found
+    begun, moves, sums, likelihood = totals
+    return Counts(begun, moves, sums, float(likelihood) / data.n_steps)
 
 
 def m_step(switching: Switching, rewards: RewardModel | None, data: Prepared, step: EStep, seed: Any = None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -164,6 +165,16 @@ class Prepared:
         return (
             pad_batch(self.demos, part, self.device) for part in minibatches(self.demos.lengths, batch_size, generator)
         )
+
+    def parts(self, most: int) -> Iterator[Prepared]:
+        """Consecutive trajectories, at most so many steps at a time (or one trajectory), copied out of mapped files."""
+        cuts, offsets = [0], self.demos.offsets
+        while cuts[-1] < len(self.demos):
+            end = int(np.searchsorted(offsets, offsets[cuts[-1]] + most, side="right")) - 1
+            cuts.append(max(end, cuts[-1] + 1))
+        for first, last in pairwise(cuts):
+            rows = self.rows[offsets[first] : offsets[last]]
+            yield Prepared(self.demos.subset(np.arange(first, last)), rows, self.device)
 
     def reshard(self, batch_size: int, generator: np.random.Generator) -> Prepared:
         """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""

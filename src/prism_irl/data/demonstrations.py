@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data import mapped
 from prism_irl.data.checks import checked_fields, chunks
 from prism_irl.errors import InputError
 
@@ -277,7 +278,9 @@ class Demonstrations:
 
         taken = {name: (getattr(self, name), steps) for name in self.per_step}
         taken |= {name: (getattr(self, name), index) for name in self.per_trajectory}
-        chosen: dict[str, Any] = {name: values[by] for name, (values, by) in taken.items() if values is not None}
+        chosen: dict[str, Any] = {
+            name: mapped.taken(values, by) for name, (values, by) in taken.items() if values is not None
+        }
         return replace(self, offsets=offsets, **chosen)
 
     @property

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.mapped import empty_like
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
 
@@ -76,8 +77,8 @@ class Units:
         for what, values, own in (("observations", x, self.observation_mean), ("commands", y, self.command_mean)):
             if values.shape[1] != len(own):
                 raise InputError(f"The data has {values.shape[1]} {what} per step, those of the fit had {len(own)}.")
-        observations, motions = np.empty(x.shape, np.float32), np.empty(y.shape, np.float64)
-        states, actions = np.empty(len(x), np.int64), np.empty(len(x), np.int64)
+        observations, motions = empty_like(x, x.shape, np.float32), empty_like(y, y.shape, np.float64)
+        states, actions = (empty_like(x, (len(x),), np.int64) for _ in range(2))
         for chunk in chunks(len(x), 2**16):
             observations[chunk] = (x[chunk] - self.observation_mean) / self.observation_spread
             motions[chunk] = (y[chunk] - self.command_mean) / self.command_spread

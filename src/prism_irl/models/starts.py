@@ -110,7 +110,8 @@ def described_responsibilities(
 ) -> FloatArray:
     """Clusters of windows by the mean of what describes their steps (n, d), standardised; softened."""
     spread = described.std(axis=0)
-    scaled = (described - described.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+    scaled = described - described.mean(axis=0)
+    scaled /= np.where(spread > 1e-9, spread, 1.0)  # in place: these are the largest arrays of a fit
     length = int(generator.choice(DESCRIBED_LENGTHS))
     shift = generator.integers(length, size=demos.n_trajectories)  # so that two starts cut elsewhere
     window = _windows(demos, length, np.repeat(shift, demos.lengths))

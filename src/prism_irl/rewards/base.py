@@ -83,7 +83,14 @@ class RewardModel(ABC):
         return None
 
     def maximise_counts(self, choices: FloatArray) -> None:
-        """`maximise` from the expected counts of pairs, (P, K)."""
+        """`maximise` from the expected counts of pairs, (P, K), or from `sums` over all data."""
+        raise NotImplementedError
+
+    adds_up: ClassVar[bool] = False
+    """Whether `sums` over parts of the data are all that the M-step needs."""
+
+    def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
+        """What `maximise_counts` needs of these steps, to be added up over parts of the data."""
         raise NotImplementedError
 
     def log_prior(self) -> float:

@@ -16,7 +16,6 @@ a log *density* of commands, never comparable with the probability of a token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,6 +105,7 @@ class LinearPolicies(RewardModel):
     """
 
     is_density: ClassVar[bool] = True
+    adds_up: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -135,25 +135,27 @@ class LinearPolicies(RewardModel):
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weighted ridge regression, its sums taken a few thousand steps at a time."""
-        x, y = observed(data.demos, self.basis.n_observations, self.weights.shape[1])
-        self.regress(x, y, responsibilities, data.total)
+        self.maximise_counts(data.total(self.sums(data, responsibilities)))
 
-    def regress(
-        self,
-        x: npt.NDArray[np.floating],
-        y: FloatArray,
-        responsibilities: FloatArray,
-        total: Callable[[FloatArray], FloatArray] = np.asarray,
-    ) -> None:
-        """`maximise` for observations (n, d) and commands (n, m); ``total`` adds up sums over shards of the data."""
+    def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
+        """Weighted products of features and commands with one another, and the weights, over some steps; flat."""
+        x, y = observed(data.demos, self.basis.n_observations, self.weights.shape[1])
+        return self.products(x, y, responsibilities)
+
+    def products(self, x: npt.NDArray[np.floating], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
+        """`sums` of observations (n, d) and commands (n, m)."""
         K, m, p = self.weights.shape
         sums = np.zeros((K, p + m, p + m))
         for rows in chunks(len(x), ROWS):
             joined = np.concatenate([self.basis(x[rows]), y[rows]], axis=1)
             for k, w in enumerate(responsibilities[rows].T):
                 sums[k] += (joined * w[:, None]).T @ joined
-        everything = total(np.concatenate([sums.ravel(), responsibilities.sum(axis=0)]))
-        sums, sizes = everything[: sums.size].reshape(sums.shape), everything[sums.size :]
+        return np.concatenate([sums.ravel(), responsibilities.sum(axis=0)])
+
+    def maximise_counts(self, choices: FloatArray) -> None:
+        """`maximise` from the `sums` over all data."""
+        K, m, p = self.weights.shape
+        sums, sizes = choices[:-K].reshape(K, p + m, p + m), choices[-K:]
         prior = self.noise_strength * self.noise
         scatters = np.empty((K, m, m))
         for k in range(K):

@@ -142,7 +142,8 @@ class WindowPolicies(RewardModel):
             self.reach = np.array([float(steps)])
             self._views[data.whole] = whole
         windows = self.windows(data.demos)
-        self.seen.regress(np.zeros((len(windows), 0), np.float32), windows, responsibilities, data.total)
+        products = self.seen.products(np.zeros((len(windows), 0), np.float32), windows, responsibilities)
+        self.seen.maximise_counts(data.total(products))
         self.done.maximise(data, responsibilities)
 
     def log_prior(self) -> float:

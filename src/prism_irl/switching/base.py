@@ -65,7 +65,7 @@ class Counts(NamedTuple):
     """Expected counts of an E-step over all data: all that closed-form M-steps need of it, float64.
 
     ``begun`` (K,): of the first steps. ``moves`` (K, K): of the steps from j to k. ``choices`` (P, K): of the pairs of
-    context and action, as `Prepared.pairs` numbers them. ``log_likelihood``: mean per step.
+    context and action, as `Prepared.pairs` numbers them, or `RewardModel.sums`. ``log_likelihood``: mean per step.
     """
 
     begun: npt.NDArray[np.float64]
@@ -159,8 +159,13 @@ class Switching(ABC):
         """
         return None
 
+    @property
+    def only_counts(self) -> bool:
+        """Whether `maximise_counts` needs no more of an E-step than first steps and moves."""
+        return False
+
     def maximise_counts(self, counts: Counts) -> None:
-        """`maximise` from what `count` gave."""
+        """`maximise` from what `count` gave, or from the sums over parts of the data."""
         raise NotImplementedError
 
     def reshard(self, data: Prepared, seed: Any) -> Prepared:

@@ -130,10 +130,15 @@ class MarkovChain(Chain):
 
     def count(self, data: Prepared, table: FloatArray) -> Counts | None:
         """Both passes over a table of policies, where there is a compiled path and all data are here."""
-        own = type(self).maximise is MarkovChain.maximise and type(self).expectation is MarkovChain.expectation
-        if str(self.device) != "cpu" or not data.is_whole or not own:  # a subclass may have steps of its own
+        if not data.is_whole or not self.only_counts:
             return None
         return expected_counts(self.begin, self.moves, table, data)
+
+    @property
+    def only_counts(self) -> bool:
+        """On a CPU; a subclass may have steps of its own."""
+        own = type(self).maximise is MarkovChain.maximise and type(self).expectation is MarkovChain.expectation
+        return own and str(self.device) == "cpu"
 
     def maximise_counts(self, counts: Counts) -> None:
         """Expected counts, normalised."""
