@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from prism_irl.cli.run_data import open_run_data
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.lerobot_columns import add_column
@@ -122,6 +123,15 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     found = kept["predicted_intention"].to_numpy()[:20]  # `intention` are the true phases
     assert (found[:10] == 0).mean() > 0.9  # what the first label calls push
     assert (found[10:] == 1).mean() > 0.9
+    assert "was told the intention of 16 steps" in done.stdout
+    assert json.loads((tmp_path / "run" / "names.json").read_text()) == {"names": ["push", "pull"]}
+    fitted = open_run_data(tmp_path / "run")  # what contrasts and individuals read
+    assert fitted.demos.known is not None
+    assert (fitted.demos.known >= 0).sum() == 16
+    assert fitted.demos.observations.shape == (120, 3)
+    done = prism("segment", "run", "arm", "--write-back", "arm", "--out", "copy", cwd=tmp_path)
+    words = pd.read_parquet(tmp_path / "copy" / "meta" / "subtasks.parquet")
+    assert words.index.tolist() == ["push", "pull", "not segmented"]  # by the words of whoever knew
     done = prism("score", "run", "arm", "--json", cwd=tmp_path)  # new data need no labels
     assert json.loads(done.stdout)["label_accuracy"] > 0.9
     refused = prism("fit", "arm", *vectors, "--group", "x", *small, "--out", "no", cwd=tmp_path)

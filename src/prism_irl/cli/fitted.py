@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from prism_irl.models.run_files import begin_figures, fit_metrics, write_history
 from prism_irl.report import drawn
 from prism_irl.report.name_matching import SEGMENTS, Remembered, carry_names, remember
 from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import write_names
+from prism_irl.report.names import check_names, default_names, write_names
 
 
 def write_run(
@@ -103,6 +103,8 @@ def write_run(
     write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / SEGMENTS)
     if named is not None:  # the intentions of an earlier fit in this folder had names
         _carry_names(folder, named)
+    elif demos.known_names is not None:
+        _name_as_told(folder, demos.known_names, model.n_intentions)
     write_tables(folder, model, demos, found, estimated="dynamics" not in (world or {}))
     page_template()  # compiled here, where there is nothing to do but to wait for the figures
     captions = drawn.gathered(begun) | effects | drawn.gathered(checks) | sure
@@ -112,7 +114,6 @@ def write_run(
 
 def _draw_inputs(folder: Path, model: Any, inputs: Inputs, intervals: Mapping[str, Any] | None) -> dict[str, str]:
     """The effect of inputs on switching, where the kernel is a logit of them; of a network nobody can read it off."""
-    from prism_irl.report.names import default_names
     from prism_irl.studies.interval_files import draw_inputs
     from prism_irl.switching.inputs import ReadsInputs
 
@@ -125,7 +126,6 @@ def _write_intervals(
     folder: Path, model: IntentionModel, demos: Demonstrations, found: Mapping[str, Any] | None, result: dict[str, Any]
 ) -> dict[str, str]:
     """Put intervals into a fit's metrics, and write their table and figures; returns the captions."""
-    from prism_irl.report.names import default_names
     from prism_irl.studies.interval_files import without_intervals, write_intervals
 
     if found is None:
@@ -150,6 +150,13 @@ def _carry_names(folder: Path, named: Remembered) -> None:
     write_names(folder, names)
     for note in notes:
         print(f"prism: {note}", file=sys.stderr)
+
+
+def _name_as_told(folder: Path, words: Sequence[str], n_intentions: int) -> None:
+    """Call intentions by the labels that the fit was told, where these can be names."""
+    names = [*words, *default_names(n_intentions)[len(words) :]]
+    with suppress(InputError):
+        write_names(folder, check_names(names, n_intentions, "--labels"))
 
 
 def _write_frames(folder: Path, demos: Demonstrations, explorer: dict[str, Any], source: Path) -> None:

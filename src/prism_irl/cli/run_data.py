@@ -117,6 +117,11 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     read = {role: name for role, name in columns.items() if role != "intention"}
     if label_files.is_file(read.get("labels")):  # the run keeps them beside its rows
         read["labels"] = label_files.COLUMN
+    vectors = config.get("data", {}).get("names")
+    if isinstance(vectors, dict) and "observe" in read:  # of a robot dataset the run keeps number by number
+        for role, kind in (("observe", "observations"), ("act", "commands")):
+            if set(vectors.get(kind) or [""]) <= set(frame.columns):
+                read[role] = vectors[kind]
     own = [name for name in frame.columns if str(name).startswith("observation_")]
     has_columns = "observations" in read or "inputs" in config.get("data", {})
     if getattr(model, "n_observations_", 0) and not has_columns:  # of an npz file, which has no columns

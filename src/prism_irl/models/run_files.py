@@ -61,6 +61,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
         "em": em,
         "usage": np.bincount(found.labels, minlength=model.n_intentions) / len(found.labels),
         "dwell_per_intention": dwell_per_intention(found.labels, demos.offsets, model.n_intentions),
+        "known_steps": 0 if demos.known is None else int((demos.known >= 0).sum()),
         **label_metrics(found.labels, demos),
         **_baselines(model, demos),
         **_goals(model, demos),

@@ -85,7 +85,7 @@ def _chosen(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def choices(metrics: Mapping[str, Any]) -> list[str]:
-    """What validation trajectories chose about policies over commands, and what these see, a sentence each."""
+    """What validation trajectories chose about policies, and what these were told and see, a sentence each."""
     said = []
     chosen = mapping(metrics.get("chosen"))
     options, tried = mapping(chosen.get("options")), chosen.get("tried")
@@ -95,6 +95,11 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
         said.append(
             f"Policies are {shape} with a ridge of {ridge:g}: of {len(tried)} choices the one that predicted "
             "validation trajectories best."
+        )
+    if known := number(metrics.get("known_steps")):
+        said.append(
+            f"The fit was told the intention of {known:,.0f} steps, at which label accuracy flatters; keep some "
+            "labels back to test it."
         )
     if metrics.get("looks_ahead") is True:
         said.append(
