@@ -124,6 +124,9 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     assert (found[:10] == 0).mean() > 0.9  # what the first label calls push
     assert (found[10:] == 1).mean() > 0.9
     assert "was told the intention of 16 steps" in done.stdout
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "which was told labels of 16 of the steps" in page
+    assert "run prism select" not in page  # which has no continuous data
     assert json.loads((tmp_path / "run" / "names.json").read_text()) == {"names": ["push", "pull"]}
     fitted = open_run_data(tmp_path / "run")  # what contrasts and individuals read
     assert fitted.demos.known is not None

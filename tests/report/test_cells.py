@@ -24,6 +24,9 @@ def test_two_observations_are_the_axes():
     name = cells_of(vector, units)[0].state_names[0]
     assert re.fullmatch(r"cell 0 \(state -?[0-9.]+, -?[0-9.]+\)", name)  # the name of a vector stands once
     np.testing.assert_array_equal(shown.labels, demos.labels)
+    still = replace(demos, observations=np.c_[demos.observations, np.full(demos.n_steps, 7.0, np.float32)])
+    names = cells_of(replace(still, observation_names=("x", "y", "lamp")), Units.fit(still, n_cells=9))[0].state_names
+    assert all(name.endswith("lamp 7)") for name in names)  # and not 7.000000
 
 
 def test_many_observations_are_shown_by_what_most_steps_do():

@@ -68,9 +68,9 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         said = {finding.text for finding in of_all}
         by_topic["trust"] = cautious(of_all + [one for one in by_topic["trust"] if one.text not in said])
     elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
-        text = (
-            f"True intentions are known here: the fit, which never saw them, finds {100 * accuracy:.1f}% of the steps."
-        )
+        told = number(metrics.get("known_steps"))
+        saw = f"which was told labels of {told:,.0f} of the steps" if told else "which never saw them"
+        text = f"True intentions are known here: the fit, {saw}, finds {100 * accuracy:.1f}% of the steps."
         simple = {name: number(mapping(one).get("label_accuracy")) for name, one in _baselines(metrics).items()}
         if known := [f"{name} {100 * value:.1f}%" for name, value in simple.items() if value is not None]:
             text += f" Without intentions: {' and '.join(known)}."
@@ -122,7 +122,8 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     K = int(explorer["n_intentions"])
     text = f"{K} intention{'' if K == 1 else 's'}: the number that was asked for."
     if not is_comparison(metrics):
-        text += " To ask the data for the number, run prism select."
+        numbers = "prism compare --methods markov+features-k2,markov+features-k3 and so on"
+        text += f" To ask the data for the number, run {numbers if metrics.get('density') else 'prism select'}."
     return [Finding("info", text)]
 
 

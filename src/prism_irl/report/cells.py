@@ -16,6 +16,9 @@ from prism_irl.report.story import successor_counts
 VECTOR = 4
 """Numbers of a vector that stand in the name of a cell."""
 
+SAME = 1e-6
+"""Share of a quantity below which its differences are those of rounding."""
+
 
 def cells_of(demos: Demonstrations, units: Units) -> tuple[Demonstrations, dict[str, Any]]:
     """Demonstrations over cells, which have names, and their layout.
@@ -69,8 +72,12 @@ def _words(what: str, names: Sequence[str], centres: npt.NDArray[np.float64]) ->
     """A name for each centre (n, d): its number, and the first quantities, as finely as a reader needs them."""
     spread = np.maximum(np.ptp(centres, axis=0), 1e-12)
     digits = np.clip(np.ceil(np.log10(20 / spread)), 0, 6).astype(int)  # steps of at most a twentieth of the range
+    still = spread <= SAME * np.abs(centres).max(axis=0)  # what never changes needs no decimals to tell cells apart
     # Adding 0 turns −0.00 into 0.00.
-    told = [[f"{round(value, d) + 0.0:.{d}f}" for value, d in zip(one, digits, strict=True)] for one in centres]
+    told = [
+        [f"{v:.3g}" if same else f"{round(v, d) + 0.0:.{d}f}" for v, d, same in zip(one, digits, still, strict=True)]
+        for one in centres
+    ]
     vector = {name.partition("[")[0] for name in names} if all(name.endswith("]") for name in names) else set()
     if len(vector) == 1:  # parts of one vector, observation.state[0] and so on: its name once
         name, rest = vector.pop().rpartition(".")[2], ", …" if len(names) > VECTOR else ""
