@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -49,6 +50,7 @@ def demo(
 
 
 ROBOT_EPISODES = 40
+GRIPPER = "--act 'action[4],observation.state[17]' --switching ordered --intentions 5"
 
 
 def _robot(folder: RunFolder) -> None:
@@ -76,3 +78,5 @@ def _robot(folder: RunFolder) -> None:
         labels = run_method(method, data, 0, {}).labels
         print(f"  {name:<42} {label_accuracy(demos.labels, labels):.3f}  {ari(demos.labels, labels):.3f}")
     print(f"\nThe dataset is {dataset}; look at docs/guide/robots.md for the five commands that begin there.")
+    print("Stages of picking and placing show in the gripper: let its command and opening be what is done,")
+    print(f"  prism fit {shlex.quote(str(dataset))} --observe 'observation.state[0:3]' {GRIPPER} --out runs/gripper")
