@@ -50,33 +50,39 @@ def demo(
 
 
 ROBOT_EPISODES = 40
-GRIPPER = "--act 'action[4],observation.state[17]' --switching ordered --intentions 5"
+HAND, GRIPPER = "observation.state[0:3]", "action[4],observation.state[17]"
+"""Where the hand is; the command to the gripper, and how far it is open."""
 
 
 def _robot(folder: RunFolder) -> None:
-    """Simulate a LeRobot dataset, fit what a real arm has (own state, gripper), and print simple baselines beside."""
+    """Simulate a LeRobot dataset, fit what a real arm has (hand, gripper), and print simple baselines beside."""
     from prism_irl.cli.fit import fit
     from prism_irl.cli.options import ColumnOptions, ModelOptions
     from prism_irl.experiments.continuous.data import OWN, Data
-    from prism_irl.experiments.continuous.methods import BASELINES, run_method
+    from prism_irl.experiments.continuous.methods import BASELINES, OF_ARMS, run_method
     from prism_irl.labels import ari, label_accuracy
     from prism_irl.robots.continuous import read_dataset
     from prism_irl.worlds.manipulation import PickAndPlace
 
     world = PickAndPlace()
     dataset = world.dataset(ROBOT_EPISODES, seed=0)
-    columns = ColumnOptions(observe=f"observation.state[0:{OWN}]", act="action")
     phases = len(world.phase_names)
     model = ModelOptions(switching="ordered", rewards="features", n_intentions=phases)
-    fit(dataset, folder=folder, columns=columns, model=model)
-    demos = read_dataset(dataset, columns.observe or "", columns.act or "").demonstrations
-    data = Data(demos, phases)  # type: ignore[arg-type]
+    # Stages of picking and placing show in the gripper, which is why it is what is done here.
+    fit(dataset, folder=folder, columns=ColumnOptions(observe=HAND, act=GRIPPER), model=model)
+    whole = f"observation.state[0:{OWN}]"
+    demos = read_dataset(dataset, whole, "action").demonstrations
     if folder.common.json or demos.labels is None:
         return
+    gripper = read_dataset(dataset, HAND, GRIPPER).demonstrations.motions  # type: ignore[attr-defined]
+    data = Data(demos, phases, gripper=gripper)  # type: ignore[arg-type]
     print(f"\nThe true phases are known here. Simple baselines, {ROBOT_EPISODES} episodes (accuracy, ARI):")
-    for method, name in BASELINES.items():
+    for method, name in (BASELINES | OF_ARMS).items():
+        if method == "kmeans-pictures":
+            continue  # nothing was filmed
         labels = run_method(method, data, 0, {}).labels
         print(f"  {name:<42} {label_accuracy(demos.labels, labels):.3f}  {ari(demos.labels, labels):.3f}")
     print(f"\nThe dataset is {dataset}; look at docs/guide/robots.md for the five commands that begin there.")
-    print("Stages of picking and placing show in the gripper: let its command and opening be what is done,")
-    print(f"  prism fit {shlex.quote(str(dataset))} --observe 'observation.state[0:3]' {GRIPPER} --out runs/gripper")
+    print("Commands of the whole arm tell less about its phases than the gripper does; see for yourself:")
+    words = f"--observe '{whole}' --act action --switching ordered --intentions {phases} --out runs/arm"
+    print(f"  prism fit {shlex.quote(str(dataset))} {words}")
