@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,3 +66,8 @@ def prism(*arguments: object, cwd: Path) -> Done:
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def page_of(run: Path) -> str:
+    """A run's page as it is read: no tag stands between the options in its sentences and their values."""
+    return re.sub("</?code>", "", (run / "report.html").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from prism_irl.report.findings import signed
-from support import prism
+from support import page_of, prism
 
 SMALL = {"--intentions": 2, "--folds": 2, "--starts": 1, "--max-iterations": 5, "--jobs": 1, "--group": "mouse"}
 
@@ -65,7 +65,7 @@ def test_the_terminal_shows_the_budget_and_the_outcome(done: Path) -> None:
 
 
 def test_the_page_says_the_verdict(done: Path) -> None:
-    page, metrics = (done / "run" / "report.html").read_text(), metrics_of(done)
+    page, metrics = page_of(done / "run"), metrics_of(done)
     assert "Not decided: too few surrogates." in page
     assert metrics["notes"][0] in page
     assert "The budget of predictability" in page

@@ -12,7 +12,7 @@ import pytest
 
 from prism_irl.data import tables
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
-from support import prism
+from support import page_of, prism
 
 COLUMNS = "--state cell --action move"
 FIT = (
@@ -97,7 +97,7 @@ def test_gaps_are_said_in_the_verdict_and_can_be_cut(steps: pd.DataFrame, tmp_pa
     done = prism("fit", "mouse.csv", *columns, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "24 gaps in time" in done.stderr
-    page = (tmp_path / "run" / "report.html").read_text()
+    page = page_of(tmp_path / "run")
     assert "24 gaps in time" in page
     assert "--max-gap 1.5" in page
     done = prism("fit", "mouse.csv", *columns, "--max-gap", "1.5", "--overwrite", cwd=tmp_path)
