@@ -85,7 +85,7 @@ class OwnModels:
         self.model, self.times = model, np.ones(len(demos)) if times is None else np.asarray(times, float)
         self.unit = unit
         self.counts: FloatArray | None = None
-        if has_own_chains(model) and model.rewards_model_.choice_table() is not None:
+        if _has_counted_policies(model):
             self.counts = self._count(demos, self.times)
 
     def _count(self, demos: Demonstrations, times: FloatArray) -> FloatArray:
@@ -113,16 +113,9 @@ class ConditionModels:
 
     Parameters
     ----------
-    model : a fitted pair
-    demos : Demonstrations
-    unit : (N,)
-        Number of the animal (and condition) of every trajectory.
-    condition : (C,)
+    model, demos, unit, times : as of `OwnModels`, which leaves policies as they are in the same cases
+    condition : (U,)
         Condition of every animal, from 0.
-    times : (N,), optional
-        How often each trajectory counts for the policies of the others [default: once].
-
-    Policies stay as they are where `OwnModels` leaves them so.
     """
 
     def __init__(
@@ -135,7 +128,7 @@ class ConditionModels:
     ) -> None:
         self.model, self.condition = model, np.asarray(condition).astype(np.int64)
         self.beliefs: list[FloatArray] | None = None
-        if not (has_own_chains(model) and model.rewards_model_.choice_table() is not None):
+        if not _has_counted_policies(model):
             return
         often = np.ones(len(demos)) if times is None else np.asarray(times, float)
         parts = [demos.subset(unit == u) for u in range(len(self.condition))]
@@ -159,7 +152,7 @@ class ConditionModels:
         return found
 
     def _sum(self) -> None:
-        """Expected choices of every condition, (2, K, C, A)."""
+        """Expected choices of every condition, (conditions, K, C, A)."""
         self.counts = np.zeros((self.condition.max() + 1, *self.model.rewards_model_.counts.shape))  # type: ignore[attr-defined]
         for u, condition in enumerate(self.condition):
             self.counts[condition] += self._count(u)
@@ -174,6 +167,11 @@ class ConditionModels:
     def __call__(self, u: int, part: Demonstrations) -> PairModel:
         """The model of animal ``u``, whose demonstrations are given."""
         return with_own_chain(self.model if self.beliefs is None else self._on_others(u), part)
+
+
+def _has_counted_policies(model: PairModel) -> bool:
+    """Whether animals have chains of their own, on policies that are no more than a table of counts."""
+    return has_own_chains(model) and model.rewards_model_.choice_table() is not None
 
 
 def _with_counts(model: PairModel, counts: FloatArray, smoothing: float = 0.0) -> PairModel:
