@@ -163,7 +163,9 @@ class PairModel(PairRewards):
         """Give a start its first policies, and a chain what short runs of a constant chain found."""
         options, chain = self.reward_options, start.switching
         if options.searches:
-            found = options.search(start.rewards, train, self.n_intentions, generator, starts.fixed_run)
+            found = options.search(
+                start.rewards, train, self.n_intentions, generator, starts.fixed_run, index=start.index
+            )
             if found is not None and train.demos.known is not None:
                 self._align(start, found, train)
             if isinstance(chain, Chain) and found is not None:

@@ -295,10 +295,16 @@ class RewardOptions(ABC):
         return []
 
     def search(
-        self, rewards: Any, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
+        self,
+        rewards: Any,
+        train: Prepared,
+        n_intentions: int,
+        generator: np.random.Generator,
+        run: ShortRun,
+        index: int = 0,
     ) -> Any:
         """Look for a start by other means than first responsibilities; return the Markov chain found, if any.
 
-        ``run`` makes short runs of EM, which this room does not know.
+        ``run`` makes short runs of EM, which this room does not know; ``index`` is the number of the start.
         """
         return None

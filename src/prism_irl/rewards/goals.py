@@ -270,7 +270,13 @@ class Goals(RewardOptions):
         )
 
     def search(
-        self, rewards: GoalPolicies, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
+        self,
+        rewards: GoalPolicies,
+        train: Prepared,
+        n_intentions: int,
+        generator: np.random.Generator,
+        run: ShortRun,
+        index: int = 0,
     ) -> Any:
         """Look for goals on a random half of the trajectories, so that starts tell whether other data show the same.
 

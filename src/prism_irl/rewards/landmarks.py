@@ -33,8 +33,8 @@ from prism_irl.rewards.landmark_search import find_goals
 from prism_irl.rewards.linear import observed
 from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
 
-REACHES = (np.inf, 3.0)
-"""How far landmarks see; every start draws one, and the likelihood decides."""
+REACHES = (3.0, np.inf)
+"""How far landmarks see, of one start after the other; the likelihood decides."""
 TURNS = 2
 """Of skill and local habits in an M-step."""
 AT_ONCE = 20_000
@@ -341,10 +341,16 @@ class Landmarks(RewardOptions):
         return (FreedGoals if self.free else LandmarkGoals)(problem.n_intentions, *sizes, self.landmarks, **prior)
 
     def search(
-        self, rewards: LandmarkGoals, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
+        self,
+        rewards: LandmarkGoals,
+        train: Prepared,
+        n_intentions: int,
+        generator: np.random.Generator,
+        run: ShortRun,
+        index: int = 0,
     ) -> Any:
         """Landmarks of its own, then goals by the likelihood of chains (`landmark_search`); returns a Markov chain."""
         x, y = observed(train.demos, rewards.goals.shape[1], len(rewards.variances))
-        seed, reach = int(generator.integers(2**31)), float(generator.choice(REACHES))
+        seed, reach = int(generator.integers(2**31)), REACHES[index % len(REACHES)]
         rewards.set_graph(LandmarkGraph.fit(x, train.demos.first_steps, self.landmarks, seed, reach))
         return find_goals(rewards, train.demos, x, y, generator, run)
