@@ -15,6 +15,7 @@ ORDER: list[set[str]] = [
     LEAVES,  # import one another only
     {"data"},
     {"switching", "rewards", "evaluation", "figures", "datasets", "robots"},
+    {"expectation"},
     {"em", "worlds", "report"},
     {"models"},
     {"scale"},

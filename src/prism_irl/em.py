@@ -33,17 +33,28 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.data.batching import Prepared
-from prism_irl.data.known import clamped
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
+from prism_irl.expectation import (
+    EStep,
+    e_step,
+    emissions,
+    expectation,
+    improve_in_parts,
+    is_in_parts,
+    labels,
+    likelihood,
+    m_step,
+    some_of,
+)
 from prism_irl.rewards.base import RewardModel
-from prism_irl.switching.base import Counts, PassResult, Posterior, Switching
+from prism_irl.switching.base import Switching
+
+__all__ = ["EStep", "e_step", "expectation", "labels", "likelihood", "m_step", "some_of"]
 
 CHECKPOINT_SECONDS = 2.0
 CHECKPOINT_SHARE = 0.1
 """Checkpoints of large models are made less often: they may take a tenth of the time."""
-IN_PARTS, PART = 2**20, 2**18
-"""Data of more steps are read in parts of so many, where both halves only add up."""
 
 
 @dataclass(frozen=True)
@@ -195,20 +206,20 @@ def fit_start(
     clock = saved = time.perf_counter()
     before, pause = start.seconds, CHECKPOINT_SECONDS
     incremental = start.switching.incremental
-    if not (incremental and start.monitor.rows):
-        step = e_step(start.switching, start.rewards, train)
+    step = None if incremental else e_step(start.switching, start.rewards, train)
     if not start.monitor.rows:  # a resumed start has recorded its present parameters already
-        _record(start, train, validation, step.log_likelihood)
+        reached = likelihood(start.switching, start.rewards, train) if step is None else step.log_likelihood
+        _record(start, train, validation, reached)
     while not start.monitor.finished:
         randomness = (seed, start.index, len(start.monitor.rows))
-        if incremental:
-            likelihood = train.mean(improve(start, train, randomness).log_likelihood)
+        if step is None:
+            reached = improve(start, train, randomness)
         else:
             m_step(start.switching, None if start.fixed_rewards else start.rewards, train, step, randomness)
             step = e_step(start.switching, start.rewards, train)
-            likelihood = step.log_likelihood
+            reached = step.log_likelihood
         start.seconds = before + time.perf_counter() - clock
-        _record(start, train, validation, likelihood)
+        _record(start, train, validation, reached)
         if on_iteration is not None:
             row, limit = start.monitor.rows[-1], start.monitor.stopping.max_iterations
             on_iteration(
@@ -222,76 +233,18 @@ def fit_start(
     start.restore(start.snapshot)
 
 
-class EStep(NamedTuple):
-    """What an E-step leaves for the M-step: beliefs about every step or, where both halves only count, their sums.
+def improve(start: Start, train: Prepared, seed: Any) -> float:
+    """One iteration of incremental EM: a pass of the switching model, then policies from what it saw.
 
-    ``log_likelihood`` is the mean per step over all data; ``emission`` (n, K) are the log π_k(a_t | s_t), as the
-    switching model reads them.
+    Returns the likelihood per step that the pass met.
     """
-
-    log_likelihood: float
-    counts: Counts | None = None
-    emission: Any = None
-    posterior: Posterior | None = None
-
-
-def e_step(switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0) -> EStep:
-    """Eq. (posterior), with emissions to a power; by counts alone where both halves allow it (equal up to rounding)."""
-    table = rewards.choice_table(data.demos.n_steps) if data.demos.known is None else None
-    counts = None if table is None else switching.count(data, table if power == 1.0 else table**power)
-    if data.n_steps > IN_PARTS and data.is_whole and switching.only_counts and rewards.adds_up:
-        counts = _counted_in_parts(switching, rewards, data, power)
-    if counts is not None:
-        return EStep(counts.log_likelihood, counts)
-    emission, posterior = expectation(switching, rewards, data, power)
-    return EStep(data.mean(posterior.log_likelihood), None, emission, posterior)
-
-
-def _counted_in_parts(switching: Switching, rewards: RewardModel, data: Prepared, power: float) -> Counts:
-    """`expectation` of some trajectories at a time, of which only sums are kept: memory is that of a part."""
-    totals: list[npt.NDArray[np.float64]] = []
-    for part in data.parts(PART):
-        posterior = expectation(switching, rewards, part, power)[1]
-        assert posterior.transitions is not None
-        beliefs, firsts = posterior.responsibilities, part.demos.offsets[:-1]
-        found = [beliefs[firsts].sum(0), posterior.transitions, rewards.sums(part, beliefs)]
-        found.append(posterior.log_likelihood.sum())
-        totals = [one + other for one, other in zip(totals, found, strict=True)] if totals else found
-    begun, moves, sums, likelihood = totals
-    return Counts(begun, moves, sums, float(likelihood) / data.n_steps)
-
-
-def m_step(switching: Switching, rewards: RewardModel | None, data: Prepared, step: EStep, seed: Any = None) -> None:
-    """Both halves of the M-step, Theorem 1: independent given the responsibilities. Without rewards they stay."""
-    if step.counts is not None:
-        switching.maximise_counts(step.counts)
-        if rewards is not None:
-            rewards.maximise_counts(step.counts.choices)
-        return
-    assert step.emission is not None
-    assert step.posterior is not None
-    switching.maximise(data, step.emission, step.posterior, seed)
-    if rewards is not None:
-        rewards.maximise(data, step.posterior.responsibilities)
-
-
-def expectation(
-    switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0, *, online: bool = False
-) -> tuple[Any, Posterior]:
-    """Emissions log π_k(a_t | s_t), (n, K), clamped where the intention is known, and beliefs about every step."""
-    logs = clamped(rewards.log_likelihood(data), data.demos)
-    emission = switching.reads(logs if power == 1.0 else logs * power)
-    return emission, switching.expectation(data, emission, online=online)
-
-
-def improve(start: Start, train: Prepared, seed: Any) -> PassResult:
-    """One iteration of incremental EM: a pass of the switching model, then policies from what it saw."""
+    if start.switching.has_parts and is_in_parts(start.rewards, train):
+        return improve_in_parts(start.switching, start.rewards, train, seed, learn=not start.fixed_rewards)
     train = start.switching.reshard(train, seed)
-    emission = start.switching.reads(clamped(start.rewards.log_likelihood(train), train.demos))
-    seen = start.switching.improve(train, emission, seed)
+    seen = start.switching.improve(train, emissions(start.switching, start.rewards, train), seed)
     if not start.fixed_rewards:
         start.rewards.maximise(train, seen.responsibilities)
-    return seen
+    return train.mean(seen.log_likelihood)
 
 
 def short_run(
@@ -334,13 +287,11 @@ def short_run(
     return step.log_likelihood
 
 
-def _record(start: Start, train: Prepared, validation: Prepared | None, likelihood: float) -> None:
+def _record(start: Start, train: Prepared, validation: Prepared | None, reached: float) -> None:
     """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
-    objective = likelihood + start.rewards.log_prior() / train.n_steps
-    held_out = None if validation is None else e_step(start.switching, start.rewards, validation).log_likelihood
-    if start.monitor.record_iteration(
-        objective=objective, train=likelihood, validation=held_out, seconds=start.seconds
-    ):
+    objective = reached + start.rewards.log_prior() / train.n_steps
+    held_out = None if validation is None else likelihood(start.switching, start.rewards, validation)
+    if start.monitor.record_iteration(objective=objective, train=reached, validation=held_out, seconds=start.seconds):
         start.snapshot = start.parameters()
 
 

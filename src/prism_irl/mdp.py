@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Solver = Callable[[Array], Array]
+PIECE = 2**20
+"""Steps that are counted at a time."""
 
 
 class MDP:
@@ -92,17 +94,14 @@ class MDP:
         if not (np.isfinite(smoothing) and smoothing >= 0):
             raise InputError(f"The smoothing is {smoothing}; give a finite number of at least 0.")
         S, A = int(demos.n_states), int(demos.n_actions)
-        # Demonstrations use the smallest integer type that fits, in which s·A + a would overflow.
-        states, actions = np.asarray(demos.states, dtype=np.int64), np.asarray(demos.actions, dtype=np.int64)
-        now = np.flatnonzero(~demos.first_steps[1:])
-        pair, successor = states[now] * A + actions[now], states[now + 1]
-        state_of_pair = np.arange(S * A) // A
-        seen = np.bincount(pair, minlength=S * A) > 0
+        followed, state_of_pair = _successors(demos), np.arange(S * A) // A
+        seen = followed.sum(axis=1) > 0
         unseen = np.flatnonzero(~seen)
-        entries = np.append(pair, unseen), np.append(successor, state_of_pair[unseen])
-        counts = sparse.coo_array((np.ones(len(entries[0])), entries), shape=(S * A, S)).tocsr()
+        loops = sparse.coo_array((np.ones(len(unseen)), (unseen, state_of_pair[unseen])), shape=(S * A, S))
+        counts = followed + loops.tocsr()
         if smoothing:
-            support = sparse.coo_array((np.ones(len(now)), (states[now], successor)), shape=(S, S)).tocsr()
+            pairs = followed.tocoo()
+            support = sparse.coo_array((pairs.data, (pairs.row // A, pairs.col)), shape=(S, S)).tocsr()
             support.data[:] = smoothing
             counts = counts + sparse.diags_array(seen.astype(np.float64)) @ support[state_of_pair]
         return cls(sparse.diags_array(1.0 / counts.sum(axis=1)) @ counts, discount, demos.valid_actions)
@@ -370,3 +369,16 @@ def factorize(matrix: Any, method: Literal["auto", "dense", "sparse"] = "auto") 
         return lambda b: np.asarray(linalg.lu_solve(lu, b), dtype=np.float64)
     factors = splu(sparse.csc_array(matrix))
     return lambda b: np.asarray(factors.solve(np.ascontiguousarray(b)), dtype=np.float64)
+
+
+def _successors(demos: Demonstrations) -> Any:
+    """How often each state followed each pair (s, a), (S·A, S); a piece of the data at a time, which may be mapped."""
+    S, A, first = int(demos.n_states), int(demos.n_actions), demos.first_steps
+    counts = sparse.csr_array((S * A, S))
+    for begin in range(0, len(first) - 1, PIECE):
+        now = begin + np.flatnonzero(~first[begin + 1 : begin + 1 + PIECE])
+        # Demonstrations use the smallest integer type that fits, in which s·A + a would overflow.
+        pair = demos.states[now].astype(np.int64) * A + demos.actions[now]
+        entries = pair, demos.states[now + 1].astype(np.int64)
+        counts = counts + sparse.coo_array((np.ones(len(now)), entries), shape=(S * A, S)).tocsr()
+    return counts

@@ -9,6 +9,7 @@ import pytest
 
 import prism_irl as prism
 from continuous_worlds import walking, walks
+from prism_irl.data.batching import Prepared
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
 from prism_irl.models import choices
@@ -72,9 +73,13 @@ def test_what_is_given_is_not_chosen_and_without_validation_the_usual_is_taken()
 
 def test_large_data_are_represented_by_some_trajectories(monkeypatch):
     monkeypatch.setattr(choices, "TRIAL_STEPS", 100)
-    part = choices._some(DEMOS, 0)
-    assert part.n_steps == 120
-    assert choices._some(part.subset([0]), 0).n_steps == 40
+    sizes, prepare = [], Prepared.of
+    monkeypatch.setattr(
+        choices.Prepared, "of", lambda demos, *given: sizes.append(demos.n_steps) or prepare(demos, *given)
+    )
+    model = prism.PRISM(2, switching="markov", rewards="features", **FEW)
+    model._set_up(model._checked(DEMOS, None), None)
+    assert sizes == [120, min(120, round(0.1 * len(DEMOS)) * 40)]  # trajectories of 40 steps
 
 
 def test_a_choice_is_saved(tmp_path):

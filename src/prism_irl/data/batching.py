@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.sampling import cuts, steps_of
 
 if TYPE_CHECKING:
     import torch
@@ -168,13 +168,12 @@ class Prepared:
 
     def parts(self, most: int) -> Iterator[Prepared]:
         """Consecutive trajectories, at most so many steps at a time (or one trajectory), copied out of mapped files."""
-        cuts, offsets = [0], self.demos.offsets
-        while cuts[-1] < len(self.demos):
-            end = int(np.searchsorted(offsets, offsets[cuts[-1]] + most, side="right")) - 1
-            cuts.append(max(end, cuts[-1] + 1))
-        for first, last in pairwise(cuts):
-            rows = self.rows[offsets[first] : offsets[last]]
-            yield Prepared(self.demos.subset(np.arange(first, last)), rows, self.device)
+        return (self.subset(np.arange(*some)) for some in cuts(self.demos.offsets, most))
+
+    def subset(self, trajectories: npt.NDArray[np.int64]) -> Prepared:
+        """Some trajectories, in the order given."""
+        rows = self.rows[steps_of(self.demos.offsets, trajectories)]
+        return Prepared(self.demos.subset(trajectories), rows, self.device)
 
     def reshard(self, batch_size: int, generator: np.random.Generator) -> Prepared:
         """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from prism_irl.data import mapped
 from prism_irl.data.checks import checked_fields, chunks
+from prism_irl.data.sampling import steps_of
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class Demonstrations:
         index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.int64)
         lengths = self.lengths[index]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(self.offsets[index], lengths)
+        steps = steps_of(self.offsets, index)
 
         taken = {name: (getattr(self, name), steps) for name in self.per_step}
         taken |= {name: (getattr(self, name), index) for name in self.per_trajectory}

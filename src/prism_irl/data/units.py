@@ -22,6 +22,7 @@ from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import empty_like
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.sampling import steps_of
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
@@ -54,12 +55,12 @@ class Units:
         seed: int = 0,
     ) -> Self:
         """Units of some trajectories (all by default): those that a fit trains on."""
-        part = demos if trajectories is None else demos.subset(trajectories)
-        x, y = _observations(part), _commands(part)
-        units = [*_moments(x), *_moments(y)]
-        steps = np.arange(len(x))
-        if len(x) > SAMPLE:
-            steps = np.sort(np.random.default_rng(seed).choice(len(x), SAMPLE, replace=False))
+        x, y = _observations(demos), _commands(demos)
+        # Mapped data are read in their order and not copied.
+        steps = np.arange(len(x)) if trajectories is None else steps_of(demos.offsets, trajectories)
+        units = [*_moments(x, steps), *_moments(y, steps)]
+        if len(steps) > SAMPLE:
+            steps = steps[np.sort(np.random.default_rng(seed).choice(len(steps), SAMPLE, replace=False))]
         scaled = (np.asarray(x[steps]) - units[0]) / units[1], (np.asarray(y[steps]) - units[2]) / units[3]
         centres = [_centres(values, n, seed) for values, n in zip(scaled, (n_cells, n_commands), strict=True)]
         return cls(*units, *centres)
@@ -144,14 +145,14 @@ def _commands(demos: Demonstrations) -> npt.NDArray[Any]:
     return demos.motions
 
 
-def _moments(values: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of the columns, chunk by chunk."""
-    total, squares, n = np.zeros(values.shape[1]), np.zeros(values.shape[1]), len(values)
+def _moments(values: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of the columns at some steps, chunk by chunk."""
+    total, squares, n = np.zeros(values.shape[1]), np.zeros(values.shape[1]), len(steps)
     for chunk in chunks(n, 2**16):
-        total += values[chunk].sum(axis=0, dtype=np.float64)
+        total += values[steps[chunk]].sum(axis=0, dtype=np.float64)
     mean = total / n
     for chunk in chunks(n, 2**16):
-        squares += ((values[chunk] - mean) ** 2).sum(axis=0)
+        squares += ((values[steps[chunk]] - mean) ** 2).sum(axis=0)
     spread = np.sqrt(squares / n)
     return mean, np.where(spread > FLAT * np.maximum(np.abs(mean), 1.0), spread, 1.0)
 

@@ -19,6 +19,7 @@ import numpy as np
 from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.sampling import some_trajectories
 from prism_irl.rewards.freed import FreedGoals
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.markov import MarkovChain
@@ -38,8 +39,9 @@ def chosen_options(model: Any, demos: Demonstrations) -> tuple[dict[str, Any], l
     candidates = options.candidates(demos)
     if len(candidates) < 2 or model.validation_fraction <= 0 or len(demos) < 2:
         return (dict(candidates[0]) if candidates else {}), []
-    parts = (demos.subset(some) for some in reversed(demos.split_indices(model.validation_fraction, seed=model.seed)))
-    train, validation = (Prepared.of(_some(part, model.seed), model.contexts_) for part in parts)
+    held_out, kept = demos.split_indices(model.validation_fraction, seed=model.seed)
+    some = (some_trajectories(demos, TRIAL_STEPS, model.seed, among) for among in (kept, held_out))
+    train, validation = (Prepared.of(demos.subset(part), model.contexts_) for part in some)
     chain, tried = MarkovChain(model.n_intentions), []
     rewards = replace(options, **candidates[0]).build(model._problem(train.demos))
     generator = np.random.default_rng([model.seed, len(candidates)])
@@ -50,18 +52,9 @@ def chosen_options(model: Any, demos: Demonstrations) -> tuple[dict[str, Any], l
         own, rewards = copy.deepcopy(chain), replace(options, **candidate).build(model._problem(train.demos))
         rewards.maximise(train, responsibilities)
         em.short_run(own, rewards, train, OWN_ITERATIONS)
-        tried.append({**candidate, "log_likelihood": em.e_step(own, rewards, validation).log_likelihood})
+        tried.append({**candidate, "log_likelihood": em.likelihood(own, rewards, validation)})
     best = max(range(len(tried)), key=lambda i: tried[i]["log_likelihood"])
     return dict(candidates[best]), tried
-
-
-def _some(demos: Demonstrations, seed: int) -> Demonstrations:
-    """Trajectories of about `TRIAL_STEPS` steps, at least one."""
-    if demos.n_steps <= TRIAL_STEPS:
-        return demos
-    order = np.random.default_rng(seed).permutation(len(demos))
-    enough = int(np.searchsorted(np.cumsum(demos.lengths[order]), TRIAL_STEPS)) + 1
-    return demos.subset(np.sort(order[:enough]))
 
 
 def try_free(
@@ -73,7 +66,7 @@ def try_free(
     """
     if not isinstance(best.rewards, FreedGoals) or validation is None:
         return None
-    found, goals = best.parameters(), em.e_step(best.switching, best.rewards, validation).log_likelihood
+    found, goals = best.parameters(), em.likelihood(best.switching, best.rewards, validation)
     best.rewards.set_free(train, posterior.responsibilities)
     stopping = em.Stopping(max(model.max_iterations, em.Stopping.max_iterations), model.patience or 10)
     more = em.Start(best.index, best.switching, best.rewards, em.Monitor(stopping))

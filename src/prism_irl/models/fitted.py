@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prism_irl import checked, em, storage
+from prism_irl import checked, em, expectation, storage
+from prism_irl.data import mapped
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
 from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.sampling import parts_of
 from prism_irl.data.units import Units
 from prism_irl.devices import as_array, available_device
 from prism_irl.errors import InputError
@@ -70,9 +72,26 @@ class FittedPair(IntentionModel):
         )
 
     def posterior(self, demos: Demonstrations) -> Posterior:
-        """All beliefs about the intention of every step; see `switching.base.Posterior`."""
-        data = self._prepare(self._check_new(demos))
-        return self.switching_.expectation(data, self._emission(data))
+        """All beliefs about the intention of every step; see `switching.base.Posterior`.
+
+        Large continuous data are read in parts, and where they are mapped files, so are beliefs.
+        """
+        self._check_fitted()
+        expect_demonstrations(demos)
+        if self.units_ is None or not (self.rewards_model_.adds_up and demos.n_steps > expectation.LARGE):
+            data = self._prepare(self._check_new(demos))
+            return self.switching_.expectation(data, self._emission(data))
+        found: list[FloatArray] = []
+        for rows, part in parts_of(demos, expectation.PART):
+            data = self._prepare(self._check_new(part))
+            own = self.switching_.expectation(data, self._emission(data))[:4]
+            found = found or [
+                mapped.empty_like(demos.states, (demos.n_steps, *one.shape[1:]), one.dtype) for one in own
+            ]
+            for all_steps, values in zip(found, own, strict=True):
+                all_steps[rows] = values
+        responsibilities, predicted, filtered, likelihood = found
+        return Posterior(responsibilities, predicted, filtered, likelihood)
 
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """P(z_t=k | everything), (n, K): smoothed for a chain, Eq. (posterior) for a gate."""

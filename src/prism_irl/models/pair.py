@@ -155,7 +155,8 @@ class PairModel(PairRewards):
         return getattr(self, "n_candidates", 1), getattr(self, "warm_up", 0)
 
     def _first_point(self, start: em.Start, train: Prepared) -> None:
-        """Where a start begins, from its own randomness."""
+        """Where a start begins, from its own randomness; of large data in some trajectories, drawn anew for each."""
+        train = em.some_of(start.rewards, train, zlib.crc32(f"{self.seed} {start.index}".encode()))
         kinds, generator = self._start_kinds(), np.random.default_rng([self.seed, start.index])
         self._begin(start, train, kinds[start.index % len(kinds)], generator)
 
@@ -381,8 +382,8 @@ class PairModel(PairRewards):
             for start in starts
         ]
         equals = [s for s in starts if s is not best and s.score > best.score - AGREEMENT_MARGIN]
-        found = (_posterior_of(s, train).responsibilities for s in (best, *equals))
-        labels = [train.collect(responsibilities.argmax(1)) for responsibilities in found] if equals else []
+        found = (em.labels(s.switching, s.rewards, train) for s in (best, *equals))
+        labels = [train.collect(own) for own in found] if equals else []
         self.agreement_ = agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import storage
+from prism_irl import em, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.devices import as_array
@@ -35,6 +35,7 @@ class PairRewards(FittedPair):
     """Rewards of a fitted pair: planned ones as they were found, others solved from the policies."""
 
     n_intentions: int
+    seed: int
     state_reward_: StateReward | None = None
 
     @property
@@ -256,7 +257,8 @@ class PairRewards(FittedPair):
         Both are weighted by the smoothed responsibilities; IQL reads no more of an MDP than discount and mask.
         """
         if isinstance(demos, MotionDemonstrations) and self.units_ is not None and self.rewards_model_.is_density:
-            data = self._prepare(demos)  # in the units of the fit already
+            # In the units of the fit already; a regression with some hundred weights needs no millions of steps.
+            data = em.some_of(self.rewards_model_, self._prepare(demos), self.seed)
             weights = self.switching_.expectation(data, self._emission(data), online=False).responsibilities
             self.state_reward_ = learn_state_reward(data, weights, self.mdp_.discount)
         if isinstance(self.reward_options, ModelFree):

@@ -8,7 +8,7 @@ knows what an emission is made of.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -171,6 +171,18 @@ class Switching(ABC):
     def reshard(self, data: Prepared, seed: Any) -> Prepared:
         """The data as `improve` with the same seed would have them shared out among processes."""
         return data
+
+    has_parts: ClassVar[bool] = False
+    """Whether there are `improve_parts`."""
+
+    def improve_parts(
+        self, data: Prepared, emission_of: Callable[[Prepared], Any], seed: Any
+    ) -> Iterator[tuple[Prepared, PassResult]]:
+        """`improve` in parts: trajectories of a minibatch, and what it met; each step of all data comes once.
+
+        ``emission_of`` gives the emissions (m, K) of a part, so that those of all data are never there together.
+        """
+        raise NotImplementedError
 
     def improve(self, data: Prepared, log_emission: Any, seed: Any) -> PassResult:
         """One training pass: improve the parameters and return the responsibilities met on the way."""

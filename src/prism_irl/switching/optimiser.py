@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from prism_irl import checked
-from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared, minibatches
 
 
 @dataclass
@@ -55,6 +55,17 @@ class Optimiser:
                     self.step(None, 0)
                 else:
                     yield batch
+
+    def parts(self, data: Prepared, seed: Any) -> Iterator[tuple[Prepared, bool]]:
+        """The trajectories of the same minibatches, taken from the data one by one, and whether it is the last epoch.
+
+        For data that are all here and larger than what one would hold twice.
+        """
+        self.data = data
+        generator = np.random.default_rng(seed)
+        for epoch in range(self.epochs):
+            for trajectories in minibatches(data.demos.lengths, self.batch_size, generator):
+                yield data.subset(trajectories), epoch == self.epochs - 1
 
     def step(self, loss: Tensor | None, size: int) -> None:
         """One update; the loss is a mean over ``size`` items, trajectories or steps."""

@@ -7,14 +7,15 @@ network only has to say when it changes. Logits of the kernel at step t are B_jk
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.batching import Batch, Prepared, pad_batch, scatter
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.halves import check_numbers
 from prism_irl.switching.base import PassResult, Posterior
@@ -37,6 +38,7 @@ class RecurrentChain(SwitchingModule, Chain):
     """
 
     incremental = True
+    has_parts = True
 
     def __init__(
         self, network: HistoryNetwork, n_intentions: int, *, switch_penalty: float, optimiser: Optimiser
@@ -117,11 +119,28 @@ class RecurrentChain(SwitchingModule, Chain):
         n, K = log_emission.shape
         smoothed, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
         for batch in self.optimiser.minibatches(data, seed):
-            loss, beliefs = self.loss_and_beliefs(batch, data.gather(batch, log_emission))
-            scatter(batch, beliefs.smoothed, smoothed)
-            scatter(batch, beliefs.log_likelihood, likelihood)
-            self.optimiser.step(loss, len(batch.real))
+            self._learn(batch, data.gather(batch, log_emission), smoothed, likelihood)
         return PassResult(smoothed.numpy(), likelihood.numpy())
+
+    def improve_parts(
+        self, data: Prepared, emission_of: Callable[[Prepared], Tensor], seed: Any
+    ) -> Iterator[tuple[Prepared, PassResult]]:
+        """The same minibatches, taken from the data one by one."""
+        for part, is_last in self.optimiser.parts(data, seed):
+            emission = emission_of(part)
+            smoothed = torch.zeros(emission.shape, dtype=torch.float64)
+            likelihood = torch.zeros(len(emission), dtype=torch.float64)
+            batch = pad_batch(part.demos, np.arange(len(part.demos)), part.device)
+            self._learn(batch, part.gather(batch, emission), smoothed, likelihood)
+            if is_last:
+                yield part, PassResult(smoothed.numpy(), likelihood.numpy())
+
+    def _learn(self, batch: Batch, log_emission: Tensor, smoothed: Tensor, likelihood: Tensor) -> None:
+        """One gradient step; the beliefs that it held fixed go to their places in the flat arrays."""
+        loss, beliefs = self.loss_and_beliefs(batch, log_emission)
+        scatter(batch, beliefs.smoothed, smoothed)
+        scatter(batch, beliefs.log_likelihood, likelihood)
+        self.optimiser.step(loss, len(batch.real))
 
     def training_state(self) -> dict[str, Tensor]:
         """Adam's moments."""
