@@ -22,6 +22,7 @@ import continuous
 import data_parallel
 import growth
 import inverse
+import larger_than_memory
 import networks
 import startup
 import tables
@@ -63,6 +64,7 @@ def main() -> None:
     curves = growth.measure(8 if quick else 95)
     limits = [*bridge.limits(200 if quick else bridge.N), *growth.limits(curves), *whole]
     limits += continuous.limits(20_000 if quick else continuous.STEPS)
+    limits += larger_than_memory.limits(20_000 if quick else larger_than_memory.SMALL, 1 if quick else 2)
     growth.write(curves, options.out, None if quick else ROOT / "docs" / "images")
     write(
         options.out,

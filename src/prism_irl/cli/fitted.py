@@ -17,7 +17,7 @@ from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.inputs import Inputs
 from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.table_files import write_table
+from prism_irl.data.segment_files import write_segments
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import infer_once
 from prism_irl.evaluation.tidy import seen_in_words
@@ -25,6 +25,7 @@ from prism_irl.figures.elsewhere import HERE, Drawing
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.persistence import save
 from prism_irl.models.run_files import begin_figures, fit_metrics, write_history, write_tables
+from prism_irl.models.shown import shown_part
 from prism_irl.report import drawn
 from prism_irl.report.name_matching import SEGMENTS, Remembered, carry_names, remember
 from prism_irl.report.names import FILE as NAMES
@@ -72,18 +73,19 @@ def write_run(
     if isinstance(demos, MotionDemonstrations):
         extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     found, figures = infer_once(model, demos), folder / "figures"
-    own = begin_figures(figures, model, demos, found.labels, drawing)
+    page = shown_part(demos, found, marks)
+    own = begin_figures(figures, model, page.demos, page.found.labels, drawing)
     # What is drawn comes first: the figures take longest, and other processes draw them meanwhile.
     tokens = come_from_tokens(source, demos)
-    shown, place = demos, layout
+    shown, place, beliefs = page.demos, layout, page.found.probabilities
     units = getattr(model, "units_", None)
     if units is not None:  # continuous data are shown by their cells
-        shown, place = cells_of(demos, units)
-    rewards, values = on_map(model, shown, found.probabilities)
+        shown, place = cells_of(shown, units)
+    rewards, values = on_map(model, shown, beliefs)
     explorer = write_explorer(
-        folder, shown, found.probabilities, layout=place, find=not tokens, rewards=rewards, values=values, events=marks
+        folder, shown, beliefs, layout=place, find=not tokens, rewards=rewards, values=values, events=page.marks
     )
-    _write_frames(folder, demos, explorer, source)
+    _write_frames(folder, page.demos, explorer, source)
     begun = [drawing.draw(drawn.pictures, figures, explorer), own]
     effects = {} if inputs is None else _draw_inputs(figures, model, inputs, intervals)
     repeats = 0 if units is not None else simulations
@@ -96,11 +98,13 @@ def write_run(
     result["data_notes"] = list(table.notes)
     if "dynamics" not in (world or {}) and not isinstance(demos, MotionDemonstrations):
         result["notes"] = [seen_in_words(demos)]
+    if page.notes:
+        result["notes"] = page.notes
     save(model, folder, extra)
     sure = _write_intervals(folder, model, demos, intervals, result)
     storage.write_json(folder / "metrics.json", result)
     write_history(folder, model)
-    write_table(tables.with_posterior(table, found.labels, found.probabilities), folder / SEGMENTS)
+    write_segments(table, found.labels, found.probabilities, folder / SEGMENTS)
     if named is not None:  # the intentions of an earlier fit in this folder had names
         _carry_names(folder, named)
     elif demos.known_names is not None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.sampling import cuts, steps_of
+from prism_irl.data.sampling import between, cuts, steps_of
 
 if TYPE_CHECKING:
     import torch
@@ -167,8 +167,11 @@ class Prepared:
         )
 
     def parts(self, most: int) -> Iterator[Prepared]:
-        """Consecutive trajectories, at most so many steps at a time (or one trajectory), copied out of mapped files."""
-        return (self.subset(np.arange(*some)) for some in cuts(self.demos.offsets, most))
+        """Consecutive trajectories, at most so many steps at a time (or one trajectory), not copied."""
+        offsets = self.demos.offsets
+        for first, last in cuts(offsets, most):
+            rows = self.rows[offsets[first] : offsets[last]]
+            yield Prepared(between(self.demos, first, last), rows, self.device)
 
     def subset(self, trajectories: npt.NDArray[np.int64]) -> Prepared:
         """Some trajectories, in the order given."""

@@ -7,7 +7,8 @@ many steps of large data and no more: its time and memory do not grow with the d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,26 @@ def steps_of(offsets: IntArray, trajectories: IntArray) -> IntArray:
     return steps
 
 
-def parts_of(demos: Demonstrations, most: int) -> Iterator[tuple[slice, Demonstrations]]:
-    """Consecutive trajectories, at most so many steps at a time (or one trajectory), and which steps they are."""
-    for first, last in cuts(demos.offsets, most):
-        yield slice(int(demos.offsets[first]), int(demos.offsets[last])), demos.subset(np.arange(first, last))
+def parts_of(demos: Demonstrations, most: int, among: IntArray | None = None) -> Iterator[tuple[slice, Any]]:
+    """Demonstrations of the trajectories in their order, at most so many steps at a time (or one trajectory).
+
+    With each part comes where its steps lie among those of all trajectories, or of those in ``among`` (m,).
+    """
+    index = np.arange(len(demos)) if among is None else among
+    offsets = np.concatenate([[0], np.cumsum(demos.lengths[index])])
+    for first, last in cuts(offsets, most):
+        part = between(demos, first, last) if among is None else demos.subset(index[first:last])
+        yield slice(int(offsets[first]), int(offsets[last])), part
+
+
+def between(demos: Demonstrations, first: int, last: int) -> Any:
+    """Trajectories ``first`` to ``last − 1``: what lies together is neither copied nor checked again."""
+    part, begin, end = copy(demos), int(demos.offsets[first]), int(demos.offsets[last])
+    rows = dict.fromkeys(demos.per_step, slice(begin, end)) | dict.fromkeys(demos.per_trajectory, slice(first, last))
+    views = {name: getattr(demos, name)[own] for name, own in rows.items() if getattr(demos, name) is not None}
+    for name, values in {**views, "offsets": demos.offsets[first : last + 1] - begin}.items():
+        object.__setattr__(part, name, values)
+    return part
 
 
 def cuts(offsets: IntArray, most: int) -> Iterator[tuple[int, int]]:

@@ -311,9 +311,7 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
 
     A trajectory goes by its name, or by its number when two of them share a name.
     """
-    index, names = demos.trajectory_index, demos.trajectory_names
-    if names is None or len(np.unique(names)) < len(names):
-        names = np.arange(len(demos))
+    index, names = demos.trajectory_index, row_names(demos)
     columns: dict[str, Array] = {"trajectory": names[index]}
     if not needs_units(demos):
         columns["state"] = _named(demos.states, demos.state_names)
@@ -332,6 +330,12 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
     if demos.observations is not None:
         columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}
     return pd.DataFrame(columns)
+
+
+def row_names(demos: Demonstrations) -> Array:
+    """What the rows of each trajectory are called, (N,): its name, or numbers where two of them share a name."""
+    names = demos.trajectory_names
+    return np.arange(len(demos)) if names is None or len(np.unique(names)) < len(names) else names
 
 
 def _named(ids: Array, names: tuple[str, ...] | None) -> Array:

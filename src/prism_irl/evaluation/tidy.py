@@ -14,6 +14,7 @@ import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.geography import pair_counts
+from prism_irl.data.sampling import parts_of
 from prism_irl.evaluation.identified import (
     RARE,
     choice_counts,
@@ -24,6 +25,8 @@ from prism_irl.evaluation.identified import (
 )
 
 MAX_ROWS = 2_000_000
+STEPS = 2**18
+"""Steps that are brought into cells at a time."""
 
 
 def intention_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayLike) -> pd.DataFrame | None:
@@ -72,9 +75,11 @@ def cell_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayLike) 
     units = getattr(model, "units_", None)
     if units is None or getattr(model, "state_reward_", None) is None:
         return None
-    cells, p = units.apply(demos).states, np.asarray(probabilities, np.float64)
-    K, S = model.n_intentions, len(units.cells)
-    steps = np.stack([np.bincount(cells, weights=w, minlength=S) for w in p.T])
+    p, K, S = np.asarray(probabilities, np.float64), model.n_intentions, len(units.cells)
+    steps = np.zeros((K, S))
+    for rows, part in parts_of(demos, STEPS):
+        cells = units.apply(part).states
+        steps += np.stack([np.bincount(cells, weights=w, minlength=S) for w in p[rows].T])
     columns: dict[str, Any] = {"intention": np.repeat(np.arange(K), S), "cell": np.tile(np.arange(S), K)}
     own = {"steps": steps, "reward": model.rewards_[:, :, 0], "value": model.values_}
     places = {name: np.tile(values, K) for name, values in _at(demos, units.places(), (*columns, *own)).items()}

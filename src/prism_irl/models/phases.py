@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations, linear_design
 from prism_irl.errors import InputError
@@ -51,8 +52,10 @@ class KMeansPhases:
 
     def predict(self, vectors: npt.ArrayLike) -> IntArray:
         """Cluster of every vector, (n,)."""
-        x = (np.asarray(vectors, dtype=np.float64) - self.mean_) / self.scale_
-        return np.asarray(self.clusters_.predict(x), dtype=np.int64)
+        x, found = np.asarray(vectors), []
+        for rows in chunks(len(x)):
+            found.append(self.clusters_.predict((x[rows].astype(np.float64) - self.mean_) / self.scale_))
+        return np.concatenate(found).astype(np.int64)
 
 
 def phase_baselines(demos: Demonstrations, n_phases: int, seed: int = 0) -> dict[str, dict[str, float]]:

@@ -86,13 +86,14 @@ def report(
     from prism_irl import storage
     from prism_irl.data import tables
     from prism_irl.data.motions import MotionDemonstrations
-    from prism_irl.data.table_files import write_table
+    from prism_irl.data.segment_files import write_segments
     from prism_irl.data.vocabulary import Vocabulary
     from prism_irl.evaluation.facts import on_map
     from prism_irl.evaluation.likelihood import infer_once
     from prism_irl.evaluation.tidy import seen_in_words
     from prism_irl.models.persistence import save
     from prism_irl.models.run_files import begin_figures, fit_metrics, write_history, write_tables
+    from prism_irl.models.shown import shown_part
     from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
     from prism_irl.report.pictures import write_pictures
@@ -105,6 +106,7 @@ def report(
     states, actions = Vocabulary(data.state_names, data.n_states), Vocabulary(data.action_names, data.n_actions)
     marks = {name: np.asarray(at) for name, at in (events or {}).items()}
     found = infer_once(model, data)
+    part = shown_part(data, found, marks)
     known = {"file": "in memory", "sha256": data.checksum(), "columns": {}, "events": list(marks)}
     if not discrete:
         known["names"] = {"observations": data.observation_names, "commands": data.motion_names}  # type: ignore[attr-defined]
@@ -116,20 +118,20 @@ def report(
     metrics = fit_metrics(model, data, found)
     if discrete:
         metrics["notes"] = [seen_in_words(data)]
+    elif part.notes:
+        metrics["notes"] = part.notes
     storage.write_json(path / "metrics.json", metrics)
     write_history(path, model)
     table = tables.Table(data, None, np.arange(data.n_steps), states, actions, None)
-    write_table(tables.with_posterior(table, found.labels, found.probabilities), path / "segments.parquet")
+    write_segments(table, found.labels, found.probabilities, path / "segments.parquet")
     write_tables(path, model, data, found, estimated=True)
-    shown, place = data, layout
+    shown, place, beliefs = part.demos, layout, part.found.probabilities
     if (units := getattr(model, "units_", None)) is not None:  # continuous data are shown by their cells
-        shown, place = cells_of(data, units)
-    rewards, values = on_map(model, shown, found.probabilities)
-    explorer = write_explorer(
-        path, shown, found.probabilities, layout=place, rewards=rewards, values=values, events=marks
-    )
+        shown, place = cells_of(shown, units)
+    rewards, values = on_map(model, shown, beliefs)
+    explorer = write_explorer(path, shown, beliefs, layout=place, rewards=rewards, values=values, events=part.marks)
     figures = path / "figures"
-    captions = write_pictures(figures, explorer) | begin_figures(figures, model, data, found.labels)()
+    captions = write_pictures(figures, explorer) | begin_figures(figures, model, part.demos, part.found.labels)()
     storage.write_json(figures / "captions.json", captions)
     return Page(write_report(path))
 

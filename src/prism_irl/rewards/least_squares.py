@@ -73,7 +73,7 @@ class StateReward:
         size = 2 * p + 2
         gram, cross = np.zeros((K, size, size)), np.zeros((K, size))
         here = np.flatnonzero(~first_steps) - 1
-        for rows in chunks(len(here), ROWS):
+        for rows in chunks(len(here), ROWS // 4):  # wider rows than those of a policy
             t = here[rows]
             now, then = basis(observations[t]), basis(observations[t + 1])
             effort = np.stack([(commands[t] ** 2).sum(axis=1), np.ones(len(t))], axis=1)

@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from prism_irl import expectation
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.units import needs_units
 from prism_irl.limits import available, check_bytes, readable
+from prism_irl.rewards.features import Features
 
 DOUBT = 1.5
 """An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""
@@ -68,11 +71,16 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     # anything else is to be fitted, its half has imported torch.
     plain = "torch" not in sys.modules
     kept = 1 if plain and table <= 8 * K * n else 2
+    copied, believed = (stored + vectors) // n_ranks, here
+    batched = 0 if plain else min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks
+    if needs_units(demos) and n_ranks == 1 and n > expectation.LARGE and _adds_up(model):
+        # Iterations read some trajectories at a time, and what is made of mapped data is mapped.
+        copied, believed, batched = (0 if mapped else copied), (expectation.PART if mapped else here), 0
     parts = {
-        "demonstrations": (0 if mapped else stored + vectors) + (stored + vectors) // n_ranks,
+        "demonstrations": (0 if mapped else stored + vectors) + copied,
         "context rows": 3 * 8 * here,
-        "batches": 0 if plain else min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks,
-        "emissions and beliefs": kept * 8 * (4 * K + 1) * here,
+        "batches": batched,
+        "emissions and beliefs": kept * 8 * (4 * K + 1) * believed,
         "policies and counts": table * (5 + 4 * model.n_starts),
         "inference": 0 if plain else 8 * batch * 6 * K,
         "libraries": WITHOUT_TORCH if plain else LIBRARIES,
@@ -85,6 +93,13 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
         training = min(network.batch_size * longest, here) * 2
         parts["activations"] = 4 * max(batch, training) * (2 * network.embedding + gates * network.hidden + 2 * outputs)
     return Estimate(parts)
+
+
+def _adds_up(model: Any) -> bool:
+    """Whether iterations need sums alone (`expectation`): Gaussian policies, and a constant or a recurrent kernel."""
+    when, what = model.switching_options, model.reward_options
+    inputs = getattr(when, "inputs", False)
+    return isinstance(what, Features) and when.is_chain and not inputs and (when.constant or when.has_network)
 
 
 def _n_contexts(demos: Demonstrations, model: Any) -> int:
