@@ -8,8 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from continuous_worlds import walking
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.sampling import parts_of, some_trajectories, steps_of
+from prism_irl.data.sampling import between, parts_of, some_trajectories, steps_of
+from support import assert_same
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
@@ -58,3 +60,12 @@ def test_parts_are_all_steps_in_order(lengths, most):
     assert [begin for begin, _, _ in rows] == [0, *(end for _, end, _ in rows[:-1])]
     assert rows[-1][1] == demos.n_steps
     assert all(end - begin == n for begin, end, n in rows)
+
+
+def test_what_lies_together_is_not_copied():
+    demos = walking(n_trajectories=6, length=5)
+    demos = replace(demos, groups=np.arange(6), trajectory_names=np.array(list("abcdef")))
+    part = between(demos, 2, 5)
+    assert_same(part, demos.subset([2, 3, 4]))
+    assert part.where(7) == "trajectory d, step 2"
+    assert part.observations.base is not None

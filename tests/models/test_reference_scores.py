@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from continuous_worlds import walking
+from prism_irl import expectation
 from prism_irl.models import registry
 from prism_irl.models.reference_scores import reference_scores, with_references
 from prism_irl.models.references import Empirical, NGram, Uniform
@@ -47,3 +49,17 @@ def test_a_comparison_gets_the_references_that_it_lacks():
     asked = [registry.method(name, 2) for name in ("ngram", "hiql")]
     assert [method.id for method in with_references(asked)] == ["ngram", "hiql", "uniform", "empirical"]
     assert with_references(asked)[:2] == asked
+
+
+def test_references_of_large_continuous_data_read_a_sample_and_predict_all_of_validation(monkeypatch):
+    demos = walking(n_trajectories=12, length=40)
+    validation = np.arange(len(demos)) % 4 == 0
+    whole = reference_scores(demos, validation)
+    monkeypatch.setattr(expectation, "LARGE", 100)
+    in_parts = reference_scores(demos, validation)
+    monkeypatch.setattr(expectation, "SOME", 90)
+    few = reference_scores(demos, validation)
+    for name, found in whole.items():
+        wanted = pytest.approx(found["predictive_ll"]["validation"], abs=1e-12)
+        assert in_parts[name]["predictive_ll"]["validation"] == wanted
+        assert few[name]["predictive_ll"]["validation"] != wanted  # fitted to three trajectories of nine

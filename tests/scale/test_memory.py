@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from continuous_worlds import walking
+from prism_irl import expectation
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
@@ -37,6 +39,19 @@ def test_it_grows_with_what_memory_grows_with(model) -> None:
     assert growing(more, small) > growing(model, small)
     longer = type(model)(**{**model.get_params(), "history": 3})
     assert growing(longer, small) > growing(model, small)
+
+
+@pytest.mark.parametrize(("switching", "mapped"), [("markov", True), ("recurrent", True), ("state", False)])
+def test_beliefs_about_mapped_continuous_data_are_on_disk(monkeypatch, switching, mapped) -> None:
+    for name, value in {"LARGE": 100, "PART": 50}.items():
+        monkeypatch.setattr(expectation, name, value)
+
+    def beliefs(length: int) -> int:
+        demos = walking(n_trajectories=4, length=length)
+        demos.states.flags.writeable = demos.actions.flags.writeable = False  # as those of mapped files are
+        return memory.estimate(demos, PRISM(3, switching=switching, rewards="features")).parts["emissions and beliefs"]
+
+    assert (beliefs(60) == beliefs(120)) == mapped
 
 
 def test_small_fits_say_nothing_and_large_ones_one_line(capsys: pytest.CaptureFixture[str]) -> None:
