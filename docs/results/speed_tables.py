@@ -52,6 +52,28 @@ def benchmark_intervals(metrics: dict[str, Any]) -> str:
     return f"{metrics['resamples']} resamples of {data}.\n\n" + table(["how", "time", reference, "ratio"], rows)
 
 
+@block("larger-markov", "larger-recurrent")
+def benchmark_larger(*runs: dict[str, Any]) -> str:
+    """Fits to mapped data in processes whose private memory is limited."""
+    names = {"markov": "Markov chain", "recurrent": "recurrent chain"}
+    rows = [
+        [
+            f"{names[one['switching']]}, {one['steps']:,} steps",
+            f"{one['data_gb']:.2g} GB",
+            f"{one['limit_gb']:.2g} GB",
+            f"{one['peak_gb']:.2g} GB",
+            f"{one['iteration']:.3g} s",
+            f"{one['seconds'] / 60:.2g} min",
+            number(one["accuracy"]),
+        ]
+        for metrics in runs
+        if metrics
+        for one in need(metrics, "fits")
+    ]
+    head = ["fit", "data", "limit", "private memory, at its peak", "an iteration", "everything", "labels right"]
+    return table(head, rows) if rows else ""
+
+
 @block("stopping")
 def stopping(metrics: dict[str, Any]) -> str:
     """Closed-form EM stopped by validation trajectories and by its training data."""
