@@ -65,14 +65,14 @@ def continuous_mazes(metrics: dict[str, Any]) -> str:
 
 @block("continuous")
 def surgery_labels(metrics: dict[str, Any]) -> str:
-    """Both tasks of surgery, with and without labelled trials."""
+    """Both tasks of surgery, with and without labelled trials; ± over seeds, or over the surgeons left out."""
     data = need(metrics, "data")
     if not all(task in data for task in SURGERY):
         raise MissingPartError("surgery")
     rows = []
     for key, entry in data[SURGERY[0]].items():
         both = [data[task][key] for task in SURGERY]
-        cells = [number(one.get(measure), 2) for one in both for measure in ROBOT_KEYS]
+        cells = [number(one.get(measure), 2, spread=True) for one in both for measure in ROBOT_KEYS]
         rows.append([entry["name"], *cells])
     return table(["method", "knot tying", "ARI", "new surgeons", "suturing", "ARI", "new surgeons"], rows)
 
@@ -96,11 +96,11 @@ def pick_and_place_labels(metrics: dict[str, Any]) -> str:
 def surgery_confusion(metrics: dict[str, Any]) -> str:
     """What the best chain with labelled trials says, per true gesture, in percent of its steps."""
     data = need(metrics, "data")
-    if not all("told-windows" in data.get(task, {}) for task in SURGERY):
+    if not all("told-chosen" in data.get(task, {}) for task in SURGERY):
         raise MissingPartError("the labelled trials of surgery")
     parts = []
     for task in SURGERY:
-        entry = data[task]["told-windows"]
+        entry = data[task]["told-chosen"]
         names = entry["gestures"]
         rows, wrong = [], []
         for name, counts in zip(names, entry["confusion"], strict=True):

@@ -52,9 +52,9 @@ def test_the_m_step_is_the_maximum_of_likelihood_plus_prior(full, shared, fourie
         assert objective() <= best + 1e-9
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_the_density_is_the_normal_one_in_the_units_of_the_data(full):
-    data, model = prepared(n_trajectories=2, length=10), policies(full)
+@pytest.mark.parametrize(("full", "shared"), [(False, False), (True, False), (True, True)])
+def test_the_density_is_the_normal_one_in_the_units_of_the_data(full, shared):
+    data, model = prepared(n_trajectories=2, length=10), policies(full, shared=shared)
     model.maximise(data, np.random.default_rng(0).dirichlet(np.ones(2), data.demos.n_steps))
     found = model.log_likelihood(data)
     x, y = data.demos.observations, data.demos.motions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -96,6 +97,51 @@ def test_densities_are_those_of_gaussians():
     for k in range(2):
         own = multivariate_normal(rewards.seen.weights[k, :, 0], rewards.seen.covariances[k])
         np.testing.assert_allclose(rewards.log_likelihood(data)[:, k], own.logpdf(rewards.windows(DEMOS)))
+
+
+@pytest.mark.parametrize("covariance", ["full", "shared"])
+def test_every_window_counts_as_much_as_its_power_and_em_never_falls(covariance):
+    whole, half = (Windows(window=3, components=4, covariance=covariance, power=p) for p in (1.0, 0.5))
+    data, weights = Prepared.of(DEMOS, Contexts(1)), np.random.default_rng(0).dirichlet(np.ones(2), 150)
+    one, other = (options.build(Problem(2, DEMOS, Contexts(1), 1.0, None)) for options in (whole, half))
+    one.maximise(data, weights / 2)  # half of the evidence, wherever it comes from
+    other.maximise(data, weights)
+    np.testing.assert_allclose(one.seen.weights, other.seen.weights)
+    np.testing.assert_allclose(one.seen.covariances, other.seen.covariances)
+    np.testing.assert_allclose(one.log_likelihood(data) / 2, other.log_likelihood(data))
+    rows = fitted(DEMOS, window=3, covariance=covariance, power=0.3, shrinkage=0.4).monitor_
+    assert all(b["objective"] >= a["objective"] - 1e-9 for a, b in pairwise(rows))
+
+
+def test_a_shrunk_covariance_has_its_share_of_white_noise():
+    data, weights = Prepared.of(DEMOS, Contexts(1)), np.random.default_rng(0).dirichlet(np.ones(2), 150)
+
+    def covariance(share: float) -> np.ndarray:
+        options = Windows(window=3, components=4, covariance="shared", shrinkage=share)
+        rewards = options.build(Problem(2, DEMOS, Contexts(1), 1.0, None))
+        rewards.maximise(data, weights)
+        whole = 150 + 2 + rewards.seen.noise_strength + 5  # what its prior and its mode divide by
+        return rewards.seen.covariances[0] * whole / (150 + rewards.seen.noise_strength)
+
+    scatter = (covariance(0.5) - 0.5 * np.eye(4)) / 0.5
+    for share in (0.1, 0.8):
+        np.testing.assert_allclose(covariance(share), (1 - share) * scatter + share * np.eye(4), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"window": "auto"}, "name them with --labels"),
+        ({"power": 1.5}, "power must be at least"),
+        ({"power": 0.0}, "power must be at least"),
+        ({"shrinkage": 1.0}, "shrinkage must be at least"),
+        ({"components": "many"}, "components must be a whole number"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, words):
+    with pytest.raises(InputError) as error:
+        fitted(DEMOS, **options)
+    assert words in one_sentence(error)
 
 
 def test_rhythm_is_found_where_single_commands_say_nothing():

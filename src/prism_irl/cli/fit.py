@@ -55,6 +55,8 @@ def fit(
 
     Example: prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --window 0.5s --intentions 5 --out runs/gestures
 
+    Example: prism fit arm.parquet --observe x,y --act vx,vy --window auto --labels known --intentions 5 --out runs/told
+
     Example: prism fit LEROBOT --observe observation.state --act action --labels told.csv --intentions 5 --out runs/told
 
     Parameters

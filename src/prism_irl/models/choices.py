@@ -20,6 +20,7 @@ from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.sampling import some_trajectories
+from prism_irl.models.label_choices import chosen_by_labels
 from prism_irl.rewards.freed import FreedGoals
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.markov import MarkovChain
@@ -33,10 +34,13 @@ TRIAL_STEPS = 50_000
 def chosen_options(model: Any, demos: Demonstrations) -> tuple[dict[str, Any], list[dict[str, float]]]:
     """Options that were left to "auto", and all that were tried with the likelihood per validation step.
 
-    The first candidate is taken where there are no validation trajectories to choose by.
+    Some options are chosen by known labels instead, and have their accuracy. The first candidate is taken where there
+    are no validation trajectories to choose by.
     """
     options = model.reward_options
     candidates = options.candidates(demos)
+    if options.labels_choose:
+        return chosen_by_labels(model, demos, candidates)
     if len(candidates) < 2 or model.validation_fraction <= 0 or len(demos) < 2:
         return (dict(candidates[0]) if candidates else {}), []
     held_out, kept = demos.split_indices(model.validation_fraction, seed=model.seed)

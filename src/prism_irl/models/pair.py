@@ -367,7 +367,8 @@ class PairModel(PairRewards):
     def _keep(self, best: em.Start, starts: list[em.Start], train: Prepared) -> None:
         self.switching_, self.rewards_model_ = best.switching, best.rewards
         self.converged_ = best.monitor.converged
-        chosen = ["memory"] * bool(self.history_choice_) + ["prior of the policies"] * bool(self.choice_)
+        by_validation = bool(self.choice_) and not self.reward_options.labels_choose
+        chosen = ["memory"] * bool(self.history_choice_) + ["prior of the policies"] * by_validation
         self.validation_chose_ = chosen + best.chosen_by_validation(len(starts))
         self.n_iterations_ = best.monitor.best
         self.monitor_ = [{"start": start.index, **row} for start in starts for row in start.monitor.rows]

@@ -96,6 +96,15 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
             f"Policies are {shape} with a ridge of {ridge:g}: of {len(tried)} choices the one that predicted "
             "validation trajectories best."
         )
+    if isinstance(tried, list) and (right := _best_accuracy(tried)) is not None:
+        window, power, share = (number(options.get(name)) for name in ("window", "power", "shrinkage"))
+        words = [f"of {window:.0f} steps each way"] * (window is not None)
+        words += [f"each worth {power:g} of an independent one"] * (power is not None)
+        words += [f"with a share of {share:g} white noise"] * (share is not None)
+        said.append(
+            f"Windows are {', '.join(words)}: of {len(tried)} choices the one that labelled most steps right where "
+            f"labelled trajectories were left out in turn ({right:.2f}; being the best of many, that share flatters)."
+        )
     if known := number(metrics.get("known_steps")):
         said.append(
             f"The fit was told the intention of {known:,.0f} steps, at which label accuracy flatters; keep some "
@@ -115,6 +124,12 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
             f"{signed(goals, 4)} and free policies {signed(freed, 4)}."
         )
     return said
+
+
+def _best_accuracy(tried: list[Any]) -> float | None:
+    """Of the options that known labels chose; None where something else chose."""
+    found = [number(mapping(row).get("label_accuracy")) for row in tried]
+    return max((value for value in found if value is not None), default=None)
 
 
 def _data_notes(metrics: Mapping[str, Any]) -> list[Finding]:

@@ -262,6 +262,7 @@ class RewardOptions(ABC):
         Starts are found by `search` instead of first responsibilities.
     start_kinds : kinds of first responsibilities that the starts cycle through, or None for those of the model
     unsuited : switching that makes no sense with it → the reason, in one sentence
+    labels_choose : options that were left to "auto" are chosen by known labels instead of validation trajectories
     by_training : likelihood plus prior of the training data compares starts, although these are densities
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     """
@@ -270,6 +271,7 @@ class RewardOptions(ABC):
     plans: ClassVar[bool] = False
     of_commands: ClassVar[bool] = False
     searches: ClassVar[bool] = False
+    labels_choose: ClassVar[bool] = False
     by_training: ClassVar[bool] = False
     start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None
     unsuited: ClassVar[Mapping[str, str]] = {}
@@ -291,7 +293,7 @@ class RewardOptions(ABC):
         return None
 
     def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
-        """Values of the options that were left to "auto", the usual ones first; validation trajectories choose."""
+        """Values of the options that were left to "auto", the usual ones first; one of them is chosen."""
         return []
 
     def search(

@@ -143,13 +143,20 @@ class LinearPolicies(RewardModel):
         return self.products(x, y, responsibilities)
 
     def products(self, x: npt.NDArray[np.floating], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
-        """`sums` of observations (n, d) and commands (n, m)."""
+        """`sums` of observations (n, d) and commands (n, m).
+
+        Of a shared covariance only the sum of the commands' own products over k is ever asked for: it stands at k = 0.
+        """
         K, m, p = self.weights.shape
         sums = np.zeros((K, p + m, p + m))
         for rows in chunks(len(x), ROWS):
             joined = np.concatenate([self.basis(x[rows]), y[rows]], axis=1)
+            weighted = joined[:, :p] if self.shared else joined
             for k, w in enumerate(responsibilities[rows].T):
-                sums[k] += (joined * w[:, None]).T @ joined
+                sums[k, : weighted.shape[1]] += (weighted * w[:, None]).T @ joined
+            if self.shared:
+                whole = responsibilities[rows].sum(axis=1, keepdims=True)
+                sums[0, p:, p:] += (joined[:, p:] * whole).T @ joined[:, p:]
         return np.concatenate([sums.ravel(), responsibilities.sum(axis=0)])
 
     def maximise_counts(self, choices: FloatArray) -> None:
@@ -204,6 +211,14 @@ class LinearPolicies(RewardModel):
         features = self.basis(observations)
         K, m, _ = self.weights.shape
         result = np.empty((len(features), K))
+        if self.shared and self.full:  # commands are turned once for all intentions
+            factor = np.linalg.cholesky(self.covariances[0])
+            whiten = np.linalg.inv(factor).T
+            seen, constant = commands @ whiten, m * np.log(2.0 * np.pi) + 2.0 * np.log(np.diag(factor)).sum()
+            for k in range(K):
+                residual = seen - features @ (self.weights[k].T @ whiten)
+                result[:, k] = -0.5 * (np.einsum("nm,nm->n", residual, residual) + constant)
+            return result
         for k in range(K):
             factor = np.linalg.cholesky(self.covariances[k])
             residual = commands - features @ self.weights[k].T

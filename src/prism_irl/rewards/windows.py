@@ -7,13 +7,20 @@ The same gesture looks alike over two seconds where single commands do not: on r
 windows find phases that policies on features cannot. EM sees the windows alone. They look ahead and overlap, so that
 their density predicts nothing; what is scored as a prediction, and what a stream filters by, are the commands, whose
 policies are fitted to the steps of each intention. The components are those of the training trajectories.
+
+Neighbouring windows are made of the same steps, so that a chain which takes each for new evidence is far too sure. With
+a power p below one, EM climbs
+
+    Σ log Σ_z P(z) Π_t N(u_t; μ_{z_t}, Σ_{z_t})^p
+
+instead: every window counts as p of an independent one, in beliefs and in the M-step alike, so that EM never falls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
@@ -27,8 +34,16 @@ from prism_irl.data.units import needs_units
 from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
+from prism_irl.labels import segments
 from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions
 from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies
+
+MOST_COMPONENTS = 300
+"""Of windows whose covariance is shrunk: those of thirty numbers, all of them."""
+REACHES, SHRINKAGES, POWERS = (1.0, 0.5, 0.25, 2.0), (0.3, 0.1, 0.6), (0.1, 0.3, 0.03, 1.0)
+"""What known labels choose from, the usual first: windows in median lengths of a labelled stretch, shares, powers."""
+USUAL: dict[str, Any] = {"components": 12, "covariance": "full", "power": 1.0, "shrinkage": 0.0}
+"""Where nobody knows a label."""
 
 
 class View(NamedTuple):
@@ -103,6 +118,7 @@ class WindowPolicies(RewardModel):
     n_intentions, n_actions : int
     n_observations, n_commands : int
     options : Windows
+        Nothing of it is "auto" any more.
     """
 
     is_density: ClassVar[bool] = True
@@ -113,7 +129,8 @@ class WindowPolicies(RewardModel):
     ) -> None:
         self.n_intentions, self.n_actions, self.options = n_intentions, n_actions, options
         width = DESCRIBED * (n_observations + n_commands)
-        kept = min(options.components, width)
+        kept = min(int(options.components), width)
+        self.power, self.shrinkage = float(options.power), float(options.shrinkage)
         self.centre: FloatArray = np.zeros(width)
         self.directions: FloatArray = np.zeros((width, kept))
         self.reach: FloatArray = np.zeros(1)  # 0: no data was seen yet
@@ -135,25 +152,42 @@ class WindowPolicies(RewardModel):
         return self._views[demos]
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """Means and covariances of the windows; policies of the commands from the same responsibilities."""
+        """Means and covariances of the windows; policies of the commands from the same responsibilities.
+
+        A share α of a shrunk covariance is that of white noise: a prior that is worth ν = n α / (1 − α) of n windows.
+        """
         if not self.reach[0]:  # the first call fixes what windows are, for good
             steps = in_steps(self.options.window, data.whole)
             (_, self.centre, self.directions), whole = leading(data.whole, steps, self.directions.shape[1])
             self.reach = np.array([float(steps)])
             self._views[data.whole] = whole
+        if self.shrinkage:
+            n = self.power * data.whole.n_steps / (1 if self.seen.shared else self.n_intentions)
+            self.seen.noise, self.seen.noise_strength = 1.0, n * self.shrinkage / (1.0 - self.shrinkage)
+        self.maximise_counts(data.total(self.sums(data, responsibilities)))
+
+    def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
+        """Products of windows, then those of commands, weighted; flat."""
         windows = self.windows(data.demos)
-        products = self.seen.products(np.zeros((len(windows), 0), np.float32), windows, responsibilities)
-        self.seen.maximise_counts(data.total(products))
-        self.done.maximise(data, responsibilities)
+        nothing = np.zeros((len(windows), 0), np.float32)
+        seen = self.seen.products(nothing, windows, self.power * responsibilities)
+        return np.concatenate([seen, self.done.sums(data, responsibilities)])
+
+    def maximise_counts(self, choices: FloatArray) -> None:
+        """`maximise` from `sums`."""
+        K, m, p = self.seen.weights.shape
+        seen, done = np.split(choices, [K * (p + m) ** 2 + K])
+        self.seen.maximise_counts(seen)
+        self.done.maximise_counts(done)
 
     def log_prior(self) -> float:
         """Of the windows, which EM climbs."""
         return self.seen.log_prior()
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
-        """Log density of the window around every step under every intention, (n, K): no prediction."""
+        """Log density of the window around every step under every intention, to its power, (n, K): no prediction."""
         windows = self.windows(data.demos)
-        return self.seen.log_density(np.zeros((len(windows), 0)), windows)
+        return self.power * self.seen.log_density(np.zeros((len(windows), 0)), windows)
 
     def predictive_log_likelihood(self, data: Prepared) -> FloatArray:
         """Log density of every command under every intention, (n, K), in the units of the data."""
@@ -187,16 +221,23 @@ class WindowPolicies(RewardModel):
 
 @dataclass(frozen=True)
 class Windows(RewardOptions):
-    """Options of windows.
+    """Options of windows; what is "auto" is chosen by known labels, and as usual where nobody knows any.
 
     Parameters
     ----------
     window : int or str
-        How far intentions look before and after a step: a number of steps (15), or a time (0.5s).
-    components : int
-        Leading components of the windows that are kept: few without labels, hundreds where many steps have one.
-    covariance : {"diagonal", "full", "shared"}
-        Of the components, given the intention: apart, correlated, or correlated in the same way in all of them.
+        How far intentions look before and after a step: a number of steps (15), a time (0.5s), or auto: known labels
+        choose.
+    components : int or "auto"
+        Leading components of the windows that are kept: few without labels (auto: 12), hundreds where many steps have
+        one.
+    covariance : {"auto", "diagonal", "full", "shared"}
+        Of the components, given the intention: apart, correlated, or correlated in the same way in all of them (auto:
+        full, and shared with known labels).
+    power : float or "auto"
+        How much of an independent one every window counts: below 1, because neighbouring windows overlap.
+    shrinkage : float or "auto"
+        Share of white noise in the covariance of windows, for hundreds of components.
     ridge : float
         Strength of the prior on the weights; one is far below what a few hundred steps say.
     noise, noise_strength : float
@@ -204,30 +245,65 @@ class Windows(RewardOptions):
     """
 
     of_commands: ClassVar[bool] = True
+    labels_choose: ClassVar[bool] = True
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
     window: int | str = 15
-    components: int = 12
-    covariance: str = "full"
+    components: int | Literal["auto"] = "auto"
+    covariance: str = "auto"
+    power: float | Literal["auto"] = "auto"
+    shrinkage: float | Literal["auto"] = "auto"
     ridge: float = 1.0
     noise: float = 0.01
     noise_strength: float = 10.0
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Continuous data, and windows that are part of it."""
-        check_choice(self, covariance=("diagonal", "full", "shared"))
+        check_choice(self, covariance=("auto", "diagonal", "full", "shared"))
         check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0})
-        check_numbers(self, {"components": 1}, integer=True)
+        usual = self.usual()
+        check_numbers(usual, {"components": 1}, integer=True)
+        check_numbers(usual, {"power": 1e-6}, below=1.0 + 1e-9)
+        check_numbers(usual, {"shrinkage": 0}, below=1.0)
         if not needs_units(demos):
             raise InputError("Windows need continuous data; name columns with --observe and --act.")
-        in_steps(self.window, demos)
+        if self.window != "auto":
+            in_steps(self.window, demos)
+        elif demos.known is None or (demos.known < 0).all():
+            raise InputError(
+                "How far windows reach is chosen by known labels, and there are none; name them with --labels, or give "
+                "a number of steps such as --window 15."
+            )
+
+    def usual(self) -> Windows:
+        """The same with nothing left to choose but the window."""
+        return replace(self, **{name: value for name, value in USUAL.items() if getattr(self, name) == "auto"})
+
+    def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
+        """Without labels what is usual; with some a grid, and as many components as a shrunk covariance can have."""
+        left = [name for name in ("window", *USUAL) if getattr(self, name) == "auto"]
+        if demos.known is None or (demos.known < 0).all():
+            return [{name: USUAL[name] for name in left}] if left else []
+        width = DESCRIBED * sum(part.shape[1] for part in _measured(demos))
+        grid: dict[str, Any] = {"window": _reaches(demos), "shrinkage": SHRINKAGES, "power": POWERS}
+        grid |= {"components": (min(width, MOST_COMPONENTS),), "covariance": ("shared",)}
+        return [dict(zip(left, values, strict=True)) for values in product(*(grid[name] for name in left))]
 
     def build(self, problem: Problem) -> WindowPolicies:
         """Without windows yet."""
         seen, done = (part.shape[1] for part in _measured(problem.demos))
-        return WindowPolicies(problem.n_intentions, seen, done, problem.demos.n_actions, self)
+        return WindowPolicies(problem.n_intentions, seen, done, problem.demos.n_actions, self.usual())
 
     def describe(self, demos: Demonstrations) -> FloatArray:
         """The windows themselves, by which first intentions are found."""
         width = DESCRIBED * sum(part.shape[1] for part in _measured(demos))
-        return leading(demos, in_steps(self.window, demos), min(self.components, width))[1]
+        return leading(demos, in_steps(self.window, demos), min(int(self.usual().components), width))[1]
+
+
+def _reaches(demos: Demonstrations) -> list[int]:
+    """Windows to try, in steps: around the median length of a stretch with one known label."""
+    assert demos.known is not None
+    found = segments(demos.known.astype(np.int64) + 1, demos.offsets)
+    typical = float(np.median(found.lengths[found.labels > 0]))
+    longest = int(demos.lengths.max())
+    return list(dict.fromkeys(int(np.clip(round(share * typical), 1, longest)) for share in REACHES))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from prism_irl.experiments.continuous import data as worlds
-from prism_irl.experiments.continuous.methods import blind, leading, told, windows
+from prism_irl.experiments.continuous.methods import PAIRS, blind, fit, leading, run_method, windows
 from prism_irl.experiments.continuous.run import Continuous, run, tasks_of
+from prism_irl.experiments.continuous.told import TOLD, told
 from prism_irl.experiments.continuous.transfer import transfer
+from prism_irl.labels import ari
+from prism_irl.rewards.windows import Windows
 from prism_irl.worlds.point_maze import PointMaze
 
 SMALL = {"n_starts": 1, "max_iterations": 2, "warm_up": 1, "n_candidates": 1}
@@ -38,6 +42,8 @@ def surgery(tmp_path, monkeypatch):
             subject=np.array(["02", "02", "03", "03", "04", "04"]),
         )
     monkeypatch.setenv("PRISM_DATA", str(tmp_path))
+    monkeypatch.setattr("prism_irl.rewards.windows.POWERS", (0.3,))  # one choice of each is quick
+    monkeypatch.setattr("prism_irl.rewards.windows.SHRINKAGES", (0.3,))
     return tmp_path
 
 
@@ -76,13 +82,32 @@ def test_surgery_has_velocities_as_commands_and_surgeons_as_groups(surgery):
 
 
 def test_one_labelled_trial_of_each_other_surgeon_names_the_gestures(surgery):
-    true, labels = told(worlds.load("suturing", 0), "03", 0, {**SMALL, "max_iterations": 10})
-    kept = true < 3
-    assert len(true) == 120
-    assert (true == labels)[kept].mean() > 0.9
-    alone = {"n_starts": 1, "max_iterations": 2, "warm_up": 0}
-    true, labels = told(worlds.load("suturing", 0), "03", 0, alone, windowed=True)
-    assert (true == labels)[kept].mean() > 0.9
+    data = worlds.load("suturing", 0)
+    for method in ("told", "told-chosen", "told-chosen-alone"):
+        true, labels, chosen = told(data, "03", 0, {**SMALL, "max_iterations": 10}, TOLD[method])
+        assert len(true) == 120
+        assert (true == labels)[true < 3].mean() > 0.9
+        assert ("window" in chosen) == ("chosen" in method)
+
+
+def test_labels_of_the_surgeon_left_out_choose_nothing(surgery):
+    data = worlds.load("suturing", 0)
+    own = data.demos.groups[data.demos.trajectory_index] == "03"
+    other = data._replace(demos=replace(data.demos, labels=np.where(own, 2, data.demos.labels)))
+    found = [told(one, "03", 0, SMALL, TOLD["told-chosen-alone"]) for one in (data, other)]
+    np.testing.assert_array_equal(found[0].found, found[1].found)
+    assert found[0].chosen == found[1].chosen
+
+
+def test_a_consensus_of_one_is_that_one_and_of_several_all_count(surgery, monkeypatch):
+    pair = {"switching": "markov", "rewards": Windows(window=3)}
+    monkeypatch.setitem(PAIRS, "windows-consensus", ("", pair))
+    data = worlds.load("suturing", 0)._replace(n_intentions=4)
+    members = [fit(data.demos, 4, pair, 1000 + i, SMALL).predict(data.demos) for i in range(3)]
+    for n in (1, 3):
+        monkeypatch.setattr("prism_irl.experiments.continuous.methods.MEMBERS", n)
+        found = run_method("windows-consensus", data, 1, SMALL).labels
+        assert min(ari(found, labels) for labels in members[:n]) > (0.999 if n == 1 else 0.3)
 
 
 def test_true_goals_lose_nothing_behind_moved_walls_and_wrong_ones_do():

@@ -1,7 +1,7 @@
 """The methods of the experiment: ours, what others offer, and simple baselines, each from data to labels.
 
-Every choice inside a method (starts, stopping) is made by likelihood; nobody sees a label, except where a row is named
-"one labelled trial per surgeon".
+Every choice inside a method (starts, stopping) is made by likelihood; nobody sees a label. Rows that are told
+some are in `told`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from prism_irl.data.lags import with_memory
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.windows import around, moving, standardised
+from prism_irl.evaluation.consensus import consensus
 from prism_irl.experiments.continuous.data import Data
 from prism_irl.experiments.continuous.transfer import transfer
 from prism_irl.labels import ari
@@ -22,9 +23,15 @@ from prism_irl.models.phases import KMeansPhases
 from prism_irl.models.prism import PRISM
 from prism_irl.models.reference_scores import MEMORY, one_policy
 from prism_irl.rewards.features import Features
+from prism_irl.rewards.windows import Windows
 from prism_irl.worlds.point_maze import PointMaze
 
 IntArray = npt.NDArray[np.int64]
+REACH = 20
+"""Steps, two seconds, that windows of surgery reach each way. A step is part of as many windows before it and after it,
+so that one of them is counted as so much less than an independent one."""
+MEMBERS = 8
+"""Fits that a consensus is made of."""
 LINEAR = Features(ridge=1.0)  # one prior for all of a world's rows, so that they differ in switching alone
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "landmarks-recurrent": ("Goals on landmarks, recurrent", {"switching": "recurrent", "rewards": "landmarks"}),
@@ -45,6 +52,14 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
         "Gaussian policies on windows, with typical lengths",
         {"switching": "semi-markov", "rewards": Features(ridge=1.0, covariance="full")},
     ),
+    "windows-power": (
+        "The same, every window worth a twentieth of one",
+        {"switching": "semi-markov", "rewards": Windows(window=REACH, power=1.0 / REACH)},
+    ),
+    "windows-consensus": (
+        "The same, what eight such fits agree on",
+        {"switching": "semi-markov", "rewards": Windows(window=REACH, power=1.0 / REACH)},
+    ),
 }
 """Identifier → name and pair."""
 LIMITS: dict[str, dict[str, float]] = {
@@ -53,6 +68,7 @@ LIMITS: dict[str, dict[str, float]] = {
     "landmarks": {"n_starts": 2, "max_iterations": 25, "validation_fraction": 0.0},
     "landmarks-state": {"n_starts": 3, "max_iterations": 25, "validation_fraction": 0.0},
     "windows-semi": {"n_starts": 1, "max_iterations": 40},
+    "windows-power": {"n_starts": 1, "max_iterations": 40},
     "tokens-prism": {"n_starts": 2, "max_iterations": 60},
     "features-recurrent": {"n_starts": 2, "max_iterations": 60},
 }
@@ -119,8 +135,10 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
     if method.startswith("kmeans"):
         vectors = _clustered(method, data)
         return Outcome(KMeansPhases(K, seed=seed).fit(vectors).predict(vectors))
+    if method == "windows-consensus":
+        return Outcome(agreed(data, seed, {**LIMITS["windows-power"], **options}))
     demos, pair = shown(method, data), pair_of(method)
-    fitted = _fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
+    fitted = fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
     density = None
     if fitted.is_density and data.world is not None:  # of walks that no fit has seen
         new = _unseen(data, seed)
@@ -175,7 +193,21 @@ def _unseen(data: Data, seed: int) -> MotionDemonstrations:
     return found
 
 
-def _fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
+def agreed(data: Data, seed: int, options: dict[str, Any]) -> IntArray:
+    """Labels of the average over fits from different starts, renamed to match, beginning with the most typical fit.
+
+    On these recordings equally good optima cut the data differently, and the likeliest is no better than the others.
+    """
+    pair = PAIRS["windows-consensus"][1]
+    fits = (fit(data.demos, data.n_intentions, pair, 1000 * seed + i, options) for i in range(MEMBERS))
+    beliefs = [one.predict_proba(data.demos) for one in fits]
+    labels = [belief.argmax(axis=1) for belief in beliefs]
+    typical = [float(np.mean([ari(own, other) for other in labels])) for own in labels]
+    return consensus(beliefs, typical, margin=2.0).labels  # two: all of them
+
+
+def fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
+    """A fitted pair."""
     return PRISM(K, **pair, **options, device="cpu", seed=seed).fit(demos)
 
 
@@ -192,7 +224,7 @@ def held_out(method: str, data: Data, seed: int, options: dict[str, Any]) -> flo
     if method == "habit":
         return _habit_density(train, test)
     return float(
-        _fit(train, data.n_intentions, pair_of(method), seed, {**LIMITS.get(method, {}), **options}).score(test)
+        fit(train, data.n_intentions, pair_of(method), seed, {**LIMITS.get(method, {}), **options}).score(test)
     )
 
 
@@ -200,8 +232,8 @@ def halves_agree(method: str, data: Data, seed: int, options: dict[str, Any]) ->
     """ARI of all labels by two fits to disjoint halves of the trajectories."""
     pair = PAIRS[method][1]
     parts: Any = data.demos.split(0.5, seed=seed)
-    fits = (_fit(part, data.n_intentions, pair, seed, {**LIMITS.get(method, {}), **options}) for part in parts)
-    first, second = (fit.decode(data.demos) for fit in fits)
+    fits = (fit(part, data.n_intentions, pair, seed, {**LIMITS.get(method, {}), **options}) for part in parts)
+    first, second = (fitted.decode(data.demos) for fitted in fits)
     return float(ari(first, second))
 
 
@@ -235,31 +267,3 @@ def leading(demos: MotionDemonstrations) -> MotionDemonstrations:
     centred = demos.motions - demos.motions.mean(axis=0)
     _, vectors = np.linalg.eigh(centred.T @ centred)
     return replace(demos, motions=centred @ vectors[:, ::-1][:, :COMPONENTS], noise_blocks=None)
-
-
-def told(
-    data: Data, subject: str, seed: int, options: dict[str, Any], *, windowed: bool = False
-) -> tuple[IntArray, IntArray]:
-    """True and predicted labels of one surgeon's trials, by a chain that was told one trial of each other surgeon.
-
-    The chain goes on with EM on the other trials of these surgeons; a ``windowed`` one, which emits windows with one
-    covariance for all gestures, learns from the labelled trials alone.
-    """
-    demos = windows(data.demos) if windowed else blind(data.demos, everything=True)
-    assert demos.groups is not None
-    assert demos.labels is not None
-    train = demos.subset(demos.groups != subject)
-    test = demos.subset(demos.groups == subject)
-    assert train.groups is not None
-    assert train.labels is not None
-    first = [int(np.argmax(train.groups == group)) for group in np.unique(train.groups)]
-    known = np.where(np.isin(train.trajectory_index, first), train.labels, -1)  # what has no gesture is a class, too
-    # Two hundred numbers of a few thousand labelled steps: a covariance that is shrunk towards that of white noise.
-    rewards: Any = Features(ridge=1.0, covariance="shared", noise=1.0, noise_strength=300.0) if windowed else LINEAR
-    pair = {"switching": "markov", "rewards": rewards}
-    train = replace(train, known=known)
-    if windowed:
-        train, options = train.subset(first), {**options, "validation_fraction": 0.0}
-    model = _fit(train, data.n_intentions + 1, pair, seed, options)  # type: ignore[arg-type]
-    assert test.labels is not None
-    return test.labels.astype(np.int64), model.decode(test)

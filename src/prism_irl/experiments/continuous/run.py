@@ -32,8 +32,8 @@ from prism_irl.experiments.continuous.methods import (
     halves_agree,
     held_out,
     run_method,
-    told,
 )
+from prism_irl.experiments.continuous.told import TOLD, told
 from prism_irl.labels import mean_dwell
 from prism_irl.report.render import write_report
 from prism_irl.scale import fanout, remember
@@ -52,6 +52,8 @@ OF_WORLDS = (
     *BASELINES,
 )
 OF_ROBOTS = (
+    "windows-consensus",
+    "windows-power",
     "windows-semi",
     "gripper-ordered",
     "gripper-pictures",
@@ -64,25 +66,25 @@ OF_ROBOTS = (
     *OF_ARMS,
     *BASELINES,
 )
-OF_SURGERY = ("windows-semi", "chain-windows", "kmeans-windows")
+OF_SURGERY = ("windows-consensus", "windows-power", "windows-semi", "chain-windows", "kmeans-windows")
 OF_GRIPPERS = ("gripper-ordered", "gripper-pictures", *OF_ARMS)
 """Methods that are not for other data."""
-SLOW = ("landmarks-recurrent", "features-recurrent", "windows-semi", "landmarks-state", "landmarks", "tokens-prism")
+SLOW = (
+    "windows-consensus",
+    "told-chosen",
+    "landmarks-recurrent",
+    "features-recurrent",
+    "windows-semi",
+    "landmarks-state",
+    "landmarks",
+    "tokens-prism",
+)
 """Methods whose fits begin first, the longest before the others, so that no process waits for the last one."""
 OTHER_NUMBERS = ("chain-all", "gripper-ordered", "gripper-pictures")
 """Methods whose densities are of other numbers than the commands, and stand apart (``other_ll``)."""
 ARM = "pick-and-place"
 ONCE = ("landmarks-recurrent", "tokens-prism", "features-recurrent")
 """Methods that are fitted to the first simulation of a world alone, because they take longest."""
-TOLD: dict[str, tuple[str, dict[str, Any]]] = {
-    "told-windows": (
-        "One labelled trial per surgeon, windows, nothing else",
-        {"max_iterations": 2, "warm_up": 0, "n_starts": 1},
-    ),
-    "told": ("One labelled trial per surgeon, and EM on all", {}),
-    "told-only": ("One labelled trial per surgeon, no EM", {"max_iterations": 0, "warm_up": 0, "n_starts": 1}),
-}
-"""Rows that are told some labels: name, and options of their fits."""
 NOTES = (
     "Labels are compared after optimal matching, and never seen by a fit, except in the row of labelled trials, which "
     "is scored without matching on surgeons that no fit has seen.",
@@ -121,6 +123,10 @@ class Continuous:
         return 2 if name.startswith("square") or name == ARM else len(self.seeds)
 
 
+SEEDED = (*OF_SURGERY, "kmeans-commands", "kmeans-observations")
+"""Methods that are fitted to surgery from several seeds: ours, and the baselines that come closest."""
+
+
 class Task(NamedTuple):
     """One method on one data set.
 
@@ -140,13 +146,14 @@ def tasks_of(settings: Continuous) -> list[Task]:
     found = []
     for name in settings.data:
         simulated = name.startswith(("square", "maze"))
-        seeds = settings.seeds[:1] if name in SURGERY else settings.seeds[: settings.most(name)]
+        seeds = settings.seeds[: settings.most(name)]
         more = () if simulated else HELD_OUT
         methods = OF_WORLDS if simulated else OF_ROBOTS
         elsewhere = (*(() if name in SURGERY else OF_SURGERY), *(() if name == ARM else OF_GRIPPERS))
         methods = tuple(method for method in methods if method not in elsewhere)
         for method in methods:
-            own = seeds[:1] if method in ONCE else seeds
+            once = method in ONCE or (name in SURGERY and method not in SEEDED)
+            own = seeds[:1] if once else seeds
             parts = ["", *(["halves"] if method in HALVES else []), *(["new"] if method in more else [])]
             found += [Task(name, method, seed, part=part) for part in parts for seed in own]
         if name in SURGERY:
@@ -219,18 +226,12 @@ def one(task: Task, settings: Continuous, parallel: bool, cache: Path) -> dict[s
         key, score = ("halves_agreement", halves_agree) if task.part == "halves" else ("predictive_ll", held_out)
         return {**task._asdict(), key: score(task.method, data, task.seed, settings.options)}
     if task.method in TOLD:
-        true, labels = told(
-            data,
-            task.subject,
-            task.seed,
-            {**settings.options, **TOLD[task.method][1]},
-            windowed="windows" in task.method,
-        )
+        true, labels, chosen = told(data, task.subject, task.seed, settings.options, TOLD[task.method])
         kept = true < data.n_intentions  # steps that somebody labelled
         scores: dict[str, Any] = {"label_accuracy": float((true == labels)[kept].mean())}
         cells = np.bincount(true * (data.n_intentions + 1) + labels, minlength=(data.n_intentions + 1) ** 2)
         scores["confusion"] = cells.reshape(data.n_intentions + 1, -1).tolist()
-        scores["gestures"] = [*data.names, "none"]
+        scores |= {"gestures": [*data.names, "none"], "chosen": chosen}
         outcome = Outcome(labels)
     else:
         outcome = run_method(task.method, data, task.seed, settings.options)
@@ -276,7 +277,7 @@ def table(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     order = [*NAMES, *TOLD]
     for method in sorted({row["method"] for row in rows}, key=order.index):
         mine = [row for row in rows if row["method"] == method]
-        entry: dict[str, Any] = {"name": TOLD[method][0] if method in TOLD else NAMES[method], "paper_score": None}
+        entry: dict[str, Any] = {"name": TOLD[method].name if method in TOLD else NAMES[method], "paper_score": None}
         for key in keys:
             values = [row[key] for row in mine if row.get(key) is not None]
             entry[key] = summary(values) if values else None
