@@ -38,8 +38,8 @@ def continuous_squares(metrics: dict[str, Any]) -> str:
     rows = [
         [
             entry["name"],
-            *(number(methods[key]["label_accuracy"], 3) for methods in found.values()),
-            *(number(entry.get(measure), digits) for measure, digits in SQUARE_KEYS),
+            *(number(methods[key]["label_accuracy"], 3, spread=True) for methods in found.values()),
+            *(number(entry.get(measure), digits, spread=True) for measure, digits in SQUARE_KEYS),
         ]
         for key, entry in last.items()
     ]
@@ -54,7 +54,7 @@ def continuous_mazes(metrics: dict[str, Any]) -> str:
     for name, methods in need(metrics, "data").items():
         if name.startswith("maze"):
             rows = [
-                [entry["name"], *(number(entry.get(key), digits) for key, digits in MAZE_KEYS)]
+                [entry["name"], *(number(entry.get(key), digits, spread=True) for key, digits in MAZE_KEYS)]
                 for entry in methods.values()
             ]
             parts.append(f"Noise {name.removeprefix('maze-')} of a step of 0.2:\n\n" + table(list(MAZE_TITLES), rows))
