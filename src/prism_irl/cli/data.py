@@ -1,18 +1,21 @@
-"""`prism data`: which public data sets there are, and the one command that gets them."""
+"""`prism data`: which public data sets there are, the one command that gets them, and large data as mapped files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App
 
 from prism_irl.cli.groups import EXPERIMENTS
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import ColumnOptions, CommonOptions
 from prism_irl.errors import InputError
 
 app = App(
     name="data",
-    help="List public data sets, and download them.\n\nExample: prism data fetch labyrinth",
+    help="List public data sets and download them; turn large data into mapped files.\n\n"
+    "Example: prism data fetch labyrinth",
     group=EXPERIMENTS,
     group_commands="Commands",
 )
@@ -73,3 +76,54 @@ def fetch(name: str, *, address: str | None = None, common: CommonOptions = Comm
         return
     for file, what in done.items():
         print(f"{what:<13} {data.folder / file}")
+
+
+@app.command(name="map")
+def map_(
+    table: Path, *, out: Path, columns: ColumnOptions = ColumnOptions(), common: CommonOptions = CommonOptions()
+) -> None:
+    """Write continuous tables, one after the other, as a folder of mapped files: data larger than memory.
+
+    prism fit, score and segment read the folder without naming columns.
+
+    Example: prism data map "arm/*.parquet" --trajectory episode --observe x,y,z --act vx,vy,vz --out arm-mapped
+
+    Parameters
+    ----------
+    table
+        Several .csv, .tsv or .parquet files as one pattern in quotes, whole trajectories in each; or one file, or a
+        LeRobot, RLDS or BridgeData folder, that fit into memory.
+    out
+        The new folder.
+    """
+    from prism_irl.cli.printing import print_json
+    from prism_irl.cli.progress import counting
+    from prism_irl.cli.sources import read_rows
+    from prism_irl.data import archive
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.many_files import FILE, matching
+
+    roles = columns.roles()
+    if not (columns.observe and columns.act):
+        raise InputError("Mapped files are made of continuous data; name the columns with --observe and --act.")
+    if columns.events or any(columns.covariates()):
+        raise InputError(
+            "--events, --inputs and --since are columns of a table, which mapped files are not; leave them."
+        )
+    files = matching(table)
+    key = str(roles.get("trajectory") or "trajectory")
+    if len(files) > 1 and FILE not in (name.strip() for name in key.split(",")):
+        roles["trajectory"] = f"{FILE},{key}"  # so that equal numbers in two files stay apart
+
+    def parts() -> Iterator[Demonstrations]:
+        with counting("files") as report:
+            for done, file in enumerate(files, start=1):
+                yield read_rows(file, **roles).demonstrations
+                report("files", done, len(files), "")
+
+    archive.write(out, parts())
+    demos = archive.open_folder(out, verify=False)
+    if common.json:
+        print_json({"folder": out, "trajectories": len(demos), "steps": demos.n_steps, "files": len(files)})
+    else:
+        print(f"{demos.n_steps:,} steps in {len(demos):,} trajectories of {len(files):,} files: {out}")
