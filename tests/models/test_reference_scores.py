@@ -8,7 +8,7 @@ import pytest
 from continuous_worlds import walking
 from prism_irl import expectation
 from prism_irl.models import registry
-from prism_irl.models.reference_scores import reference_scores, with_references
+from prism_irl.models.reference_scores import one_policy, reference_scores, with_references
 from prism_irl.models.references import Empirical, NGram, Uniform
 from prism_irl.report.findings import REFERENCES
 from prism_irl.worlds.frustration import FrustrationWorld
@@ -63,3 +63,9 @@ def test_references_of_large_continuous_data_read_a_sample_and_predict_all_of_va
         wanted = pytest.approx(found["predictive_ll"]["validation"], abs=1e-12)
         assert in_parts[name]["predictive_ll"]["validation"] == wanted
         assert few[name]["predictive_ll"]["validation"] != wanted  # fitted to three trajectories of nine
+
+
+def test_one_policy_is_one_regression():
+    demos = walking(n_trajectories=4, length=30)
+    often = one_policy().set_params(n_candidates=2, warm_up=10, max_iterations=20).fit(demos)
+    assert one_policy().fit(demos).score(demos) == pytest.approx(often.score(demos), abs=1e-12)

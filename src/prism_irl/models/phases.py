@@ -53,7 +53,7 @@ class KMeansPhases:
     def predict(self, vectors: npt.ArrayLike) -> IntArray:
         """Cluster of every vector, (n,)."""
         x, found = np.asarray(vectors), []
-        for rows in chunks(len(x)):
+        for rows in chunks(len(x), 2**16):
             found.append(self.clusters_.predict((x[rows].astype(np.float64) - self.mean_) / self.scale_))
         return np.concatenate(found).astype(np.int64)
 

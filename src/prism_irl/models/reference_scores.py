@@ -34,9 +34,9 @@ MEMORY = 3
 
 
 def one_policy() -> PRISM:
-    """One Gaussian policy for all steps, linear in what is observed."""
+    """One Gaussian policy for all steps, linear in what is observed: one regression, and nothing to iterate."""
     options: Any = {"switching": "single", "rewards": "features", "n_starts": 1, "validation_fraction": 0.0}
-    return PRISM(1, **options, device="cpu")
+    return PRISM(1, **options, n_candidates=1, warm_up=0, max_iterations=1, device="cpu")
 
 
 def with_references(methods: Sequence[Method], demos: Demonstrations | None = None) -> list[Method]:
