@@ -9,7 +9,7 @@ up and forgotten (`improve_in_parts`). Nothing that is as long as the data is ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,11 +43,6 @@ class EStep(NamedTuple):
 def is_in_parts(rewards: RewardModel, data: Prepared) -> bool:
     """Whether these data are read in parts; a shard is a part already."""
     return data.n_steps > LARGE and data.is_whole and rewards.adds_up
-
-
-def parts_of(rewards: RewardModel, data: Prepared) -> Iterator[Prepared]:
-    """All trajectories in their order: in parts where `is_in_parts`, else at once."""
-    return data.parts(PART) if is_in_parts(rewards, data) else iter([data])
 
 
 def some_of(rewards: RewardModel, data: Prepared, seed: int) -> Prepared:
@@ -121,7 +116,7 @@ def likelihood(switching: Switching, rewards: RewardModel, data: Prepared) -> fl
 
 def labels(switching: Switching, rewards: RewardModel, data: Prepared) -> npt.NDArray[np.int64]:
     """Likeliest intention of every step, (n,)."""
-    parts = parts_of(rewards, data)
+    parts = data.parts(PART) if is_in_parts(rewards, data) else [data]
     return np.concatenate([expectation(switching, rewards, part)[1].responsibilities.argmax(1) for part in parts])
 
 
@@ -130,10 +125,9 @@ def improve_in_parts(switching: Switching, rewards: RewardModel, data: Prepared,
 
     Policies stay as they are during the pass, and with ``learn`` are refitted to the sums of what it saw.
     """
-    emission_of: Callable[[Prepared], Any] = lambda part: emissions(switching, rewards, part)  # noqa: E731
     sums: Any = 0.0
     met = 0.0
-    for part, seen in switching.improve_parts(data, emission_of, seed):
+    for part, seen in switching.improve_parts(data, partial(emissions, switching, rewards), seed):
         met += float(seen.log_likelihood.sum())
         if learn:
             sums = sums + rewards.sums(part, seen.responsibilities)
