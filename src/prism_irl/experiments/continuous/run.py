@@ -285,6 +285,7 @@ def table(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
             entry["predictive_ll"], entry["other_ll"] = None, entry["predictive_ll"]
         if "confusion" in mine[0]:
             entry["gestures"] = mine[0]["gestures"]
+            entry["surgeons"] = {row["subject"]: row["label_accuracy"] for row in mine}
             entry["confusion"] = np.sum([row["confusion"] for row in mine], axis=0).tolist()
         entries[method] = entry
     return entries
