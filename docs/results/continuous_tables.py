@@ -26,6 +26,11 @@ MAZE_TITLES = (
 SQUARE_KEYS = (("predictive_ll", 3), ("goal_distance", 2), ("halves_agreement", 2))
 SURGERY = ("knot_tying", "suturing")
 ROBOT_KEYS = ("label_accuracy", "ari", "predictive_ll")
+CHOSEN = {"told-decided": "EM or not", "told-chosen": "with EM", "told-chosen-alone": "labels alone"}
+"""Rows of surgery whose windows the labelled trials choose, the one that decides everything inside first."""
+DECIDED = "told-decided"
+NEVER_SEEN = ("06", "07", "08", "09")
+"""Surgeons whose labels had no part in what there is to choose from."""
 
 
 @block("continuous")
@@ -93,14 +98,32 @@ def pick_and_place_labels(metrics: dict[str, Any]) -> str:
 
 
 @block("continuous")
+def surgery_surgeons(metrics: dict[str, Any]) -> str:
+    """Accuracy for every surgeon left out, and its mean over those that no development has seen."""
+    data = need(metrics, "data")
+    if not all(key in data.get(task, {}) for task in SURGERY for key in CHOSEN):
+        raise MissingPartError("the labelled trials of surgery")
+    rows = []
+    for key, kind in CHOSEN.items():
+        for task in SURGERY:
+            entry = data[task][key]
+            found = entry["surgeons"]
+            new = [found[surgeon] for surgeon in NEVER_SEEN]
+            cells = [number(value, 2) for _, value in sorted(found.items())]
+            rows.append([f"{task.replace('_', ' ')}, {kind}", *cells, number(sum(new) / len(new), 2)])
+    names = [str(int(name)) for name in sorted(data[SURGERY[0]][DECIDED]["surgeons"])]
+    return table(["surgeon", *names, f"mean of {int(NEVER_SEEN[0])} to {int(NEVER_SEEN[-1])}"], rows)
+
+
+@block("continuous")
 def surgery_confusion(metrics: dict[str, Any]) -> str:
     """What the best chain with labelled trials says, per true gesture, in percent of its steps."""
     data = need(metrics, "data")
-    if not all("told-chosen" in data.get(task, {}) for task in SURGERY):
+    if not all(DECIDED in data.get(task, {}) for task in SURGERY):
         raise MissingPartError("the labelled trials of surgery")
     parts = []
     for task in SURGERY:
-        entry = data[task]["told-chosen"]
+        entry = data[task][DECIDED]
         names = entry["gestures"]
         rows, wrong = [], []
         for name, counts in zip(names, entry["confusion"], strict=True):

@@ -83,18 +83,19 @@ def test_surgery_has_velocities_as_commands_and_surgeons_as_groups(surgery):
 
 def test_one_labelled_trial_of_each_other_surgeon_names_the_gestures(surgery):
     data = worlds.load("suturing", 0)
-    for method in ("told", "told-chosen", "told-chosen-alone"):
+    for method in ("told", "told-decided", "told-chosen", "told-chosen-alone"):
         true, labels, chosen = told(data, "03", 0, {**SMALL, "max_iterations": 10}, TOLD[method])
         assert len(true) == 120
         assert (true == labels)[true < 3].mean() > 0.9
-        assert ("window" in chosen) == ("chosen" in method)
+        assert ("window" in chosen) == (method != "told")
+        assert ("em_accuracy" in chosen) == (method == "told-decided")
 
 
 def test_labels_of_the_surgeon_left_out_choose_nothing(surgery):
     data = worlds.load("suturing", 0)
     own = data.demos.groups[data.demos.trajectory_index] == "03"
     other = data._replace(demos=replace(data.demos, labels=np.where(own, 2, data.demos.labels)))
-    found = [told(one, "03", 0, SMALL, TOLD["told-chosen-alone"]) for one in (data, other)]
+    found = [told(one, "03", 0, SMALL, TOLD["told-decided"]) for one in (data, other)]
     np.testing.assert_array_equal(found[0].found, found[1].found)
     assert found[0].chosen == found[1].chosen
 

@@ -53,11 +53,15 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
         {"switching": "semi-markov", "rewards": Features(ridge=1.0, covariance="full")},
     ),
     "windows-power": (
-        "The same, every window worth a twentieth of one",
+        "Gaussian policies on windows, with typical lengths, every window worth a twentieth of one",
         {"switching": "semi-markov", "rewards": Windows(window=REACH, power=1.0 / REACH)},
     ),
+    "windows-semi-consensus": (
+        "Gaussian policies on windows, with typical lengths, what eight such fits agree on",
+        {"switching": "semi-markov", "rewards": Windows(window=REACH)},
+    ),
     "windows-consensus": (
-        "The same, what eight such fits agree on",
+        "Gaussian policies on windows, with typical lengths, worth a twentieth, what eight such fits agree on",
         {"switching": "semi-markov", "rewards": Windows(window=REACH, power=1.0 / REACH)},
     ),
 }
@@ -135,8 +139,8 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
     if method.startswith("kmeans"):
         vectors = _clustered(method, data)
         return Outcome(KMeansPhases(K, seed=seed).fit(vectors).predict(vectors))
-    if method == "windows-consensus":
-        return Outcome(agreed(data, seed, {**LIMITS["windows-power"], **options}))
+    if method.endswith("-consensus"):
+        return Outcome(agreed(method, data, seed, {**LIMITS["windows-power"], **options}))
     demos, pair = shown(method, data), pair_of(method)
     fitted = fit(demos, K, pair, seed, {**LIMITS.get(method, {}), **options})
     density = None
@@ -193,12 +197,12 @@ def _unseen(data: Data, seed: int) -> MotionDemonstrations:
     return found
 
 
-def agreed(data: Data, seed: int, options: dict[str, Any]) -> IntArray:
+def agreed(method: str, data: Data, seed: int, options: dict[str, Any]) -> IntArray:
     """Labels of the average over fits from different starts, renamed to match, beginning with the most typical fit.
 
     On these recordings equally good optima cut the data differently, and the likeliest is no better than the others.
     """
-    pair = PAIRS["windows-consensus"][1]
+    pair = PAIRS[method][1]
     fits = (fit(data.demos, data.n_intentions, pair, 1000 * seed + i, options) for i in range(MEMBERS))
     beliefs = [one.predict_proba(data.demos) for one in fits]
     labels = [belief.argmax(axis=1) for belief in beliefs]

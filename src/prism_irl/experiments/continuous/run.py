@@ -53,6 +53,7 @@ OF_WORLDS = (
 )
 OF_ROBOTS = (
     "windows-consensus",
+    "windows-semi-consensus",
     "windows-power",
     "windows-semi",
     "gripper-ordered",
@@ -66,10 +67,19 @@ OF_ROBOTS = (
     *OF_ARMS,
     *BASELINES,
 )
-OF_SURGERY = ("windows-consensus", "windows-power", "windows-semi", "chain-windows", "kmeans-windows")
+OF_SURGERY = (
+    "windows-consensus",
+    "windows-semi-consensus",
+    "windows-power",
+    "windows-semi",
+    "chain-windows",
+    "kmeans-windows",
+)
 OF_GRIPPERS = ("gripper-ordered", "gripper-pictures", *OF_ARMS)
 """Methods that are not for other data."""
 SLOW = (
+    "told-decided",
+    "windows-semi-consensus",
     "windows-consensus",
     "told-chosen",
     "landmarks-recurrent",
@@ -285,6 +295,7 @@ def table(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
             entry["predictive_ll"], entry["other_ll"] = None, entry["predictive_ll"]
         if "confusion" in mine[0]:
             entry["gestures"] = mine[0]["gestures"]
+            entry["surgeons"] = {row["subject"]: row["label_accuracy"] for row in mine}
             entry["confusion"] = np.sum([row["confusion"] for row in mine], axis=0).tolist()
         entries[method] = entry
     return entries

@@ -8,41 +8,42 @@ anything.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.experiments.continuous.data import Data
 from prism_irl.experiments.continuous.methods import LINEAR, blind, fit
+from prism_irl.models.prism import PRISM
+from prism_irl.rewards.base import RewardOptions
 from prism_irl.rewards.windows import Windows
 
 IntArray = npt.NDArray[np.int64]
 
 
 class Told(NamedTuple):
-    """A row: its name, options of its fits, whether it sees windows, and whether it sees labelled trials alone."""
+    """A row: its name, options of its fits, whether it sees windows, and what it does with trials without labels.
+
+    "all": EM goes on with them; "labels": it does not see them; "decided": whatever labels more steps right of labelled
+    trials that are left out in turn.
+    """
 
     name: str
     options: dict[str, Any]
     windowed: bool = False
-    alone: bool = False
+    learns: Literal["all", "labels", "decided"] = "all"
 
 
 ONE = {"warm_up": 0, "n_starts": 1, "validation_fraction": 0.0}
+ALL, ALONE = {"max_iterations": 40, **ONE}, {"max_iterations": 2, **ONE}
+WINDOWS = "One labelled trial per surgeon, windows that its labels choose"
 TOLD = {
-    "told-chosen": Told(
-        "One labelled trial per surgeon, windows that its labels choose, and EM on all",
-        {"max_iterations": 40, **ONE},
-        windowed=True,
-    ),
-    "told-chosen-alone": Told(
-        "One labelled trial per surgeon, windows that its labels choose, nothing else",
-        {"max_iterations": 2, **ONE},
-        windowed=True,
-        alone=True,
-    ),
+    "told-decided": Told(f"{WINDOWS}, EM where they say so", ALL, windowed=True, learns="decided"),
+    "told-chosen": Told(f"{WINDOWS}, and EM on all", ALL, windowed=True),
+    "told-chosen-alone": Told(f"{WINDOWS}, nothing else", ALONE, windowed=True, learns="labels"),
     "told": Told("One labelled trial per surgeon, and EM on all", {}),
     "told-only": Told("One labelled trial per surgeon, no EM", {"max_iterations": 0, "warm_up": 0, "n_starts": 1}),
 }
@@ -58,10 +59,7 @@ class Labelled(NamedTuple):
 
 
 def told(data: Data, subject: str, seed: int, options: dict[str, Any], row: Told) -> Labelled:
-    """Labels of one surgeon's trials, by a chain that was told one trial of each other surgeon.
-
-    The chain goes on with EM on the other trials of these surgeons, unless the labelled ones are to stand ``alone``.
-    """
+    """Labels of one surgeon's trials, by a chain that was told one trial of each other surgeon."""
     demos = data.demos if row.windowed else blind(data.demos, everything=True)
     assert demos.groups is not None
     train, test = (demos.subset(part) for part in (demos.groups != subject, demos.groups == subject))
@@ -70,14 +68,55 @@ def told(data: Data, subject: str, seed: int, options: dict[str, Any], row: Told
     assert test.labels is not None
     first = [int(np.argmax(train.groups == group)) for group in np.unique(train.groups)]
     known = np.where(np.isin(train.trajectory_index, first), train.labels, -1)  # what has no gesture is a class, too
-    names = np.arange(data.n_intentions + 1)
-    if row.windowed:  # a gesture that no labelled trial shows is none that could be found
-        names = np.unique(known[known >= 0])
-        known = np.where(known >= 0, np.searchsorted(names, known), -1)
-    train = replace(train, known=known)
-    train = train.subset(first) if row.alone else train
-    assert isinstance(train, MotionDemonstrations)
-    pair = {"switching": "markov", "rewards": Windows(window="auto") if row.windowed else LINEAR}
-    model = fit(train, len(names), pair, seed, {**options, **row.options})
-    found = model.predict(test) if row.windowed else model.decode(test)
-    return Labelled(test.labels.astype(np.int64), names[found].astype(np.int64), dict(model.chosen_))
+    true = test.labels.astype(np.int64)
+    if not row.windowed:
+        pair = {"switching": "markov", "rewards": LINEAR}
+        model = fit(
+            _motions(replace(train, known=known)), data.n_intentions + 1, pair, seed, {**options, **row.options}
+        )
+        return Labelled(true, model.decode(test), {})
+    names = np.unique(known[known >= 0])  # a gesture that no labelled trial shows is none that could be found
+    train = replace(train, known=np.where(known >= 0, np.searchsorted(names, known), -1))
+    given = (len(names), seed, options)
+    alone = row.learns != "all"
+    model = _fitted(train, Windows(window="auto"), *given, alone=alone)
+    chosen = dict(model.chosen_)
+    if row.learns == "decided":
+        shares = [left_out_accuracy(train, Windows(**chosen), *given, alone=alone) for alone in (True, False)]
+        chosen |= {"alone_accuracy": shares[0], "em_accuracy": shares[1]}
+        if shares[1] > shares[0]:
+            model = _fitted(train, model.reward_options, *given, alone=False)
+    return Labelled(true, names[model.predict(test)].astype(np.int64), chosen)
+
+
+def left_out_accuracy(
+    train: Demonstrations, windows: Windows, K: int, seed: int, options: dict[str, Any], *, alone: bool
+) -> float:
+    """Share of right labels in the labelled trial of every training surgeon, by fits that saw none of their trials."""
+    assert train.groups is not None
+    found = []
+    for group in np.unique(train.groups):
+        model = _fitted(train.subset(train.groups != group), windows, K, seed, options, alone=alone)
+        left = train.subset(_labelled(train) & (train.groups == group))
+        assert left.known is not None
+        found.append(float((model.predict(left) == left.known)[left.known >= 0].mean()))
+    return float(np.mean(found))
+
+
+def _fitted(
+    train: Demonstrations, windows: RewardOptions, K: int, seed: int, options: dict[str, Any], *, alone: bool
+) -> PRISM:
+    part = train.subset(_labelled(train)) if alone else train
+    pair = {"switching": "markov", "rewards": windows}
+    return fit(_motions(part), K, pair, seed, {**options, **(ALONE if alone else ALL)})
+
+
+def _labelled(demos: Demonstrations) -> npt.NDArray[np.bool_]:
+    """Which trajectories have a known label, (N,)."""
+    assert demos.known is not None
+    return np.logical_or.reduceat(demos.known >= 0, demos.offsets[:-1])
+
+
+def _motions(demos: Demonstrations) -> MotionDemonstrations:
+    assert isinstance(demos, MotionDemonstrations)
+    return demos
