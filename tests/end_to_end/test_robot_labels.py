@@ -128,6 +128,11 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     assert "which was told labels of 16 of the steps" in page
     assert "run prism select" not in page  # which has no continuous data
     assert json.loads((tmp_path / "run" / "names.json").read_text()) == {"names": ["push", "pull"]}
+    assert "push" in (tmp_path / "run" / "figures" / "dwell.csv").read_text()
+    done = prism("fit", "arm", *vectors, *small, "--out", "run", "--overwrite", cwd=tmp_path)  # nobody is told, now
+    assert done.returncode == 0, done.stderr
+    assert "push" in (tmp_path / "run" / "figures" / "dwell.csv").read_text()
+    done = prism("fit", "arm", *vectors, "--labels", "known.csv", *small, "--out", "run", "--overwrite", cwd=tmp_path)
     fitted = open_run_data(tmp_path / "run")  # what contrasts and individuals read
     assert fitted.demos.known is not None
     assert (fitted.demos.known >= 0).sum() == 16
