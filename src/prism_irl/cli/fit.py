@@ -59,6 +59,8 @@ def fit(
 
     Example: prism fit LEROBOT --observe observation.state --act action --labels told.csv --intentions 5 --out runs/told
 
+    Example: prism fit RLDS --observe observation.state --act action --labels told.csv --hz 5 --out runs/told
+
     Parameters
     ----------
     table
@@ -112,7 +114,7 @@ def fit(
             rows, covariates = read_inputs(source.rows, columns)
             demos = rows.demonstrations
             known = None if evidence is None else read_evidence(evidence, demos)
-            estimator = with_window(estimator, table, demos)
+            estimator = with_window(estimator, table, demos, columns.hz)
             if isinstance(estimator, PairModel):
                 estimator._check_parameters(demos)  # before a folder is made
             if intervals:

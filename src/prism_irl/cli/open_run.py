@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from prism_irl import storage
-from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.options import UNREAD, ColumnOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _columns(config: dict[str, Any]) -> dict[str, Any]:
     """Columns that the fit was told of, its order in time among them; new data may come without labels and groups."""
     data = config.get("data", {})
     columns = data.get("columns", {}) if isinstance(data, dict) else None
-    roles = {field.name for field in fields(ColumnOptions)} - {"events", "inputs", "since"}
+    roles = {field.name for field in fields(ColumnOptions)} - set(UNREAD)
     if not isinstance(columns, dict) or not set(columns) <= roles:
         raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
     return dict(columns)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.cli.options import ColumnOptions, WorldOptions
+from prism_irl.cli.window import steps_per_second
 from prism_irl.cli.world import read_world
 from prism_irl.data import label_files, tables
 from prism_irl.data.inputs import Inputs, event_marks
@@ -56,7 +57,7 @@ def read_table(
     table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
 ) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
-    found = read_world(read_rows(table, **columns.roles()), world, columns.roles(), discount)
+    found = read_world(read_rows(table, hz=columns.hz, **columns.roles()), world, columns.roles(), discount)
     for note in found.rows.notes:
         print(f"prism: {note}", file=sys.stderr)
     events = read_events(found.rows, columns.events)
@@ -89,15 +90,16 @@ def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Tab
     return found.apply(table), found
 
 
-def read_rows(table: Path, **roles: Any) -> tables.Table:
+def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> tables.Table:
     """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes.
 
-    ``labels`` are a column of either, or a table of their own (`data.label_files`).
+    ``labels`` are a column of either, or a table of their own (`data.label_files`), which may be in seconds (``hz``).
     """
     labels = roles.get("labels")
     if labels is not None and label_files.is_file(labels):
         own = {role: name for role, name in roles.items() if role != "labels"}
-        return label_files.labelled(_read_rows(table, **own), labels, roles.get("trajectory"))
+        rate = steps_per_second(table, hz)
+        return label_files.labelled(_read_rows(table, **own), labels, roles.get("trajectory"), rate)
     return _read_rows(table, **roles)
 
 
