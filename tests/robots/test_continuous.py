@@ -56,7 +56,7 @@ def test_a_camera_is_observed_as_numbers_that_are_the_same_in_every_recording(tm
     ("observe", "act", "words"),
     [
         ("gripper", "action", "no vector 'gripper'"),
-        ("observation.state[9:]", "action", "has 3 numbers"),
+        ("observation.state[9:]", "action", "are 0 to 2, and --observe asks for none"),
         ("observation.state[", "action", "no vector of the dataset"),
         ("observation.state", "", "what is done"),
     ],

@@ -143,5 +143,9 @@ def _values(episode: Episode, name: str, part: slice, role: str) -> Named:
         raise InputError(f"Episode {episode.name} has no {name}; name what the recording has, such as {ACTION}.")
     kept = range(values.shape[1])[part]
     if not kept:
-        raise InputError(f"The vector {name} has {values.shape[1]} numbers, and none of them is in the part asked for.")
+        last = values.shape[1] - 1
+        raise InputError(
+            f"The numbers of {name} are 0 to {last}, and --{role} asks for none of them; write {name}[0:{last + 1}] or "
+            "a part of that."
+        )
     return values[:, part], tuple(f"{name}[{i}]" for i in kept)
