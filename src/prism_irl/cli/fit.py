@@ -145,8 +145,8 @@ def fit(
         if intervals:
             written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
         metrics = write_run(path, estimator, rows, drawing=drawing, **written)
-        shutil.rmtree(checkpoint)
         write_report(path)
+        shutil.rmtree(checkpoint)  # last: whatever is killed before that goes on from it
     from prism_irl.report.names import FILE, read_names
 
     names = read_names(folder.out / FILE, estimator.n_intentions) if (folder.out / FILE).is_file() else None
@@ -287,7 +287,10 @@ def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool)
             )
         return
     if resume:
-        raise InputError(f"There is nothing to resume in {checkpoint.parent}; run the command without --resume.")
+        raise InputError(
+            f"There is nothing to resume in {checkpoint.parent}; run the command without --resume, or with --overwrite "
+            "where a run has begun."
+        )
     if checkpoint.exists():
         shutil.rmtree(checkpoint)
     checkpoint.mkdir()
