@@ -12,11 +12,21 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color, legend_columns, note, short
+from prism_irl.figures.style import (
+    FAINT,
+    INK,
+    MUTED,
+    PALETTE,
+    intention_color,
+    legend_columns,
+    note,
+    plain_log_ticks,
+    short,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -111,7 +121,7 @@ def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     best = max(starts, key=lambda start: np.nanmax(_monitored(starts[start])))
     others = [rows for start, rows in starts.items() if start != best]
     for i, rows in enumerate(others):
-        label = None if i else f"train, {len(others)} others"
+        label = None if i else f"train, {len(others)} other{'s' * (len(others) > 1)}"
         ax.plot(rows["iteration"], rows["train"], color="#b4bac2", linewidth=0.8, label=label)
     own = starts[best]
     ax.plot(own["iteration"], own["train"], color=PALETTE[0], linewidth=1.6, label=f"train, start {best}", zorder=3)
@@ -165,9 +175,7 @@ def likelihood_by_dwell(
     for i, (name, level) in enumerate((levels or {}).items()):
         ax.axhline(level, color=MUTED, linestyle=(":", "--", "-.")[i % 3], linewidth=0.8, label=name)
     ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    plain_log_ticks(ax.xaxis, *ax.get_xlim())
     ax.set(xlabel="mean dwell (steps)", ylabel="predictive LL (nats per step)")
     ax.grid(color=FAINT, linewidth=0.5)
     ax.legend(loc="best")
@@ -202,7 +210,7 @@ def dwell_histogram(
     else:
         edges = np.unique(np.round(np.geomspace(1, longest + 1, 25))) - 0.5
         ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(ScalarFormatter())
+        plain_log_ticks(ax.xaxis, edges[0], edges[-1])
     called = [f"intention {k}" for k in range(len(lengths))] if names is None else [short(name) for name in names]
     for k, (name, values) in enumerate(zip(called, lengths, strict=True)):
         colour = intention_color(k)

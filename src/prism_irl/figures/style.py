@@ -16,8 +16,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from prism_irl import storage
@@ -112,6 +114,15 @@ def legend_columns(ax: Axes, labels: Sequence[str], most: int = 4) -> int:
     letters = 14.0 * width  # of the legend's size of type, per inch
     beside = int(letters // (max(len(label) for label in labels) + 7))  # and the coloured key in front of each
     return max(1, min(most, len(labels), beside))
+
+
+def plain_log_ticks(axis: Axis, low: float, high: float, *, integer: bool = False) -> None:
+    """Label 1, 2 and 5 of every power of ten, fewer over several powers, with plain numbers, which draw quickly."""
+    decades = np.log10(high / low)
+    between = (1.0, 2.0, 5.0) if decades < 2 else (1.0, 3.0) if decades < 4 else (1.0,)
+    axis.set_major_locator(MaxNLocator(5, integer=integer) if decades < 1 else LogLocator(subs=between))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def new_figure(

@@ -58,7 +58,7 @@ def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str
             name = f"contrast-{stem}-{measure}"
             style.save(figure, folder / name)
             captions[name] = (
-                f"{label.capitalize()} under {one} and {two}: a dot per {value['unit']}, the group as a bar."
+                f"{label.capitalize()} under {one} and {two}: a dot per {value['unit']}, all of a condition as a bar."
             )
         tests = [test for test in value["tests"] if test["measure"] == "kernel" and test["interval"] is not None]
         if tests:
