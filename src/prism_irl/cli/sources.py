@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from prism_irl.data.inputs import Inputs, event_marks
 from prism_irl.data.roles import check_single
 from prism_irl.data.units import needs_units
 from prism_irl.datasets import EVENTS, NAMED
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
@@ -58,10 +59,15 @@ def read_table(
 ) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
     found = read_world(read_rows(table, hz=columns.hz, **columns.roles()), world, columns.roles(), discount)
-    for note in found.rows.notes:
-        print(f"prism: {note}", file=sys.stderr)
+    tell_notes(found.rows)
     events = read_events(found.rows, columns.events)
     return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
+
+
+def tell_notes(table: tables.Table) -> None:
+    """Say on standard error what looks wrong in a table, and which episodes of a dataset were left out."""
+    for note in table.notes:
+        print(one_line(f"prism: {note}"), file=sys.stderr)
 
 
 def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
@@ -105,6 +111,7 @@ def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> tables.T
 
 def _read_rows(table: Path, **roles: Any) -> tables.Table:
     from prism_irl.robots.continuous import is_dataset, read_dataset
+    from prism_irl.robots.episodes import DamagedEpisodeWarning
 
     if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
         return tables.read(table, **roles)
@@ -113,7 +120,9 @@ def _read_rows(table: Path, **roles: Any) -> tables.Table:
     if wrong:
         option = wrong[0].replace("_", "-")
         raise InputError(f"--{option} is about columns of a table, and {table} is a robot dataset; leave it out.")
-    return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedEpisodeWarning)  # the notes of the table say it
+        return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})
 
 
 def is_continuous(table: Path, columns: ColumnOptions) -> bool:
