@@ -63,7 +63,7 @@ results: $(VENV)/.installed
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-# Twenty SIGKILLs each of a fit and a selection, a few of a comparison and an encoding, which must end as if nothing had
+# Twenty SIGKILLs each of a fit, of one that replaces a run, and of a selection, a few of a comparison and an encoding, which must end as if nothing had
 # happened; then interrupts.
 kills: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/kills.py

@@ -11,10 +11,30 @@ from blocks import block, need, number, table
 def bridge_phases(metrics: dict[str, Any]) -> str:
     """Every method against the true phases of simulated pick-and-place."""
     keys = (("label_accuracy", 2), ("ari", 2), ("edit_score", 0), ("f1_at_50", 0))
+    keys += (("predictive_ll", 3), ("log_density", 2))
     entries = need(metrics, "methods").values()
     rows = [[entry["name"], *(number(entry.get(key), digits) for key, digits in keys)] for entry in entries]
-    titles = ["method", "steps with the true phase", "ARI", "edit score", "F1@50"]
-    return table(titles, rows) + "\nOne fit of each method, to four fifths of the episodes; labels of all of them.\n"
+    titles = ["method", "steps with the true phase", "ARI", "edit score", "F1@50", "LL of tokens", "log density"]
+    notes = "One fit of each method, to four fifths of the episodes; labels of all of them, scores of the last fifth."
+    return table(titles, rows) + f"\n{notes} {_against_habits(metrics['methods'])}\n"
+
+
+def _against_habits(methods: dict[str, Any]) -> str:
+    """Whether intentions predict more than what has none, in the units of each claim."""
+    said = []
+    for family, key, habit, what in (
+        ("tokens", "predictive_ll", "habit-tokens", "tokens"),
+        ("features", "log_density", "habit-features", "commands"),
+    ):
+        if habit not in methods:
+            return "This run was made before the habits without intentions were scored beside it."
+        best = max(entry[key]["mean"] for entry in methods.values() if entry["family"] == family and entry.get(key))
+        own = methods[habit][key]["mean"]
+        verb = "better" if best > own else "worse"
+        said.append(
+            f"The best intentions predict {what} {verb} than a habit ({number(best, 2)} against {number(own, 2)})."
+        )
+    return " ".join(said)
 
 
 @block("bridge")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -147,6 +148,15 @@ def test_a_narrow_page_does_not_overflow(watched, run, screenshots, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.mouse.move(0, 0)
     page.screenshot(path=screenshots / f"report-{width}.png", full_page=True)
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+def test_long_names_do_not_widen_the_page(watched, run, tmp_path, width):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "names.json").write_text(json.dumps({"names": ["reach for it " * 6, "carry" * 16]}))
+    page = watched(write_report(tmp_path / "run"), width=width).page
+    assert "carrycarry" in page.locator("#shade").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_wider_window_redraws_the_raster(watched, run):

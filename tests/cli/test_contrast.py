@@ -38,7 +38,7 @@ def test_the_answer_is_printed_kept_and_part_of_the_report(folder):
         "usage", "dwell", "switch_rate", "kernel", "reward", "occupancy",
     }  # fmt: skip
     page = (folder / "run" / "report.html").read_text()
-    assert "Conditions: drug: drug against saline" in page
+    assert "Conditions by drug: drug against saline" in page
     assert found["in_words"].split(":")[0] in page
     kept = pd.read_csv(folder / "run" / "contrasts" / "drug.csv")
     assert len(kept) == len(found["tests"])
@@ -103,7 +103,7 @@ def test_the_report_of_another_fit_does_not_show_it(folder):
     kept = folder / "run" / "contrasts" / "drug.json"
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"model": "another"}))
     assert prism("report", "run", cwd=folder).returncode == 0
-    assert "Conditions: drug" not in (folder / "run" / "report.html").read_text()
+    assert "Conditions by drug" not in (folder / "run" / "report.html").read_text()
     kept.unlink()
 
 

@@ -11,6 +11,7 @@ import pytest
 from prism_irl.worlds.frustration import FrustrationWorld
 from support import prism
 
+RENAMED = {"intention 0": "seek <b>", "intention 1": "go home"}
 FIT = "--intentions 2 --method hiql --n-starts 2 --max-iterations 30 --simulations 0 --device cpu".split()
 
 
@@ -23,10 +24,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def numbers(run: Path) -> dict[str, str]:
+    """What the figures of a run show."""
+    return {path.name: path.read_text() for path in sorted((run / "figures").glob("*.csv"))}
+
+
+def renamed(text: str) -> str:
+    for old, new in RENAMED.items():
+        text = text.replace(old, new)
+    return text
+
+
 def test_names_stay_with_the_run(folder: Path) -> None:
     assert "Nobody has named" in prism("names", "run", cwd=folder).stdout
+    before = numbers(folder / "run")
     done = prism("names", "run", "names.json", cwd=folder)
     assert done.returncode == 0, done.stderr
+    assert numbers(folder / "run") == {name: renamed(text) for name, text in before.items()}
+    assert sum(text != renamed(text) for text in before.values()) >= 3  # maps, dwell and switches
     assert "go home" in (folder / "run" / "report.html").read_text()
     assert json.loads(prism("names", "run", "--json", cwd=folder).stdout)["names"] == ["seek <b>", "go home"]
     assert prism("segment", "run", "a.csv", "--out", "labels.csv", cwd=folder).returncode == 0
@@ -39,11 +54,24 @@ def test_names_stay_with_the_run(folder: Path) -> None:
     # A fit into the same folder, from another seed, may number them otherwise; steps keep the names that they had.
     again = prism("fit", "a.csv", *FIT, "--seed", "3", "--out", "run", "--overwrite", cwd=folder)
     assert again.returncode == 0, again.stderr
+    assert "go home" in again.stdout
+    assert not any("intention 0" in text for text in numbers(folder / "run").values())
     assert prism("fit", "a.csv", *FIT, "--seed", "4", "--out", "other", cwd=folder).returncode == 0
     assert prism("names", "other", "--like", "run", cwd=folder).returncode == 0
     for run in ("run", "other"):
         assert prism("segment", run, "a.csv", "--out", f"{run}.csv", cwd=folder).returncode == 0
         assert (pd.read_csv(folder / f"{run}.csv")["intention_name"] == labels["intention_name"]).mean() > 0.8
+
+
+def test_a_file_of_names_that_was_put_there_is_read_by_the_report(folder: Path) -> None:
+    (folder / "run" / "names.json").write_text((folder / "names.json").read_text())
+    assert prism("report", "run", cwd=folder).returncode == 0
+    assert "go home: mean" in (folder / "run" / "figures" / "dwell.csv").read_text()
+    (folder / "run" / "model.safetensors").unlink()  # what cannot be drawn keeps its numbers, and says so
+    done = prism("names", "run", "water,home", cwd=folder)
+    assert done.returncode == 0
+    assert "some figures keep the numbers" in done.stderr
+    assert "into home" in (folder / "run" / "figures" / "switches.csv").read_text()
 
 
 def test_what_is_refused(folder: Path) -> None:

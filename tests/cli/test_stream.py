@@ -37,6 +37,14 @@ def test_every_line_is_answered_as_the_batch_would(run):
     np.testing.assert_allclose(rows[["p_0", "p_1"]], expected, atol=2e-6)
 
 
+def test_names_stand_behind_the_beliefs(run, tmp_path):
+    (tmp_path / "names.json").write_text('{"names": ["reach", "go, home"]}')
+    text, answers = "x,y,vx,vy\n1,2,3,4\n", list[str]()
+    stream(run, None, io.StringIO(text), answers.append, called=tmp_path / "names.json")
+    (row,) = pd.read_csv(io.StringIO("\n".join(answers))).to_dict("records")
+    assert row["intention_name"] == ["reach", "go, home"][row["intention"]]
+
+
 def test_a_trajectory_may_be_called_anything_and_its_row_is_one_line(run):
     answers: list[str] = []
     text = 'trajectory,x,y,vx,vy\n"a,b",1,2,3,4\n"say ""go""",1,2,3,4\n\x1b[31mred,1,2,3,4\n"two\nlines",1,2,3,4\n'

@@ -11,7 +11,7 @@ import pytest
 from continuous_worlds import walks
 from prism_irl import storage
 from prism_irl.cli.stream import stream
-from prism_irl.cli.window import frames_per_second
+from prism_irl.cli.window import steps_per_second
 from prism_irl.models.persistence import load
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
@@ -78,7 +78,7 @@ def test_bad_windows_are_refused_in_a_sentence(folder, options, words):
     assert not (folder / "no").exists()
 
 
-def test_datasets_know_their_frames_per_second(tmp_path):
+def test_datasets_know_their_steps_per_second(tmp_path):
     write_lerobot(tmp_path / "arm", [Episode(0, np.zeros((5, 2)), np.zeros((5, 3)))], fps=20, robot_type="test")
-    assert frames_per_second(tmp_path / "arm") == 20.0
-    assert frames_per_second(tmp_path / "arm.csv") is None
+    assert steps_per_second(tmp_path / "arm") == 20.0
+    assert steps_per_second(tmp_path / "arm.csv") is None

@@ -69,6 +69,42 @@ def test_stretches_are_in_the_times_of_the_data(tmp_path):
     np.testing.assert_array_equal(with_labels(dated, written(tmp_path, text)).known, [-1, 1, -1])
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([3.0, 5.0, 10.0, 29.97, 30.0, 50.0, 60.0]), st.data())
+def test_seconds_are_frames_at_any_rate(tmp_path_factory, rate, data):
+    """A stretch of frames, said in seconds with the digits of an annotation program, is the same stretch."""
+    frames = np.arange(200) + data.draw(st.integers(0, 5))
+    demos = Demonstrations.from_arrays([[0] * 200], [[0] * 200], times=[frames])
+    begin = data.draw(st.integers(int(frames[0]), int(frames[-1])))
+    end = data.draw(st.integers(begin + 1, int(frames[-1]) + 1))
+    digits = data.draw(st.sampled_from([7, 9, 15]))
+    folder = tmp_path_factory.mktemp("labels")
+    rows = f"trajectory,start_s,end_s,label\n0,{begin / rate:.{digits}f},{end / rate:.{digits}f},x\n"
+    told = with_labels(demos, written(folder, rows), rate=rate).known
+    np.testing.assert_array_equal(told == 0, (frames >= begin) & (frames < end))
+    plain = with_labels(demos, written(folder, f"trajectory,start,end,label\n0,{begin},{end},x\n")).known
+    np.testing.assert_array_equal(told, plain)
+
+
+def test_seconds_count_from_the_first_step_where_the_data_have_a_clock(tmp_path):
+    path = written(tmp_path, "trajectory,start_s,end_s,label\na,0.7,1.5,x\nb,0,0.3,y\n")
+    clock = [[10.0, 10.7, 11.0, 11.5], [3.0, 3.3, 4.0]]  # 10.7 − 10 is a little less than 0.7
+    expected = [-1, 0, 0, -1, 1, -1, -1]
+    np.testing.assert_array_equal(with_labels(steps(times=clock), path).known, expected)
+    dates = [
+        np.datetime64("2026-01-01T10:00:00", "ns") + (1e9 * np.array(one)).astype("timedelta64[ns]") for one in clock
+    ]
+    np.testing.assert_array_equal(with_labels(steps(times=dates), path).known, expected)
+    for demos, rate, words in (
+        (steps(), None, "with --hz, or give start and end"),
+        (steps(times=[[0, 1, 2, 3], [0, 1, 2]]), None, "whole numbers for times or none"),
+        (steps(times=clock), 10.0, "leave --hz out"),
+    ):
+        with pytest.raises(InputError) as error:
+            with_labels(demos, path, rate=rate)
+        assert words in one_sentence(error)
+
+
 def test_labels_stand_beside_the_rows_of_a_table(tmp_path):
     path = written(tmp_path, "bout,step,label\na,1,drink\nb,0,run\n")
     table = labelled(read(frame().rename(columns={"trajectory": "bout"}), trajectory="bout"), path, "bout")
@@ -107,6 +143,11 @@ def test_a_file_is_told_from_a_column_by_its_ending():
         ("trajectory,first,last,label\na,2,1,x\n", "ends before it begins"),
         ("trajectory,start,end,label\na,7,9,x\n", "holds no step of trajectory a"),
         ("trajectory,step,label\na,0,0.5\n", "0.5"),
+        (
+            "trajectory,start,end,start_s,end_s,label\na,0,1,0,1,x\n",
+            "more than once (start and end; start_s and end_s)",
+        ),
+        ("trajectory,start_s,end,label\na,0,1,x\n", "or start_s and end_s; it has"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(text, words, tmp_path):

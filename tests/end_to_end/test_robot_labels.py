@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_irl.cli.run_data import open_run_data
+from prism_irl.cli.sources import read_rows
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.lerobot_columns import add_column
@@ -128,6 +129,11 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     assert "which was told labels of 16 of the steps" in page
     assert "run prism select" not in page  # which has no continuous data
     assert json.loads((tmp_path / "run" / "names.json").read_text()) == {"names": ["push", "pull"]}
+    assert "push" in (tmp_path / "run" / "figures" / "dwell.csv").read_text()
+    done = prism("fit", "arm", *vectors, *small, "--out", "run", "--overwrite", cwd=tmp_path)  # nobody is told, now
+    assert done.returncode == 0, done.stderr
+    assert "push" in (tmp_path / "run" / "figures" / "dwell.csv").read_text()
+    done = prism("fit", "arm", *vectors, "--labels", "known.csv", *small, "--out", "run", "--overwrite", cwd=tmp_path)
     fitted = open_run_data(tmp_path / "run")  # what contrasts and individuals read
     assert fitted.demos.known is not None
     assert (fitted.demos.known >= 0).sum() == 16
@@ -137,6 +143,16 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     assert words.index.tolist() == ["push", "pull", "not segmented"]  # by the words of whoever knew
     done = prism("score", "run", "arm", "--json", cwd=tmp_path)  # new data need no labels
     assert json.loads(done.stdout)["label_accuracy"] > 0.9
+    seconds = pd.DataFrame([(e, s / 10, t / 10, name) for e, s, t, name in rows])  # the dataset has 10 frames a second
+    seconds.to_csv(tmp_path / "seconds.csv", index=False, header=["episode", "start_s", "end_s", "label"])
+    for hz in ((), ("--hz", 10)):
+        told = read_rows(
+            dataset, hz=hz[1] if hz else None, observe=VECTORS[0], act=VECTORS[1], labels=tmp_path / "seconds.csv"
+        )
+        np.testing.assert_array_equal(told.demonstrations.known, fitted.demos.known)
+    refused = prism("fit", "arm", *vectors, "--labels", "seconds.csv", "--hz", 0, *small, "--out", "no", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--hz is 0; give the steps per second" in refused.stderr
     refused = prism("fit", "arm", *vectors, "--group", "x", *small, "--out", "no", cwd=tmp_path)
     assert refused.returncode == 2
     assert "--group is about columns of a table" in refused.stderr

@@ -93,6 +93,8 @@ def test_dwell_histogram_shows_shares_and_means(ax):
     np.testing.assert_allclose(shares.values, [0.5, 0, 0.25, 0, 0.25])
     np.testing.assert_allclose(shares.edges, np.arange(0.5, 6))
     assert legend(ax) == ["intention 0: mean 2.5", "intention 1: mean 2.0", "intention 2: never"]
+    dwell_histogram(ax, [[1, 1, 3, 5]], np.full((1, 5), 0.2), ["reach"])
+    assert legend(ax)[-2:] == ["reach: mean 2.5", "model"]
     with pytest.raises(InputError, match="nothing to draw"):
         dwell_histogram(ax, [[], []])
 

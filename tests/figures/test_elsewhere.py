@@ -15,7 +15,7 @@ from prism_irl.figures.palette import intention_color
 from prism_irl.report import drawn
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signals")
-FIT = (np.repeat([0, 1, 0], 5), np.array([0, 7, 15]), 2, None, None)
+FIT = (np.repeat([0, 1, 0], 5), np.array([0, 7, 15]), ["reach", "carry"], None, None)
 
 
 def test_the_same_bytes_the_same_errors_and_no_interrupts(tmp_path):

@@ -64,6 +64,13 @@ def test_raster_has_a_row_per_trajectory_and_masks_the_ragged_end(ax):
     assert legend(ax) == ["intention 0", "intention 1", "intention 2"]
 
 
+def test_raster_calls_intentions_by_their_names(ax):
+    segmentation_raster(ax, [0, 1, 1], [0, 3], names=["_reach", "a name that is longer than a legend", "never"])
+    assert legend(ax) == [" _reach", "a name that is longer than…", "never"]
+    with pytest.raises(InputError, match="1 names were given, and there is an intention 1"):
+        segmentation_raster(ax, [0, 1], [0, 2], names=["one"])
+
+
 def test_raster_says_that_it_left_trajectories_out(ax):
     segmentation_raster(ax, np.zeros(200, int), np.arange(0, 201, 2), max_trajectories=7)
     assert ax.images[0].get_array().shape == (7, 2)

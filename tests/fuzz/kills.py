@@ -1,10 +1,11 @@
 """SIGKILL at random moments, then --resume: python tests/fuzz/kills.py --kills 20 (`make kills`).
 
-A recurrent fit, a selection, a comparison and an encoding of frames are killed again and again until they end by
-themselves; the results must be those of runs that nobody touched, byte for byte, apart from what tells times. Commands
-that are to be killed are forked from a process that has imported everything, so that every moment is one of work, and
-keep a checkpoint ten times a second. With ``--signal INT`` they are processes from the first import on, are interrupted
-as by Ctrl-C, and each has to say so in one line.
+A recurrent fit, one that replaces a run, a selection, a comparison and an encoding of frames are killed again and again
+until they end by themselves; the results must be those of runs that nobody touched, byte for byte, apart from what
+tells times, and a run that is being replaced is whole until then. Commands that are to be killed are forked from a
+process that has imported everything, so that every moment is one of work, and keep a checkpoint ten times a second.
+With ``--signal INT`` they are processes from the first import on, are interrupted as by Ctrl-C, and each has to say so
+in one line.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ import pandas as pd
 COMMANDS = {
     "fit": "fit DATA --intentions 2 --n-starts 2 --warm-up 2 --max-iterations 30 --patience 30 --batch-size 4 "
     "--hidden 8 --embedding 8 --simulations 0 --device cpu",
+    "replace": "fit DATA --intentions 2 --n-starts 2 --warm-up 2 --max-iterations 30 --patience 30 --batch-size 4 "
+    "--hidden 8 --embedding 8 --simulations 2 --device cpu",
     "select": "select DATA --intentions 1..2 --surrogates 2 --splits 1 --folds 2 --starts 1 --max-iterations 3 "
     "--jobs 1",
     "compare": "compare DATA --methods hiql,iavi,ngram --folds 3 --jobs 1",
     "tokenize": "tokenize FRAMES --encoder pixels --states 8 --actions 3",
 }
-OFTEN = ("fit", "select")
+OFTEN = ("fit", "select", "replace")
+OLDER = "fit DATA --intentions 2 --switching markov --seed 3 --n-starts 1 --simulations 0 --out older"
+"""The run that another one replaces; its intentions have names."""
 """Commands that are killed as often as is said; the others five times, at most."""
 TIMES = re.compile(r"second|time|command|process|since|date|versions", re.IGNORECASE)
 
@@ -140,10 +145,14 @@ def results(run: Path) -> dict[str, str]:
     found = {}
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
+        if name.startswith("."):  # a run that has not replaced this one yet
+            continue
         if path.name in ("metrics.json", "explorer.json"):
             found[name] = json.dumps(_timeless(json.loads(path.read_text())), sort_keys=True)
         elif path.name in ("segments.parquet", "demonstrations.npz"):
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        elif path.name == "names.json":
+            found[name] = path.read_text()
         elif path.name in ("folds.csv", "table.csv", "history.csv"):
             frame = pd.read_csv(path)
             found[name] = frame[[c for c in frame.columns if not TIMES.search(c)]].to_csv(index=False)
@@ -163,9 +172,13 @@ def _timeless(value: object) -> object:
 def struck(words: list[str], folder: Path, kills: int, rng: random.Random, longest: float, how: signal.Signals) -> int:
     """Kill and resume until the command ends by itself; returns how often it was killed."""
     done, begun, forked = 0, False, how == signal.SIGKILL
+    older = results(folder / "older") if (folder / "older").is_dir() else None
     while True:
         marked = folder / "cut" / ".prism-run.json"
-        kept = ("checkpoint/request.json", "cache", "embeddings")
+        kept = ("checkpoint/request.json", ".unfinished/checkpoint/request.json", "cache", "embeddings")
+        waiting = older is not None and marked.exists() and (folder / "cut/.unfinished/checkpoint").is_dir()
+        if waiting and results(folder / "cut") != older:
+            raise SystemExit(f"{' '.join(words)}: the run that is being replaced has changed")
         begun = begun or any((folder / "cut" / name).exists() for name in kept)
         # Killed before anything could be kept, it begins again.
         extra = ["--resume"] if begun else ["--overwrite"] if marked.exists() else []
@@ -191,10 +204,21 @@ def struck(words: list[str], folder: Path, kills: int, rng: random.Random, longe
 def undisturbed(words: list[str], folder: Path, name: str, forked: bool) -> tuple[float, dict[str, str]]:
     """Seconds and results of a run that nobody touches."""
     began = time.monotonic()
-    code, said = Process([*words, "--out", name], folder, forked).wait()
+    replaced = ["--overwrite"] if (folder / name).is_dir() else []
+    code, said = Process([*words, "--out", name, *replaced], folder, forked).wait()
     if code != 0:
         raise SystemExit(f"{' '.join(words)} fails by itself: {said}")
     return time.monotonic() - began, results(folder / name)
+
+
+def make_older(folder: Path, forked: bool) -> None:
+    """A run with names, and the same in the places of the two that nobody touches: each of them replaces one."""
+    for command in (OLDER.replace("DATA", "data.csv"), "names older rest,work"):
+        code, said = Process(command.split(), folder, forked).wait()
+        if code != 0:
+            raise SystemExit(f"{command} fails by itself: {said}")
+    for name in ("whole", "again"):
+        shutil.copytree(folder / "older", folder / name)
 
 
 def main() -> int:
@@ -219,6 +243,8 @@ def main() -> int:
             words = command.replace("DATA", "data.csv").replace("FRAMES", "frames").split()
             how = signal.Signals[f"SIG{options.signal}"]
             forked, began = how == signal.SIGKILL, time.monotonic()
+            if name == "replace":
+                make_older(folder, forked)
             longest, expected = undisturbed(words, folder, "whole", forked)
             if forked:  # once more, with everything imported: how long the work takes, and that it has one result
                 preload(folder)
@@ -229,6 +255,8 @@ def main() -> int:
             wanted = options.kills if name in OFTEN else min(options.kills, 5)
             while total < wanted:
                 shutil.rmtree(folder / "cut", ignore_errors=True)
+                if name == "replace":
+                    shutil.copytree(folder / "older", folder / "cut")
                 total += max(struck(words, folder, min(5, wanted - total), rng, longest, how), 1)
                 found = results(folder / "cut")
                 differ = sorted(key for key in expected | found if expected.get(key) != found.get(key))

@@ -1,7 +1,8 @@
 """Ten thousand bad inputs: `make fuzz`, or python tests/fuzz/run.py --cases 10000 --seed 0 --jobs 2.
 
 Every case has a number; case N of seed S is the same everywhere: python tests/fuzz/run.py --seed S --only N. Cases run
-in processes of their own, so that a signal, a hang or memory that never ends is found, too, and named.
+in processes of their own, so that a signal, a hang or memory that never ends is found, too, and named. Some kinds of
+cases alone, with numbers of their own: python tests/fuzz/run.py --kinds labels,patterns.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +34,20 @@ class SlowError(BaseException):
     """A case took too long; not an Exception, so that nobody catches it on the way."""
 
 
-def choose(seed: int, number: int) -> tuple[str, random.Random]:
-    """Target and randomness of one case."""
+def choose(seed: int, number: int, kinds: Sequence[str] = ()) -> tuple[str, random.Random]:
+    """Target and randomness of one case, of all kinds or of some."""
     from targets import TARGETS
 
     rng = random.Random(f"{seed} {number}")
-    names = list(TARGETS)
+    names = list(kinds or TARGETS)
     return rng.choices(names, [TARGETS[name][0] for name in names])[0], rng
 
 
-def run_case(corpus: Any, seed: int, number: int, folder: Path) -> str | None:
+def run_case(corpus: Any, seed: int, number: int, folder: Path, kinds: Sequence[str] = ()) -> str | None:
     """Make one case; returns what is wrong with it."""
     from targets import TARGETS, WrongError
 
-    target, rng = choose(seed, number)
+    target, rng = choose(seed, number, kinds)
     place = folder / str(number)
     place.mkdir()
 
@@ -76,7 +78,7 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def work(seed: int, numbers: list[int], folder: str, results: Any) -> None:
+def work(seed: int, numbers: list[int], folder: str, results: Any, kinds: Sequence[str]) -> None:
     """A process that makes cases and says of each that it begins and how it ended."""
     from targets import Corpus
 
@@ -87,13 +89,13 @@ def work(seed: int, numbers: list[int], folder: str, results: Any) -> None:
         corpus = Corpus(corpus_folder)
         for number in numbers:
             results.put((number, "begins"))
-            said = run_case(corpus, seed, number, cases)
+            said = run_case(corpus, seed, number, cases, kinds)
             results.put((number, said))
             if said is not None and "longer than" in said:
                 return  # what was interrupted, a compiler say, may not be whole; the others go on in a new process
 
 
-def fuzz(seed: int, cases: int, jobs: int) -> dict[int, str]:
+def fuzz(seed: int, cases: int, jobs: int, kinds: Sequence[str] = ()) -> dict[int, str]:
     """Run all cases; returns what is wrong, by number."""
     context = multiprocessing.get_context("spawn")
     wrong: dict[int, str] = {}
@@ -105,7 +107,7 @@ def fuzz(seed: int, cases: int, jobs: int) -> dict[int, str]:
             running = []
             for part in parts:
                 queue = context.SimpleQueue()
-                process = context.Process(target=work, args=(seed, part, folder, queue), daemon=True)
+                process = context.Process(target=work, args=(seed, part, folder, queue, kinds), daemon=True)
                 process.start()
                 running.append((process, queue, part))
             for process, queue, part in running:
@@ -114,7 +116,7 @@ def fuzz(seed: int, cases: int, jobs: int) -> dict[int, str]:
                     if queue.empty():
                         if current is not None and time.monotonic() - since > 5 * SECONDS:
                             process.kill()  # waiting for ever, or in compiled code, where no alarm is heard
-                            wrong[current] = f"{choose(seed, current)[0]}: hangs"
+                            wrong[current] = f"{choose(seed, current, kinds)[0]}: hangs"
                             break
                         time.sleep(0.01)
                         continue
@@ -125,7 +127,7 @@ def fuzz(seed: int, cases: int, jobs: int) -> dict[int, str]:
                         continue
                     current = None
                     part.remove(number)
-                    done[choose(seed, number)[0]] += 1
+                    done[choose(seed, number, kinds)[0]] += 1
                     if done.total() % 1000 == 0:
                         print(f"{done.total():,} cases in {time.monotonic() - began:.0f} s", flush=True)
                     if said is not None:
@@ -134,7 +136,7 @@ def fuzz(seed: int, cases: int, jobs: int) -> dict[int, str]:
                 process.join()
                 if current is not None:
                     part.remove(current)
-                    wrong.setdefault(current, f"{choose(seed, current)[0]}: ended by {process.exitcode}")
+                    wrong.setdefault(current, f"{choose(seed, current, kinds)[0]}: ended by {process.exitcode}")
                     print(f"case {current}: {wrong[current]}", flush=True)
                 elif process.exitcode:
                     raise SystemExit(f"The fuzzer itself failed with {process.exitcode}.")
@@ -154,15 +156,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", type=int, help="one case, in this process, with its stack trace")
+    parser.add_argument("--kinds", default="", help="kinds of cases, with commas between them; all by default")
     options = parser.parse_args()
-    if options.only is None:
-        return int(bool(fuzz(options.seed, options.cases, options.jobs)))
     from targets import TARGETS, Corpus
+
+    kinds = [kind for kind in options.kinds.split(",") if kind]
+    if unknown := [kind for kind in kinds if kind not in TARGETS]:
+        parser.error(f"there are no cases of {unknown[0]!r}, but of {', '.join(TARGETS)}")
+    if options.only is None:
+        return int(bool(fuzz(options.seed, options.cases, options.jobs, kinds)))
 
     with tempfile.TemporaryDirectory(prefix="prism-fuzz-") as folder:
         for name in ("corpus", "case"):
             (Path(folder) / name).mkdir()
-        target, rng = choose(options.seed, options.only)
+        target, rng = choose(options.seed, options.only, kinds)
         print(target)
         TARGETS[target][1](Corpus(Path(folder) / "corpus"), rng, Path(folder) / "case")
     return 0

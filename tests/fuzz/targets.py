@@ -1,7 +1,8 @@
 """What is fuzzed: every reader and every command that reads, each with a good input and a way to make it bad.
 
 A case is right when it ends with a result or with one sentence; where the good answer is known, a result has to be it.
-Commands and readers of studies and robots are in `study_targets`, data of other libraries in `library_targets`.
+Commands and readers of studies and robots are in `study_targets`, data of other libraries in `library_targets`,
+labels and data in several files in `file_targets`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import file_targets
 import library_targets
 import numpy as np
 import pandas as pd
@@ -266,5 +268,6 @@ TARGETS: dict[str, tuple[int, Callable[[Corpus, random.Random, Path], None]]] = 
     "commands": (4, _commands),
     **study_targets.TARGETS,
     **library_targets.TARGETS,
+    **file_targets.TARGETS,
 }
 """Name → how often among a hundred cases or so, and what a case does."""

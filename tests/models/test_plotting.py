@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -30,6 +32,12 @@ def test_every_picture_is_drawn(model: HIQL, demos: Demonstrations) -> None:
     shown = raster.axes[0].images[0].get_array()
     assert np.ma.count(shown[0]) >= 15
     assert set(np.unique(np.ma.compressed(shown)).astype(int)) <= {0, 1}
+
+
+def test_labels_that_are_words_name_the_intentions(model: HIQL, demos: Demonstrations) -> None:
+    told = replace(demos, known=np.zeros(demos.n_steps, np.int64), known_names=("eat",))
+    (ax,) = model.plot.timeline(told, 0).axes
+    assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == ["eat", "intention 1"]
 
 
 def test_what_cannot_be_drawn_says_why(demos: Demonstrations, model: HIQL) -> None:

@@ -35,6 +35,16 @@ def test_names_follow_any_renumbering(order: list[int], other_data: bool) -> Non
     assert ((alike >= 0) & (alike <= 1 + 1e-12)).all()
 
 
+def test_measurements_are_compared_on_the_same_rows_only() -> None:
+    rng = np.random.default_rng(0)
+    states, sure = rng.normal(size=(50, 3)), np.eye(2)[rng.integers(2, size=50)]
+    old = Remembered(states, states, sure, ["reach", "carry"])
+    assert carry_names(old, old._replace(probabilities=sure[:, ::-1]))[0] == ["carry", "reach"]
+    names, notes = carry_names(old, old._replace(states=states[:-1], actions=states[:-1], probabilities=sure[:-1]))
+    assert names == ["intention 0", "intention 1"]
+    assert len(notes) == 2
+
+
 def test_the_same_sure_run_is_alike() -> None:
     sure = run(0, [0, 1], ["a", "b"])
     sure = sure._replace(probabilities=np.round(sure.probabilities))

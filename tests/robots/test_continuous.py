@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
+from prism_irl.robots.episodes import DamagedEpisodeWarning
 from prism_irl.robots.lerobot import LeRobotSource
 from prism_irl.robots.lerobot_writing import write_lerobot
 from recordings_on_disk import FRONT, there_and_back
@@ -52,11 +54,50 @@ def test_a_camera_is_observed_as_numbers_that_are_the_same_in_every_recording(tm
     one_sentence(error)
 
 
+def test_other_vectors_of_a_dataset_are_read_by_their_names(dataset):
+    expected = []
+    for path in sorted((dataset / "data").rglob("*.parquet")):
+        table = pd.read_parquet(path)
+        expected.append(np.stack(table["observation.state"])[:, :2] * 2)
+        table.assign(**{"observation.velocity": list(expected[-1]), "gripper": expected[-1][:, 0]}).to_parquet(path)
+    info = json.loads((dataset / "meta" / "info.json").read_text())
+    features = {
+        "observation.velocity": {"dtype": "float64", "shape": [2]},
+        "gripper": {"dtype": "float64", "shape": [1]},
+    }
+    info["features"] |= features | {"observation.effort": {"dtype": "float32", "shape": [2]}}
+    (dataset / "meta" / "info.json").write_text(json.dumps(info))
+    demos = read_dataset(dataset, "observation.state[2],observation.velocity", "action,gripper").demonstrations
+    assert demos.observation_names == ("observation.state[2]", "observation.velocity[0]", "observation.velocity[1]")
+    np.testing.assert_allclose(demos.observations[:, 1:], np.concatenate(expected), rtol=1e-6)
+    np.testing.assert_allclose(demos.motions[:, 2], np.concatenate(expected)[:, 0], rtol=1e-6)
+    with pytest.raises(
+        InputError, match=r"name observation.state, observation.velocity, gripper, .* or action"
+    ) as error:
+        read_dataset(dataset, "observation.speed", "action")
+    one_sentence(error)
+    with pytest.warns(DamagedEpisodeWarning, match="no column 'observation.effort'"), pytest.raises(InputError):
+        read_dataset(dataset, "observation.effort", "action")  # which only the description of the dataset has
+
+
+def test_episodes_that_are_left_out_are_named_in_one_sentence(dataset, capsys):
+    for path in sorted((dataset / "data").rglob("*.parquet"))[1:4]:
+        table = pd.read_parquet(path)
+        table.at[5, "observation.state"] = np.array([0.0, np.nan, 0.0], np.float32)
+        table.to_parquet(path)
+    small = ["--intentions", "2", "--n-starts", "1", "--max-iterations", "2"]
+    out = str(dataset.parent / "run")
+    assert main(["fit", str(dataset), *"--observe observation.state --act action".split(), *small, "--out", out]) == 0
+    said = "3 episodes are left out (1, 2, 3), the first because its states are not finite at step 5."
+    assert capsys.readouterr().err.strip() == f"prism: {said}"
+    assert said in (dataset.parent / "run" / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("observe", "act", "words"),
     [
         ("gripper", "action", "no vector 'gripper'"),
-        ("observation.state[9:]", "action", "has 3 numbers"),
+        ("observation.state[9:]", "action", "are 0 to 2, and --observe asks for none"),
         ("observation.state[", "action", "no vector of the dataset"),
         ("observation.state", "", "what is done"),
     ],

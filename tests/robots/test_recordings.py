@@ -11,6 +11,7 @@ from prism_irl.data.npz import write_npz
 from prism_irl.data.tables import read
 from prism_irl.errors import InputError
 from prism_irl.robots import recordings
+from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.episodes import open_episodes
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.recordings import TOKENIZE, come_from_tokens, frames_of, kept_frames, place, recordings_of
@@ -55,6 +56,18 @@ def test_tokens_are_known_by_their_own_word_or_by_the_config_beside_them(project
     assert come_from_tokens(moved, demos)
     assert read(moved).demonstrations.checksum() == demos.checksum()
     assert not come_from_tokens(tmp_path / "mouse.csv", demos)
+
+
+def test_frames_are_of_the_camera_that_was_observed(project):
+    folder, _ = project
+    for observe, camera in (
+        ("observation.state", None),
+        ("observation.state[0:2],observation.images.wrist", "observation.images.wrist"),
+    ):
+        demos = read_dataset(folder / "dataset", observe, "action").demonstrations
+        found = recordings_of(folder / "dataset", demos)
+        assert found is not None
+        assert found.camera == camera
 
 
 def test_the_dataset_is_found_with_its_camera(project, same_pictures):

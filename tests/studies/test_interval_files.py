@@ -32,6 +32,11 @@ def test_intervals_are_kept_shown_and_dropped_with_the_next_run(folder):
     assert "20 resamples of the 6 animals" in page
     assert (folder / "run" / "figures" / "intervals.svg").is_file()
     assert not (folder / "run" / "checkpoint").exists()
+    figures = [folder / "run" / "figures" / f"{name}.csv" for name in ("intervals", "interval_rewards")]
+    before = [path.read_text() for path in figures]
+    assert prism("names", "run", "water,home", cwd=folder).returncode == 0  # drawn again from what the run keeps
+    words = [text.replace("intention 0", "water").replace("intention 1", "home") for text in before]
+    assert [path.read_text() for path in figures] == words
     again = prism("fit", "mouse.csv", *QUICK, "--out", "run", "--overwrite", cwd=folder)
     assert again.returncode == 0
     assert not (folder / "run" / "intervals.csv").exists()

@@ -59,6 +59,8 @@ def fit(
 
     Example: prism fit LEROBOT --observe observation.state --act action --labels told.csv --intentions 5 --out runs/told
 
+    Example: prism fit RLDS --observe observation.state --act action --labels told.csv --hz 5 --out runs/told
+
     Parameters
     ----------
     table
@@ -112,7 +114,7 @@ def fit(
             rows, covariates = read_inputs(source.rows, columns)
             demos = rows.demonstrations
             known = None if evidence is None else read_evidence(evidence, demos)
-            estimator = with_window(estimator, table, demos)
+            estimator = with_window(estimator, table, demos, columns.hz)
             if isinstance(estimator, PairModel):
                 estimator._check_parameters(demos)  # before a folder is made
             if intervals:
@@ -143,9 +145,12 @@ def fit(
         if intervals:
             written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
         metrics = write_run(path, estimator, rows, drawing=drawing, **written)
-        shutil.rmtree(checkpoint)
         write_report(path)
-    folder.tell(metrics, show)
+        shutil.rmtree(checkpoint)  # last: whatever is killed before that goes on from it
+    from prism_irl.report.names import FILE, read_names
+
+    names = read_names(folder.out / FILE, estimator.n_intentions) if (folder.out / FILE).is_file() else None
+    folder.tell(metrics, lambda found: show(found, names))
     if known is None and metrics["n_intentions"] > 1 and not (folder.common.json or metrics["density"]):
         print(one_line(f"To test it against a habit: {_test_of(table, folder.out, columns, world)}"))
 
@@ -186,15 +191,18 @@ def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Pat
         )
 
 
-def show(metrics: dict[str, Any]) -> None:
-    """Print the scores of a fit in a few lines, beside the references, and what speaks against it."""
+def show(metrics: dict[str, Any], names: list[str] | None = None) -> None:
+    """Print the scores of a fit in a few lines, beside the references, and what speaks against it.
+
+    ``names`` are those of its K intentions, where they have any.
+    """
     from prism_irl.cli.printing import print_scores
     from prism_irl.report.answers import place_in_words
     from prism_irl.report.findings import reference_name
     from prism_irl.report.fit_verdict import choices, part_name, part_remark, scored_part
     from prism_irl.report.verdict import overall, verdict
 
-    part, plain = scored_part(metrics), storage.read_plain(metrics)
+    part, plain = scored_part(metrics), storage.read_plain(metrics | {"names": names})
     K, steps, trajectories = (metrics[f"n_{what}"] for what in ("intentions", "steps", "trajectories"))
     print(
         f"{K} intention{'' if K == 1 else 's'}, {steps:,} steps in {trajectories:,} trajectories; scores on "
@@ -208,7 +216,10 @@ def show(metrics: dict[str, Any]) -> None:
         simple = (f"{name} {one['label_accuracy']:.3f} ({one['ari']:.3f})" for name, one in plain["baselines"].items())
         print("baselines      label accuracy (ARI) of " + ", ".join(simple))
     for k, place in enumerate(plain.get("goals", {}).get("places", [])):
-        print(f"{f'goal {k}':<14} {place_in_words(plain['goals']['names'], place)}")
+        print(f"{f'goal {k}' if names is None else names[k]:<14} {place_in_words(plain['goals']['names'], place)}")
+    if names is not None:
+        shares = (f"{name} {share:.0%}" for name, share in zip(names, plain["usage"], strict=True))
+        print(one_line("intentions     " + ", ".join(shares)))
     for sentence in choices(plain):
         print(f"note           {sentence}")
     if metrics["em"] is not None:
@@ -218,7 +229,7 @@ def show(metrics: dict[str, Any]) -> None:
             told = f"{agreement:.2f} between starts that came as far (1: the same intentions, 0: chance)"
         print(f"agreement      {told}")
     if plain.get("intervals"):
-        _show_intervals(plain["intervals"])
+        _show_intervals(plain["intervals"], names)
     findings = verdict(plain)
     for finding in findings:
         if finding.level == "bad":
@@ -226,13 +237,15 @@ def show(metrics: dict[str, Any]) -> None:
     print(f"verdict        {overall(plain, findings)}")
 
 
-def _show_intervals(found: dict[str, Any]) -> None:
+def _show_intervals(found: dict[str, Any], names: list[str] | None) -> None:
     unit = "animals" if found["unit"] == "group" else "trajectories"
     print(f"95% intervals over {found['n']} resamples of {found['n_units']} {unit}:")
     for name in ("usage", "dwell"):
         if name in found["numbers"]:
             values, (low, high) = found["numbers"][name]["estimate"], found["numbers"][name]["interval"]
-            cells = (f"{v:.3g} ({a:.3g} to {b:.3g})" for v, a, b in zip(values, low, high, strict=True))
+            called = ["" for _ in values] if names is None else [f"{name} " for name in names]
+            rows = zip(called, values, low, high, strict=True)
+            cells = (f"{of}{v:.3g} ({a:.3g} to {b:.3g})" for of, v, a, b in rows)
             print(f"  {name:<12} {', '.join(cells)}")
 
 
@@ -274,7 +287,10 @@ def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool)
             )
         return
     if resume:
-        raise InputError(f"There is nothing to resume in {checkpoint.parent}; run the command without --resume.")
+        raise InputError(
+            f"There is nothing to resume in {checkpoint.parent}; run the command without --resume, or with --overwrite "
+            "where a run has begun."
+        )
     if checkpoint.exists():
         shutil.rmtree(checkpoint)
     checkpoint.mkdir()

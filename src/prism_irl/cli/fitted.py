@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from prism_irl.data.inputs import Inputs
 from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.segment_files import write_segments
 from prism_irl.errors import InputError
-from prism_irl.evaluation.likelihood import infer_once
+from prism_irl.evaluation.likelihood import Inference, infer_once
 from prism_irl.evaluation.tidy import seen_in_words
 from prism_irl.figures.elsewhere import HERE, Drawing
 from prism_irl.models.base import IntentionModel
@@ -27,9 +26,9 @@ from prism_irl.models.persistence import save
 from prism_irl.models.run_files import begin_figures, fit_metrics, write_history, write_tables
 from prism_irl.models.shown import shown_part
 from prism_irl.report import drawn
-from prism_irl.report.name_matching import SEGMENTS, Remembered, carry_names, remember
+from prism_irl.report.name_matching import SEGMENTS, carry_names, remember, remembered
 from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import check_names, default_names, write_names
+from prism_irl.report.names import default_names, told_names, write_names
 
 
 def write_run(
@@ -61,7 +60,6 @@ def write_run(
     from prism_irl.robots.recordings import come_from_tokens
 
     demos, marks = table.demonstrations, dict(events or {})
-    named = _names_before(folder if before is None else before)
     extra: dict[str, Any] = {
         "command": command_line(),
         "data": {"file": source.name, "sha256": demos.checksum(), "columns": columns, "events": list(marks)},
@@ -73,8 +71,9 @@ def write_run(
     if isinstance(demos, MotionDemonstrations):
         extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     found, figures = infer_once(model, demos), folder / "figures"
+    names = _names(folder if before is None else before, table, found, extra["data"])
     page = shown_part(demos, found, marks)
-    own = begin_figures(figures, model, page.demos, page.found.labels, drawing)
+    own = begin_figures(figures, model, page.demos, page.found.labels, names, drawing)
     # What is drawn comes first: the figures take longest, and other processes draw them meanwhile.
     tokens = come_from_tokens(source, demos)
     shown, place, beliefs = page.demos, layout, page.found.probabilities
@@ -86,10 +85,10 @@ def write_run(
         folder, shown, beliefs, layout=place, find=not tokens, rewards=rewards, values=values, events=page.marks
     )
     _write_frames(folder, page.demos, explorer, source)
-    begun = [drawing.draw(drawn.pictures, figures, explorer), own]
-    effects = {} if inputs is None else _draw_inputs(figures, model, inputs, intervals)
+    begun = [drawing.draw(drawn.pictures, figures, explorer, names), own]
+    effects = {} if inputs is None else _draw_inputs(figures, model, inputs, intervals, names)
     repeats = 0 if units is not None else simulations
-    checks = _write_checks(folder, model, demos, found.labels, explorer, repeats, drawing)
+    checks = _write_checks(folder, model, demos, found.labels, explorer, repeats, drawing, names)
     result = fit_metrics(model, demos, found)
     if tokens:
         result["tokens"] = True
@@ -101,14 +100,13 @@ def write_run(
     if page.notes:
         result["notes"] = page.notes
     save(model, folder, extra)
-    sure = _write_intervals(folder, model, demos, intervals, result)
+    sure = _write_intervals(folder, names, demos, intervals, result)
     storage.write_json(folder / "metrics.json", result)
     write_history(folder, model)
     write_segments(table, found.labels, found.probabilities, folder / SEGMENTS)
-    if named is not None:  # the intentions of an earlier fit in this folder had names
-        _carry_names(folder, named)
-    elif demos.known_names is not None:
-        _name_as_told(folder, demos.known_names, model.n_intentions)
+    if names != default_names(model.n_intentions):
+        write_names(folder, names)
+        write_names(figures, names)
     write_tables(folder, model, demos, found, estimated="dynamics" not in (world or {}))
     page_template()  # compiled here, where there is nothing to do but to wait for the figures
     captions = drawn.gathered(begun) | effects | drawn.gathered(checks) | sure
@@ -116,18 +114,20 @@ def write_run(
     return result
 
 
-def _draw_inputs(folder: Path, model: Any, inputs: Inputs, intervals: Mapping[str, Any] | None) -> dict[str, str]:
+def _draw_inputs(
+    folder: Path, model: Any, inputs: Inputs, intervals: Mapping[str, Any] | None, names: Sequence[str]
+) -> dict[str, str]:
     """The effect of inputs on switching, where the kernel is a logit of them; of a network nobody can read it off."""
     from prism_irl.studies.interval_files import draw_inputs
     from prism_irl.switching.inputs import ReadsInputs
 
     if not isinstance(model.switching_, ReadsInputs) or model.n_intentions == 1:
         return {}
-    return draw_inputs(folder, inputs, model.switching_, intervals, default_names(model.n_intentions))
+    return draw_inputs(folder, inputs, model.switching_, intervals, names)
 
 
 def _write_intervals(
-    folder: Path, model: IntentionModel, demos: Demonstrations, found: Mapping[str, Any] | None, result: dict[str, Any]
+    folder: Path, names: Sequence[str], demos: Demonstrations, found: Mapping[str, Any] | None, result: dict[str, Any]
 ) -> dict[str, str]:
     """Put intervals into a fit's metrics, and write their table and figures; returns the captions."""
     from prism_irl.studies.interval_files import without_intervals, write_intervals
@@ -135,32 +135,29 @@ def _write_intervals(
     if found is None:
         without_intervals(folder)  # of an earlier run
         return {}
-    result["intervals"], captions = write_intervals(folder, found, default_names(model.n_intentions), demos.state_names)
+    result["intervals"], captions = write_intervals(folder, found, names, demos.state_names)
     return captions
 
 
-def _names_before(run: Path) -> Remembered | None:
-    """What an earlier fit did, if its intentions had names and it can still be read."""
-    if not (run / NAMES).is_file():
-        return None
-    with suppress(InputError):
-        return remember(run)
-    return None
+def _names(before: Path, table: tables.Table, found: Inference, data: Mapping[str, Any]) -> list[str]:
+    """What the intentions are called: by the labels that the fit was told, or as they were in the fit that it replaces.
 
-
-def _carry_names(folder: Path, named: Remembered) -> None:
-    """Give the names of the earlier fit to the intentions that resemble its own, and say which are lost."""
-    names, notes = carry_names(named, remember(folder))
-    write_names(folder, names)
+    Names of that one go to the intentions that resemble its own; which are lost is said on standard error.
+    """
+    n_intentions = found.probabilities.shape[1]
+    names = default_names(n_intentions)
+    if (called := told_names(table.demonstrations.known_names, n_intentions)) is not None:
+        return called
+    if not (before / NAMES).is_file():
+        return names
+    try:
+        rows = tables.with_posterior(table, found.labels, found.probabilities)
+        named, notes = carry_names(remember(before), remembered(rows, data, names))
+    except (InputError, KeyError):  # an earlier fit that cannot be read, or of other columns
+        return names
     for note in notes:
         print(f"prism: {note}", file=sys.stderr)
-
-
-def _name_as_told(folder: Path, words: Sequence[str], n_intentions: int) -> None:
-    """Call intentions by the labels that the fit was told, where these can be names."""
-    names = [*words, *default_names(n_intentions)[len(words) :]]
-    with suppress(InputError):
-        write_names(folder, check_names(names, n_intentions, "--labels"))
+    return named
 
 
 def _write_frames(folder: Path, demos: Demonstrations, explorer: dict[str, Any], source: Path) -> None:
@@ -192,6 +189,7 @@ def _write_checks(
     explorer: dict[str, Any],
     simulations: int,
     drawing: Drawing,
+    names: Sequence[str],
 ) -> list[drawn.Captions]:
     """checks.json and its figures: the data beside simulations of the model."""
     from prism_irl.evaluation.checks import check
@@ -201,4 +199,4 @@ def _write_checks(
         checks.without_checks(folder)
         return []
     found = check(model, demos, labels, simulations=simulations, seed=getattr(model, "seed", 0))
-    return checks.write_checks(folder, found, explorer, drawing)
+    return checks.write_checks(folder, found, explorer, drawing, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def individuals(
         else:
             (run / "individual_rewards.csv").unlink(missing_ok=True)
         storage.write_json(run / "individuals.json", found)
-        _draw(run / "figures", found, data.names)
+        draw_individuals(run / "figures", found, data.names)
         write_again(run)
     if common.json:
         print_json(found)
@@ -71,7 +72,7 @@ def individuals(
     print(one_line(f"Table: {run / 'individuals.csv'}{more}; figure in {run / 'report.html'}"))
 
 
-def _draw(folder: Path, found: dict[str, Any], names: list[str]) -> None:
+def draw_individuals(folder: Path, found: Mapping[str, Any], names: Sequence[str]) -> None:
     """A figure with a row per animal, and its caption."""
     from prism_irl.figures import individuals as drawing
     from prism_irl.figures import style
@@ -83,7 +84,7 @@ def _draw(folder: Path, found: dict[str, Any], names: list[str]) -> None:
         for k, ax in enumerate(axes):
             own = [row for row in found["rows"] if row["intention"] == k]
             drawing.unit_rows(ax, own, found["shared"]["usage"][k], color=style.intention_color(k))
-            ax.set_title(names[k])
+            ax.set_title(style.short(names[k]))
         style.save(figure, folder / "individuals")
     caption = "Usage of each intention by every animal: open as it is, filled shrunk to what all do (line); ∗ differs."
     results.add_captions(folder, {"individuals": caption})

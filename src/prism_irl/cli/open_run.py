@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from prism_irl import storage
-from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.options import UNREAD, ColumnOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class FittedOptions:
 
     def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
-        from prism_irl.cli.sources import read_rows
+        from prism_irl.cli.sources import read_rows, tell_notes
         from prism_irl.data import tables
         from prism_irl.data.inputs import Inputs
         from prism_irl.data.vocabulary import Vocabulary
@@ -52,7 +52,9 @@ class FittedOptions:
         lacking = ("group",) if self.intention is not None else ("intention", "group")
         if "observe" in read:  # continuous data have no vocabularies
             own = {role: name for role, name in read.items() if role not in ("states", "actions")}
-            return model, read_rows(source, **own, may_lack=lacking)
+            table = read_rows(source, **own, may_lack=lacking)
+            tell_notes(table)
+            return model, table
         table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=lacking)
         if (inputs := config.get("data", {}).get("inputs")) is not None:
             table = Inputs.from_json(inputs).apply(table)
@@ -65,7 +67,7 @@ def _columns(config: dict[str, Any]) -> dict[str, Any]:
     """Columns that the fit was told of, its order in time among them; new data may come without labels and groups."""
     data = config.get("data", {})
     columns = data.get("columns", {}) if isinstance(data, dict) else None
-    roles = {field.name for field in fields(ColumnOptions)} - {"events", "inputs", "since"}
+    roles = {field.name for field in fields(ColumnOptions)} - set(UNREAD)
     if not isinstance(columns, dict) or not set(columns) <= roles:
         raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
     return dict(columns)

@@ -31,6 +31,10 @@ PAPER = ("gridworld", "labyrinth", "bridge")
 """Experiments of the paper that have a preset."""
 
 
+UNREAD = ("events", "inputs", "since", "hz")
+"""What is said of the data and is no column that a table is read with."""
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ColumnOptions:
@@ -54,7 +58,9 @@ class ColumnOptions:
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
     labels: str | None = None
     "Column with intentions where somebody knows them, empty or -1 elsewhere, or a .csv, .tsv or .parquet file with \
-trajectory, step (or start, end) and label: the fit is told (its E-step is clamped)."
+trajectory, step (or start, end; in seconds start_s, end_s) and label: the fit is told (its E-step is clamped)."
+    hz: float | None = None
+    "Steps per second, for seconds in --labels and --window [default: by the times, or the frames, of the data]."
     observations: tuple[str, ...] = ()
     "Columns with further numbers that the switching network may read."
     ties: Literal["error", "keep"] | None = None
@@ -75,7 +81,7 @@ trajectory, step (or start, end) and label: the fit is told (its E-step is clamp
 
     def roles(self) -> dict[str, Any]:
         """The columns that were named and that a table is read with."""
-        return {role: name for role, name in given(self).items() if role not in ("events", "inputs", "since")}
+        return {role: name for role, name in given(self).items() if role not in UNREAD}
 
     def covariates(self) -> tuple[list[str], list[str]]:
         """Columns of --inputs and of --since."""

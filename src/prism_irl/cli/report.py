@@ -27,11 +27,16 @@ def report(run: Path, *, common: CommonOptions = CommonOptions()) -> None:
 
 
 def write_again(run: Path) -> Path:
-    """The page of a run that was there before this command: its files may have been changed since, in any way."""
+    """The page of a run that was there before this command: its files may have been changed since, in any way.
+
+    Where intentions have other names than in its figures, these are drawn again.
+    """
     from prism_irl.checked import BROKEN
+    from prism_irl.cli.redrawing import redraw
     from prism_irl.report.render import write_report
 
     try:
+        redraw(run)
         return write_report(run)
     except BROKEN as error:
         if isinstance(error, InputError):

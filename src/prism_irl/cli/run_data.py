@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from prism_irl import storage
@@ -27,12 +28,17 @@ if TYPE_CHECKING:
 
 
 class RunData(NamedTuple):
-    """A fitted run: its model, its table, the columns that the fit was told of, and the names of the intentions."""
+    """A fitted run: its model, its table, the columns that the fit was told of, and the names of the intentions.
+
+    ``labels`` (n,) are the intentions of the steps as the run keeps them, ``inputs`` the covariates of its switching.
+    """
 
     model: IntentionModel
     table: tables.Table
     columns: dict[str, Any]
     names: list[str]
+    labels: npt.NDArray[np.int64]
+    inputs: Inputs | None = None
 
     @property
     def demos(self) -> Demonstrations:
@@ -112,7 +118,8 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     if not path.is_file():
         raise InputError(f"{run} has no segments.parquet, the table that was fitted; give the folder of a prism fit.")
     frame = tables.read_rows(path)
-    frame = frame.iloc[:, : -(model.n_intentions + 1)]  # the intention and its probabilities, which the fit added
+    added = model.n_intentions + 1  # the intention and its probabilities
+    found, frame = frame.iloc[:, -added], frame.iloc[:, :-added]
     columns = dict(config.get("data", {}).get("columns", {}))
     read = {role: name for role, name in columns.items() if role != "intention"}
     if label_files.is_file(read.get("labels")):  # the run keeps them beside its rows
@@ -131,6 +138,7 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     given = run / NAMES
     names = read_names(given, model.n_intentions) if given.is_file() else default_names(model.n_intentions)
     table = tables.read(frame, **read)
-    if (inputs := config.get("data", {}).get("inputs")) is not None:
-        table = Inputs.from_json(inputs).apply(table)
-    return RunData(model, table, columns, names)
+    kept = config.get("data", {}).get("inputs")
+    inputs = None if kept is None else Inputs.from_json(kept)
+    table = table if inputs is None else inputs.apply(table)
+    return RunData(model, table, columns, names, found.to_numpy()[table.order].astype(np.int64), inputs)

@@ -56,8 +56,8 @@ def segment(
         A .csv or .parquet file: the input's rows, in order, plus intention and p_0..p_{K-1}. Or a .nwb file: the rows,
         the probabilities as a time series, and segments as intervals.
     names
-        names.json as the report's page saves it: adds a column intention_name, or names the
-        subtasks of a dataset [default: names.json of the run].
+        names.json as the report's page saves it: adds a column intention_name, to a stream too, or names the subtasks
+        of a dataset [default: names.json of the run].
     intervals
         A .csv file for the segments: start, end, trajectory, intention (pynapple reads it as an IntervalSet).
     session_start
@@ -77,12 +77,14 @@ def segment(
     from prism_irl.data.intervals import interval_table
     from prism_irl.report.names import FILE, read_names
 
+    if names is None and (run / FILE).is_file():
+        names = run / FILE
     if stream:
         if table is not None or out is not None or write_back is not None:
             raise InputError("--stream reads standard input and prints; leave out the table, --out and --write-back.")
         from prism_irl.cli.stream import run_stream
 
-        run_stream(run, fitted.method)
+        run_stream(run, fitted.method, names)
         return
     if table is None or out is None:
         raise InputError("Give the table to segment and --out, or --stream to read rows from standard input.")
@@ -100,8 +102,6 @@ def segment(
         if intervals.exists() and not overwrite:
             raise InputError(f"{intervals} exists already; choose another --intervals or pass --overwrite.")
     model, data = fitted.open(run, table)
-    if names is None and (run / FILE).is_file():
-        names = run / FILE
     if is_nwb:
         steps = write_session(out, model, data, names, session_start=session_start, subject=subject)
     elif write_back is None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.cli.options import ColumnOptions, WorldOptions
+from prism_irl.cli.window import steps_per_second
 from prism_irl.cli.world import read_world
 from prism_irl.data import label_files, tables
 from prism_irl.data.inputs import Inputs, event_marks
 from prism_irl.data.roles import check_single
 from prism_irl.data.units import needs_units
 from prism_irl.datasets import EVENTS, NAMED
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
@@ -56,11 +58,16 @@ def read_table(
     table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
 ) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
-    found = read_world(read_rows(table, **columns.roles()), world, columns.roles(), discount)
-    for note in found.rows.notes:
-        print(f"prism: {note}", file=sys.stderr)
+    found = read_world(read_rows(table, hz=columns.hz, **columns.roles()), world, columns.roles(), discount)
+    tell_notes(found.rows)
     events = read_events(found.rows, columns.events)
     return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
+
+
+def tell_notes(table: tables.Table) -> None:
+    """Say on standard error what looks wrong in a table, and which episodes of a dataset were left out."""
+    for note in table.notes:
+        print(one_line(f"prism: {note}"), file=sys.stderr)
 
 
 def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
@@ -89,20 +96,22 @@ def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Tab
     return found.apply(table), found
 
 
-def read_rows(table: Path, **roles: Any) -> tables.Table:
+def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> tables.Table:
     """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes.
 
-    ``labels`` are a column of either, or a table of their own (`data.label_files`).
+    ``labels`` are a column of either, or a table of their own (`data.label_files`), which may be in seconds (``hz``).
     """
     labels = roles.get("labels")
     if labels is not None and label_files.is_file(labels):
         own = {role: name for role, name in roles.items() if role != "labels"}
-        return label_files.labelled(_read_rows(table, **own), labels, roles.get("trajectory"))
+        rate = steps_per_second(table, hz)
+        return label_files.labelled(_read_rows(table, **own), labels, roles.get("trajectory"), rate)
     return _read_rows(table, **roles)
 
 
 def _read_rows(table: Path, **roles: Any) -> tables.Table:
     from prism_irl.robots.continuous import is_dataset, read_dataset
+    from prism_irl.robots.episodes import DamagedEpisodeWarning
 
     if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
         return tables.read(table, **roles)
@@ -111,7 +120,9 @@ def _read_rows(table: Path, **roles: Any) -> tables.Table:
     if wrong:
         option = wrong[0].replace("_", "-")
         raise InputError(f"--{option} is about columns of a table, and {table} is a robot dataset; leave it out.")
-    return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedEpisodeWarning)  # the notes of the table say it
+        return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})
 
 
 def is_continuous(table: Path, columns: ColumnOptions) -> bool:

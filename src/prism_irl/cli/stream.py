@@ -2,7 +2,8 @@
 
 Standard input is CSV: a header with the columns of the fit, then a row per step; a new value in the trajectory column
 (if there is one) begins a new trajectory. Every row is answered at once by its intention and p_0 … p_{K−1}, given what
-came so far. A running loop uses the same filter from Python: ``model.filter().step(observation=…, motion=…)``.
+came so far, and by the name of the intention where it has one. A running loop uses the same filter from Python:
+``model.filter().step(observation=…, motion=…)``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from prism_irl import storage
 from prism_irl.cli.stream_inputs import is_number
 from prism_irl.errors import InputError, brief, one_line
+from prism_irl.report.names import read_names
 
 
 def stream(
@@ -28,10 +30,12 @@ def stream(
     lines: Iterable[str],
     write: Callable[[str], object],
     note: Callable[[str], object] = lambda _: None,
+    called: Path | None = None,
 ) -> dict[str, float]:
     """Answer every line; returns the number of steps, and median and 99th percentile of the milliseconds per step.
 
-    ``note`` is told, in a sentence, where a stream knows less than the fit did.
+    ``note`` is told, in a sentence, where a stream knows less than the fit did; the file ``called`` has
+    names of the intentions.
     """
     from prism_irl.models.persistence import load
 
@@ -40,6 +44,7 @@ def stream(
         raise InputError(f"{type(model).__name__} has no filter of a stream; fit a pair of switching and rewards.")
     if model.looks_ahead:
         note("windows look at what comes after a step, which a stream cannot know: beliefs are by the commands alone.")
+    words = None if called is None else read_names(called, model.n_intentions)
     config = storage.read_object(run / "config.json")
     rows = _rows(lines)
     header = [name.strip() for name in next(rows, [])]
@@ -48,7 +53,9 @@ def stream(
     _check_once(header, trajectory)
     place = header.index(trajectory) if trajectory in header else None
     names = [] if place is None else [trajectory]
-    write(_line([*names, "intention", *(f"p_{k}" for k in range(model.n_intentions))]))
+    write(
+        _line([*names, "intention", *(f"p_{k}" for k in range(model.n_intentions)), *_named(words, "intention_name")])
+    )
     beliefs, current, seconds = model.filter(), None, list[float]()
     for number, cells in enumerate(rows):
         if not cells:
@@ -71,11 +78,16 @@ def stream(
                 "check its numbers."
             )
         names = [] if place is None else [cells[place]]
-        write(_line([*names, str(int(p.argmax())), *(f"{x:.6f}" for x in p)]))
+        k = int(p.argmax())
+        write(_line([*names, str(k), *(f"{x:.6f}" for x in p), *_named(words, words[k] if words else "")]))
     if not seconds:
         raise InputError("The stream has a header and no row; send a row per step.")
     times = 1e3 * np.array(seconds)
     return {"steps": float(len(times)), "median": float(np.median(times)), "p99": float(np.quantile(times, 0.99))}
+
+
+def _named(words: list[str] | None, cell: str) -> list[str]:
+    return [] if words is None else [cell]
 
 
 def _check_once(header: list[str], name: str) -> None:
@@ -150,7 +162,7 @@ def _reader(
     return lambda cells, n: tokens(cells, n) | {"observation": inputs.read(cells, n)}, inputs.reset
 
 
-def run_stream(run: Path, method: str | None) -> None:
+def run_stream(run: Path, method: str | None, names: Path | None) -> None:
     """From standard input to standard output; says on standard error how long a step took, and what was not read."""
 
     def write(line: str) -> None:
@@ -159,7 +171,7 @@ def run_stream(run: Path, method: str | None) -> None:
     def note(text: str) -> None:
         print(f"prism: {text}", file=sys.stderr, flush=True)
 
-    found = stream(run, method, sys.stdin, write, note)
+    found = stream(run, method, sys.stdin, write, note, names)
     print(
         f"{found['steps']:.0f} steps; {found['median']:.2f} ms per step (median), {found['p99']:.2f} ms (99 of 100).",
         file=sys.stderr,

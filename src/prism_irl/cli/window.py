@@ -1,30 +1,37 @@
-"""`--window 0.5s`: seconds as steps, by the times of a table or the frames per second of a dataset."""
+"""Seconds as steps (`--window 0.5s`), by `--hz`, the times of a table or the frames per second of a dataset."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.base import IntentionModel
 
 
-def with_window(model: IntentionModel, table: Path, demos: Demonstrations) -> IntentionModel:
+def with_window(model: IntentionModel, table: Path, demos: Demonstrations, hz: float | None = None) -> IntentionModel:
     """The model with its window in steps, which is what its run folder then says."""
     from prism_irl.data.windows import in_steps
     from prism_irl.rewards.windows import Windows
 
     rewards: Any = model.get_params(deep=False).get("rewards")
     if isinstance(rewards, Windows) and str(rewards.window).strip().endswith("s"):
-        steps = in_steps(rewards.window, demos, frames_per_second(table))
+        steps = in_steps(rewards.window, demos, steps_per_second(table, hz))
         model.set_params(rewards=replace(rewards, window=steps))
     return model
 
 
-def frames_per_second(table: Path) -> float | None:
-    """Of a LeRobot dataset; None of everything else, whose times must say it."""
+def steps_per_second(table: Path, hz: float | None = None) -> float | None:
+    """What was said (``--hz``), or that of a LeRobot dataset; None of everything else, whose times must say it."""
+    if hz is not None:
+        if not 0 < hz < math.inf:
+            raise InputError(f"--hz is {hz:g}; give the steps per second, a number above 0.")
+        return hz
     if not (table / "meta" / "info.json").is_file():
         return None
     from prism_irl.robots.lerobot import LeRobotSource

@@ -3,10 +3,13 @@
     trajectory,step,label          one row per step; steps count from 0 within their trajectory
     trajectory,start,end,label     one row per stretch: from start up to, and without, end
     trajectory,first,last,label    the same with the last step included, as many annotation programs write it
+    trajectory,start_s,end_s,label one row per stretch, in seconds from the beginning: start_s ≤ t < end_s
 
-Stretches are in the units of the data's own times where there are any (seconds of a clock; frames of a robot dataset),
-else in steps. A trajectory may also be called by the columns that name it in the data, or ``episode`` and
-``episode_index``. Rows with an empty label, or −1, say nothing.
+Stretches from start to end are in the units of the data's own times where there are any (seconds of a clock; frames of
+a robot dataset), else in steps. For seconds the data must know how long a step takes: from their rate (frames per
+second of a LeRobot dataset, ``--hz``), a step being at its frame / rate, or from times that are dates or no whole
+numbers, counted from the first step of the trajectory. A trajectory may also be called by the columns that name it in
+the data, or ``episode`` and ``episode_index``. Rows with an empty label, or −1, say nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +36,11 @@ if TYPE_CHECKING:
 COLUMN = "labels"
 """What the labels are called beside the rows of a table."""
 TRAJECTORY = ("trajectory", "episode", "episode_index")
-STRETCHES = (("start", "end"), ("first", "last"))
-NEEDED = "a trajectory, a label, and step, or start and end, or first and last"
+IN_SECONDS = ("start_s", "end_s")
+STRETCHES = (("start", "end"), ("first", "last"), IN_SECONDS)
+NEEDED = "a trajectory, a label, and step, or start and end, or first and last, or start_s and end_s"
+DIGITS = 6
+"""Of seconds: clocks and annotations of the same moment differ by rounding, which is less than a microsecond."""
 
 
 def is_file(labels: Any) -> bool:
@@ -42,9 +48,9 @@ def is_file(labels: Any) -> bool:
     return isinstance(labels, str | Path) and Path(labels).suffix.lower() in WRITABLE
 
 
-def labelled(table: Table, path: str | Path, trajectory: str | None = None) -> Table:
+def labelled(table: Table, path: str | Path, trajectory: str | None = None, rate: float | None = None) -> Table:
     """The table with the labels of a second one, which stand in a column ``labels`` beside its rows, too."""
-    demos = with_labels(table.demonstrations, path, trajectory)
+    demos = with_labels(table.demonstrations, path, trajectory, rate)
     frame = table.frame
     if frame is not None:
         if COLUMN in frame.columns:
@@ -60,7 +66,9 @@ def labelled(table: Table, path: str | Path, trajectory: str | None = None) -> T
     return table._replace(demonstrations=demos, frame=frame)
 
 
-def with_labels(demos: Demonstrations, path: str | Path, trajectory: str | None = None) -> Demonstrations:
+def with_labels(
+    demos: Demonstrations, path: str | Path, trajectory: str | None = None, rate: float | None = None
+) -> Demonstrations:
     """Demonstrations whose ``known`` are the labels of a file.
 
     Parameters
@@ -70,6 +78,8 @@ def with_labels(demos: Demonstrations, path: str | Path, trajectory: str | None 
         See the head of this module.
     trajectory : str, optional
         What the data call the column (or, with commas, the columns) of their trajectories.
+    rate : float, optional
+        Steps (frames) per second, for stretches in seconds; by default the times of the data say it.
     """
     path = Path(path)
     if not path.is_file():
@@ -87,7 +97,7 @@ def with_labels(demos: Demonstrations, path: str | Path, trajectory: str | None 
         raise InputError(f"The column 'label' of {path} is empty; fill some cells in or leave --labels out.")
     rows = frame.iloc[there].reset_index(drop=True)
     owners = _owners(demos, rows, path, trajectory, lambda i: where(int(there[i])))
-    first, last = _steps(demos, rows, owners, path, lambda i: where(int(there[i])))
+    first, last = _steps(demos, rows, owners, path, rate, lambda i: where(int(there[i])))
     told = _assigned(demos, first, last, rows["label"], lambda i: where(int(there[i])))
     values = np.array([*rows["label"], None], dtype=object)
     flat = pd.Series(values[told], name="label")  # −1 is the last one: nobody knows
@@ -125,12 +135,21 @@ def _owners(
 
 
 def _steps(
-    demos: Demonstrations, rows: pd.DataFrame, owners: npt.NDArray[np.int64], path: Path, where: Where
+    demos: Demonstrations,
+    rows: pd.DataFrame,
+    owners: npt.NDArray[np.int64],
+    path: Path,
+    rate: float | None,
+    where: Where,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """First flat step of each row, and the one behind its last, (r,) each."""
-    pair = next((pair for pair in STRETCHES if set(pair) <= set(rows.columns)), None)
-    if pair is not None and "step" not in rows.columns:
-        return _stretches(demos, rows, owners, pair, where)
+    pairs = [pair for pair in STRETCHES if set(pair) <= set(rows.columns)]
+    if len(pairs) > 1 or (IN_SECONDS in pairs and "step" in rows.columns):
+        kinds = [" and ".join(pair) for pair in pairs] + (["step"] if "step" in rows.columns else [])
+        raise InputError(f"{path} says where labels are more than once ({'; '.join(kinds)}); keep one of them.")
+    if pairs and "step" not in rows.columns:
+        times = _seconds(demos, rate, path) if pairs[0] == IN_SECONDS else _own_times(demos)
+        return _stretches(demos, rows, owners, pairs[0], times, where)
     if "step" not in rows.columns:
         raise _lacking(path, rows)
     steps = _whole(rows, "step", where)
@@ -146,16 +165,43 @@ def _steps(
     return begin, begin + 1
 
 
+def _own_times(demos: Demonstrations) -> npt.NDArray[Any]:
+    """When every step is: by the clock of the data, or as the how-manieth step of its trajectory."""
+    return demos.times if demos.times is not None else np.arange(demos.n_steps) - demos.offsets[demos.trajectory_index]
+
+
+def _seconds(demos: Demonstrations, rate: float | None, path: Path) -> npt.NDArray[np.float64]:
+    """When every step is, in seconds, (n,)."""
+    times = _own_times(demos)
+    if times.dtype.kind not in "fmM":  # frames, or steps
+        if rate is None:
+            raise InputError(
+                f"{path} gives seconds ({', '.join(IN_SECONDS)}), and the data have whole numbers for times or none; "
+                "say how many steps a second has with --hz, or give start and end."
+            )
+        return np.round(times / rate, DIGITS)
+    if rate is not None:
+        raise InputError("The data have times of their own that say how long a step takes; leave --hz out.")
+    passed = times - times[demos.offsets[demos.trajectory_index]]
+    seconds: npt.NDArray[np.float64] = passed / np.timedelta64(1, "s") if times.dtype.kind in "mM" else passed
+    return np.round(seconds, DIGITS)
+
+
 def _stretches(
-    demos: Demonstrations, rows: pd.DataFrame, owners: npt.NDArray[np.int64], pair: tuple[str, str], where: Where
+    demos: Demonstrations,
+    rows: pd.DataFrame,
+    owners: npt.NDArray[np.int64],
+    pair: tuple[str, str],
+    times: npt.NDArray[Any],
+    where: Where,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    side, times = "right" if pair == STRETCHES[1] else "left", demos.times
-    if times is None:
-        times = np.arange(demos.n_steps) - demos.offsets[demos.trajectory_index]
+    side = "right" if pair == STRETCHES[1] else "left"
     falls = np.flatnonzero((times[1:] < times[:-1]) & ~demos.first_steps[1:])
     if len(falls):
         raise InputError(f"Time goes back at {demos.where(int(falls[0]) + 1)}; give the labels step by step instead.")
     begin, end = (_moments(rows, name, times, where) for name in pair)
+    if pair == IN_SECONDS:
+        begin, end = np.round(begin, DIGITS), np.round(end, DIGITS)
     backwards = begin > end if side == "right" else begin >= end
     if backwards.any():
         row = int(np.argmax(backwards))

@@ -61,12 +61,12 @@ def _rate(demos: Demonstrations, text: str) -> float:
     """Steps per second, by the median time between two steps of a trajectory."""
     if demos.times is None:
         raise InputError(
-            f"A window of {text} needs the time of every step; name its column with --time, or give steps."
+            f"A window of {text} needs the time of every step; name its column with --time, say --hz, or give steps."
         )
     if demos.times.dtype.kind not in "fmM":
         raise InputError(
             f"A window of {text} needs times in seconds or dates, and those of the data are whole numbers, which may "
-            "be frames; give a number of steps."
+            "be frames; say how many a second has with --hz, or give a number of steps."
         )
     between = np.diff(demos.times)[~demos.first_steps[1:]]
     if demos.times.dtype.kind in "mM":

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, plain_log_ticks
 
 
 def simulated_bands(
@@ -41,7 +40,7 @@ def simulated_bands(
         ax.set_xlabel("steps from the switch")
     else:
         ax.set(xscale="log", xlabel="steps")
-        _plain_log_ticks(ax.xaxis, *ax.get_xlim(), integer=True)
+        plain_log_ticks(ax.xaxis, *ax.get_xlim(), integer=True)
     ax.grid(axis="y", color=FAINT, linewidth=0.5)
     ax.legend(loc="best")
     return ax
@@ -64,14 +63,5 @@ def occupancy_scatter(ax: Axes, data: ArrayLike, simulated: ArrayLike) -> Axes:
     ax.plot(x[seen], y[seen], "o", color=PALETTE[0], markersize=2.5, alpha=0.7, markeredgewidth=0, label="state")
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="simulated", ylabel="data")
     for axis in (ax.xaxis, ax.yaxis):
-        _plain_log_ticks(axis, *ends)
+        plain_log_ticks(axis, *ends)
     return ax
-
-
-def _plain_log_ticks(axis: Axis, low: float, high: float, *, integer: bool = False) -> None:
-    """Label 1, 2 and 5 of every power of ten, fewer over several powers, with plain numbers, which draw quickly."""
-    decades = np.log10(high / low)
-    between = (1.0, 2.0, 5.0) if decades < 2 else (1.0, 3.0) if decades < 4 else (1.0,)
-    axis.set_major_locator(MaxNLocator(5, integer=integer) if decades < 1 else LogLocator(subs=between))
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axis.set_minor_locator(NullLocator())

@@ -11,11 +11,22 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, intention_color, note
+from prism_irl.figures.style import (
+    FAINT,
+    INK,
+    MUTED,
+    PALETTE,
+    intention_color,
+    legend_columns,
+    note,
+    plain_log_ticks,
+    short,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -110,7 +121,7 @@ def em_curves(ax: Axes, history: Sequence[Mapping[str, Any]]) -> Axes:
     best = max(starts, key=lambda start: np.nanmax(_monitored(starts[start])))
     others = [rows for start, rows in starts.items() if start != best]
     for i, rows in enumerate(others):
-        label = None if i else f"train, {len(others)} others"
+        label = None if i else f"train, {len(others)} other{'s' * (len(others) > 1)}"
         ax.plot(rows["iteration"], rows["train"], color="#b4bac2", linewidth=0.8, label=label)
     own = starts[best]
     ax.plot(own["iteration"], own["train"], color=PALETTE[0], linewidth=1.6, label=f"train, start {best}", zorder=3)
@@ -164,16 +175,19 @@ def likelihood_by_dwell(
     for i, (name, level) in enumerate((levels or {}).items()):
         ax.axhline(level, color=MUTED, linestyle=(":", "--", "-.")[i % 3], linewidth=0.8, label=name)
     ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    plain_log_ticks(ax.xaxis, *ax.get_xlim())
     ax.set(xlabel="mean dwell (steps)", ylabel="predictive LL (nats per step)")
     ax.grid(color=FAINT, linewidth=0.5)
     ax.legend(loc="best")
     return ax
 
 
-def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike], model: ArrayLike | None = None) -> Axes:
+def dwell_histogram(
+    ax: Axes,
+    dwell_lengths: Sequence[ArrayLike],
+    model: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+) -> Axes:
     """Draw how long each intention lasts: shares of segments by length, with the mean as a dotted line.
 
     Parameters
@@ -183,6 +197,8 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike], model: ArrayLi
         Lengths in steps of the segments of each intention; an intention without segments is named in the legend only.
     model : (K, D), optional
         Probability of a dwell of 1 … D steps under the model, drawn as a dashed line.
+    names : K strings, optional
+        By default "intention 0", "intention 1", …
     """
     lengths = [np.asarray(values, float).ravel() for values in dwell_lengths]
     longest = max((values.max() for values in lengths if len(values)), default=0.0)
@@ -194,23 +210,28 @@ def dwell_histogram(ax: Axes, dwell_lengths: Sequence[ArrayLike], model: ArrayLi
     else:
         edges = np.unique(np.round(np.geomspace(1, longest + 1, 25))) - 0.5
         ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(ScalarFormatter())
-    for k, values in enumerate(lengths):
+        plain_log_ticks(ax.xaxis, edges[0], edges[-1])
+    called = [f"intention {k}" for k in range(len(lengths))] if names is None else [short(name) for name in names]
+    for k, (name, values) in enumerate(zip(called, lengths, strict=True)):
         colour = intention_color(k)
         if not len(values):
-            ax.plot([], [], color=colour, label=f"intention {k}: never")
+            ax.plot([], [], color=colour, label=f"{name}: never")
             continue
         share = np.histogram(values, edges)[0] / len(values)
-        ax.stairs(share, edges, color=colour, linewidth=1.2, label=f"intention {k}: mean {values.mean():.1f}")
+        ax.stairs(share, edges, color=colour, linewidth=1.2, label=f"{name}: mean {values.mean():.1f}")
         ax.stairs(share, edges, color=colour, fill=True, alpha=0.18)
         ax.axvline(values.mean(), color=colour, linestyle=":", linewidth=1.0)
         if model is not None:
             expected = np.histogram(np.arange(1, np.shape(model)[1] + 1), edges, weights=np.asarray(model, float)[k])[0]
             middle = 0.5 * (edges[1:] + edges[:-1])
-            ax.plot(middle, expected, color=colour, linestyle="--", linewidth=1.0, label=f"intention {k}: model")
-    top = ax.get_ylim()[1] * (1 + 0.1 * len(lengths))  # room for the legend
-    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, top), xlabel="dwell (steps)", ylabel="share of segments")
-    ax.legend(loc="upper right", frameon=True, framealpha=0.85, edgecolor="none")
+            ax.plot(middle, expected, color=colour, linestyle="--", linewidth=1.0, label=f"{name}: model")
+    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, ax.get_ylim()[1]), xlabel="dwell (steps)", ylabel="share of segments")
+    handles = [one for one in ax.get_legend_handles_labels()[0] if not str(one.get_label()).endswith(": model")]
+    if model is not None:
+        handles.append(Line2D([], [], color=MUTED, linestyle="--", linewidth=1.0, label="model"))
+    # Above the axes: several intentions inside would hide the bars.
+    ncols = legend_columns(ax, [str(one.get_label()) for one in handles])
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, columnspacing=1.0)
     return ax
 
 

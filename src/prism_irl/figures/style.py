@@ -7,7 +7,7 @@ every figure and in the report. Nothing here touches pyplot's global state, so f
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -16,8 +16,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from prism_irl import storage
@@ -28,6 +30,7 @@ logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # of its c
 
 COLUMN_WIDTH = 3.3  # inches: one column of a two-column page
 PAGE_WIDTH = 6.8
+LONGEST_NAME = 28  # letters of an intention's name in a figure
 
 INK = "#1b1f24"
 MUTED = "#6b7280"
@@ -37,7 +40,17 @@ BARRIER = "#3a4048"
 VALUE_MAP = "viridis"  # even in lightness, so that it survives a grey printer
 SIGNED_MAP = "PuOr_r"  # of numbers around zero, which is nearly white: orange above, purple below
 
-__all__ = ["PALETTE", "intention_color", "new_figure", "note", "paper_style", "save", "to_svg"]
+__all__ = [
+    "PALETTE",
+    "intention_color",
+    "legend_columns",
+    "new_figure",
+    "note",
+    "paper_style",
+    "save",
+    "short",
+    "to_svg",
+]
 
 _SETTINGS: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -86,6 +99,30 @@ def ink_on(shares: ArrayLike, colours: str = VALUE_MAP) -> NDArray[np.bool_]:
 def paper_style() -> AbstractContextManager[None]:
     """Return the settings of all figures as a context: text stays text, fonts are readable in one column (3.3 in)."""
     return mpl.rc_context(_SETTINGS)  # type: ignore[arg-type]
+
+
+def short(name: str, most: int = LONGEST_NAME) -> str:
+    """A name as a figure has room for it; pages and tables have all of it."""
+    name = f" {name}" if name.startswith("_") else name  # which a legend would leave out
+    return name if len(name) <= most else name[: most - 1].rstrip() + "…"
+
+
+def legend_columns(ax: Axes, labels: Sequence[str], most: int = 4) -> int:
+    """How many labels stand side by side above the axes without leaving the figure."""
+    figure = ax.get_figure(root=True)
+    width = COLUMN_WIDTH if figure is None else figure.get_size_inches()[0]
+    letters = 14.0 * width  # of the legend's size of type, per inch
+    beside = int(letters // (max(len(label) for label in labels) + 7))  # and the coloured key in front of each
+    return max(1, min(most, len(labels), beside))
+
+
+def plain_log_ticks(axis: Axis, low: float, high: float, *, integer: bool = False) -> None:
+    """Label 1, 2 and 5 of every power of ten, fewer over several powers, with plain numbers, which draw quickly."""
+    decades = np.log10(high / low)
+    between = (1.0, 2.0, 5.0) if decades < 2 else (1.0, 3.0) if decades < 4 else (1.0,)
+    axis.set_major_locator(MaxNLocator(5, integer=integer) if decades < 1 else LogLocator(subs=between))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def new_figure(

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import INK, intention_color
+from prism_irl.figures.style import INK, intention_color, legend_columns, short
 from prism_irl.labels import segments
 
 _MARKS = ("v", "x", "o", "s")
@@ -75,7 +75,7 @@ def posterior_timeline(
     positions, texts = zip(*truth, (0, "0"), (0.5, ".5"), (1, "1"), strict=True)
     ax.set_yticks(positions, texts)
     # Above the axes: inside, a legend would hide the bands.
-    ncols = min(n_intentions + len(events or {}), 4)
+    ncols = legend_columns(ax, [*labels, *(events or {})])
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, columnspacing=1.0, borderpad=0.1)
     return ax
 
@@ -140,7 +140,14 @@ def counter_timeline(ax: Axes, counts: ArrayLike, *, label: str) -> Axes:
     return ax
 
 
-def segmentation_raster(ax: Axes, labels: ArrayLike, offsets: ArrayLike, *, max_trajectories: int = 60) -> Axes:
+def segmentation_raster(
+    ax: Axes,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    max_trajectories: int = 60,
+) -> Axes:
     """Draw the intention of every step, one row per trajectory, the first trajectory on top.
 
     Parameters
@@ -150,6 +157,8 @@ def segmentation_raster(ax: Axes, labels: ArrayLike, offsets: ArrayLike, *, max_
         Intention of every step, flat.
     offsets : (N + 1,) int
         Where trajectories begin, as in `Demonstrations`.
+    names : K strings, optional
+        By default "intention 0", "intention 1", …
     max_trajectories : int
         Only so many are drawn, the first ones; the axis says so.
     """
@@ -166,7 +175,10 @@ def segmentation_raster(ax: Axes, labels: ArrayLike, offsets: ArrayLike, *, max_
     rows[inside] = z[: edges[n_rows]]
     picture = np.ma.array(rows, mask=~inside)
 
-    n_intentions = int(z.max()) + 1
+    n_intentions = int(z.max()) + 1 if names is None else len(names)
+    if z.max() >= n_intentions:
+        raise InputError(f"{n_intentions} names were given, and there is an intention {int(z.max())}.")
+    called = _names(names, n_intentions)
     colours = [intention_color(k) for k in range(n_intentions)]
     # "none": one pixel per step in the SVG, which keeps a raster of long trajectories small.
     ax.imshow(
@@ -180,8 +192,9 @@ def segmentation_raster(ax: Axes, labels: ArrayLike, offsets: ArrayLike, *, max_
     ax.set(xlabel="step", ylabel="trajectory" if n_rows == total else f"trajectory (first {n_rows} of {total})")
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
-    handles = [Patch(facecolor=colour, label=f"intention {k}") for k, colour in enumerate(colours)]
-    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(n_intentions, 4), columnspacing=1.0)
+    handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, called, strict=True)]
+    ncols = legend_columns(ax, called)
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, columnspacing=1.0)
     return ax
 
 
@@ -190,4 +203,4 @@ def _names(names: Sequence[str] | None, n: int) -> list[str]:
         return [f"intention {k}" for k in range(n)]
     if len(names) != n:
         raise InputError(f"{len(names)} names were given for {n} intentions.")
-    return list(names)
+    return [short(name) for name in names]

@@ -25,6 +25,13 @@ class Plot:
     def __init__(self, model: Any) -> None:
         self._model = model
 
+    def _names(self, demos: Demonstrations) -> list[str]:
+        """What the K intentions are called: by the labels that are known in the data, else by their numbers."""
+        from prism_irl.report.names import default_names, told_names
+
+        n = int(self._model.n_intentions)
+        return told_names(demos.known_names, n) or default_names(n)
+
     def raster(self, demos: Demonstrations | None = None) -> Figure:
         """Intention of every step, one row per trajectory."""
         from prism_irl.figures import style, timelines
@@ -32,7 +39,7 @@ class Plot:
         demos = data_of(self._model, demos, "plot.raster(demos)")
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=3.2)
-            timelines.segmentation_raster(ax, self._model.predict(demos), demos.offsets)
+            timelines.segmentation_raster(ax, self._model.predict(demos), demos.offsets, names=self._names(demos))
             ax.set_title("Intention of every step")
         return figure
 
@@ -43,7 +50,7 @@ class Plot:
         one = data_of(self._model, demos, "plot.timeline(demos)")[trajectory]
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=2.2)
-            timelines.posterior_timeline(ax, self._model.predict_proba(one), true=one.labels)
+            timelines.posterior_timeline(ax, self._model.predict_proba(one), names=self._names(one), true=one.labels)
             named = trajectory if one.trajectory_names is None else one.trajectory_names[0]
             ax.set_title(f"Trajectory {named}")
             ax.set_xlabel("step")
@@ -57,7 +64,6 @@ class Plot:
         from prism_irl.evaluation.facts import on_map
         from prism_irl.figures import style
         from prism_irl.report.explorer import map_numbers
-        from prism_irl.report.names import default_names
         from prism_irl.report.pictures import draw_maps
         from prism_irl.report.state_places import find_layout
         from prism_irl.report.story import describe
@@ -71,4 +77,4 @@ class Plot:
         shown = map_numbers(demos, p, place, rewards, values)
         shown |= {"states": demos.state_names, "story": describe(demos, p)}
         with style.paper_style():
-            return draw_maps(shown, default_names(p.shape[1]))
+            return draw_maps(shown, self._names(demos))

@@ -96,6 +96,7 @@ def report(
     from prism_irl.models.shown import shown_part
     from prism_irl.report.cells import cells_of
     from prism_irl.report.explorer import write_explorer
+    from prism_irl.report.names import default_names, told_names, write_names
     from prism_irl.report.pictures import write_pictures
     from prism_irl.report.render import write_report
 
@@ -131,7 +132,13 @@ def report(
     rewards, values = on_map(model, shown, beliefs)
     explorer = write_explorer(path, shown, beliefs, layout=place, rewards=rewards, values=values, events=part.marks)
     figures = path / "figures"
-    captions = write_pictures(figures, explorer) | begin_figures(figures, model, part.demos, part.found.labels)()
+    names = told_names(data.known_names, model.n_intentions)
+    called = names or default_names(model.n_intentions)
+    drawn = begin_figures(figures, model, part.demos, part.found.labels, called)
+    captions = write_pictures(figures, explorer, called) | drawn()
+    if names is not None:
+        write_names(path, names)
+        write_names(figures, names)
     storage.write_json(figures / "captions.json", captions)
     return Page(write_report(path))
 

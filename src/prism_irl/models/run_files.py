@@ -6,6 +6,7 @@ which are null in metrics.json, and no figure of EM.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,12 +159,17 @@ def write_tables(
 
 
 def begin_figures(
-    folder: Path, model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64], drawing: Drawing = HERE
+    folder: Path,
+    model: IntentionModel,
+    demos: Demonstrations,
+    labels: npt.NDArray[np.int64],
+    names: Sequence[str],
+    drawing: Drawing = HERE,
 ) -> drawn.Captions:
-    """Begin segmentation raster, dwell histogram and, where EM was run, its curves."""
+    """Begin segmentation raster, dwell histogram and, where EM was run, its curves; K ``names`` of the intentions."""
     says = getattr(getattr(model, "switching_", None), "dwell_proba", None)
     expected = None
     if says is not None and model.n_intentions > 1:
         expected = says(int(segments(labels, demos.offsets).lengths.max()))
     monitor = model.monitor_ if hasattr(model, "starts_") else None
-    return drawing.draw(drawn.fit_figures, folder, labels, demos.offsets, model.n_intentions, expected, monitor)
+    return drawing.draw(drawn.fit_figures, folder, labels, demos.offsets, list(names), expected, monitor)

@@ -122,7 +122,8 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     K = int(explorer["n_intentions"])
     text = f"{K} intention{'' if K == 1 else 's'}: the number that was asked for."
     if not is_comparison(metrics):
-        numbers = "prism compare --methods markov+features-k2,markov+features-k3 and so on"
+        pair = str(metrics.get("pair") or "markov+features")
+        numbers = f"prism compare --methods {','.join(f'{pair}-k{k}' for k in range(max(K - 1, 1), K + 2))}"
         text += f" To ask the data for the number, run {numbers if metrics.get('density') else 'prism select'}."
     return [Finding("info", text)]
 

@@ -55,7 +55,8 @@ def _look(i: int, curve: Mapping[str, Any], names: Sequence[str], states: Sequen
     place = "" if state is None else place_name(state, states)
     if k is None:
         return place, PLACES[i % len(PLACES)]
-    return (f"{names[k]}: {place}" if place else names[k]), style.intention_color(k)
+    name = style.short(names[k])
+    return (f"{name}: {place}" if place else name), style.intention_color(k)
 
 
 def draw_map(folder: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, str]:

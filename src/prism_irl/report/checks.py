@@ -46,7 +46,11 @@ class Section(NamedTuple):
 
 
 def write_checks(
-    folder: Path, checks: Checks, explorer: Mapping[str, Any], drawing: Drawing = HERE
+    folder: Path,
+    checks: Checks,
+    explorer: Mapping[str, Any],
+    drawing: Drawing = HERE,
+    names: Sequence[str] | None = None,
 ) -> list[drawn.Captions]:
     """Write ``checks.json`` and begin its figures, in a run folder; what is returned waits for their captions."""
     without_checks(folder)  # those of an earlier run may have had more figures
@@ -54,8 +58,9 @@ def write_checks(
     storage.write_json(folder / FILE, value)
     if checks.note:
         return []
-    names, figures = explorer["names"] or default_names(explorer["n_intentions"]), folder / "figures"
-    pictures = [drawing.draw(drawn.check_curves, figures, value, names, explorer["states"])]
+    figures = folder / "figures"
+    called = names or explorer["names"] or default_names(explorer["n_intentions"])
+    pictures = [drawing.draw(drawn.check_curves, figures, value, called, explorer["states"])]
     if explorer["layout"] is not None:
         pictures.append(drawing.draw(drawn.check_map, figures, value["occupancy"], explorer["layout"]))
     return pictures

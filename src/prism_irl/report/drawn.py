@@ -18,11 +18,11 @@ def gathered(begun: Iterable[Captions]) -> dict[str, str]:
     return {stem: words for wait in begun for stem, words in wait().items()}
 
 
-def pictures(folder: Path, explorer: Mapping[str, Any]) -> dict[str, str]:
+def pictures(folder: Path, explorer: Mapping[str, Any], names: Sequence[str] | None = None) -> dict[str, str]:
     """Maps and switches of a segmentation."""
     from prism_irl.report.pictures import write_pictures
 
-    return write_pictures(folder, explorer)
+    return write_pictures(folder, explorer, names)
 
 
 def fit_figures(folder: Path, *of: Any) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,13 @@ def draw_fit(
     folder: Path,
     labels: npt.NDArray[np.int64],
     offsets: npt.NDArray[np.int64],
-    n_intentions: int,
+    names: Sequence[str],
     expected: npt.NDArray[np.float64] | None,
     monitor: list[dict[str, float]] | None,
 ) -> dict[str, str]:
     """Draw them from labels (n,), the dwell (K, longest) that a model expects, if it does, and EM's monitor, if any.
 
-    Returns the captions.
+    ``names`` are those of the K intentions. Returns the captions.
     """
     captions = {
         "segmentation": "Intention of every step, one row per trajectory.",
@@ -29,13 +30,13 @@ def draw_fit(
     }
     with style.paper_style():
         figure, (ax,) = style.new_figure(width=6.6, height=3.2)
-        timelines.segmentation_raster(ax, labels, offsets)
+        timelines.segmentation_raster(ax, labels, offsets, names=names)
         style.save(figure, folder / "segmentation")
         cut = segments(labels, offsets)
-        figure, (ax,) = style.new_figure(height=2.4)
+        figure, (ax,) = style.new_figure(height=2.2 + 0.08 * len(names))  # the more, the higher the legend
         if expected is not None:
             captions["dwell"] += " Dashed: what the model expects of a visit that no end of a trajectory cuts short."
-        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(n_intentions)], expected)
+        curves.dwell_histogram(ax, [cut.lengths[cut.labels == k] for k in range(len(names))], expected, names)
         style.save(figure, folder / "dwell")
         if monitor is not None:
             figure, (ax,) = style.new_figure(height=2.4)

@@ -3,11 +3,13 @@
 Two runs are compared by their segments.parquet. On the same rows two intentions are alike as far as they share steps,
 2 Σ_t γ_t(j) γ'_t(k) / Σ_t (γ_t(j) + γ'_t(k)); on other rows as far as they do the same in the same places, Σ √(p q)
 over their shares p, q of states and actions. Either is 1 for the same intention (one of sure steps, in the first case)
-and 0 for two that have nothing in common.
+and 0 for two that have nothing in common. Numbers do not come back: continuous runs are compared on the same rows
+only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +29,10 @@ ALIKE = 0.5  # less than this, and a name does not follow
 
 
 class Remembered(NamedTuple):
-    """What a run did, step by step: states and actions (n,) as text, probabilities (n, K); names of its intentions."""
+    """What a run did, step by step: states and actions, probabilities (n, K); names of its intentions.
+
+    Tokens are text, (n,); what was measured and commanded are numbers, (n, d).
+    """
 
     states: npt.NDArray[Any]
     actions: npt.NDArray[Any]
@@ -41,30 +46,40 @@ def remember(run: Path) -> Remembered:
         raise InputError(f"{run} has no {SEGMENTS}; give the folder of a fit.")
     try:
         frame = read_frame(run / SEGMENTS, {}, DOUBLED)
-        columns = storage.read_object(run / "config.json").get("data", {}).get("columns", {})
+        data = storage.read_object(run / "config.json").get("data", {})
         n = int(storage.read_object(run / "metrics.json")["n_intentions"])
-        state, action = (frame[columns.get(role, role)].astype(str).to_numpy() for role in ("state", "action"))
-        # A table that had such columns before keeps them, and those of the fit are called predicted_….
-        probabilities = [
-            next(frame[name] for name in (f"predicted_p_{k}", f"p_{k}") if name in frame.columns) for k in range(n)
-        ]
-        together = np.stack(probabilities, axis=1).astype(np.float64)
-        if not np.isfinite(together).all():
-            raise ValueError("probabilities that are no numbers")
+        found = remembered(frame, data, default_names(n))
     except (*BROKEN, StopIteration) as error:
         raise InputError(
             f"{run} holds no segmentation that can be compared ({brief(error)}); give the folder of a fit."
         ) from None
-    names = read_names(run / FILE, n) if (run / FILE).is_file() else default_names(n)
+    return found._replace(names=read_names(run / FILE, n)) if (run / FILE).is_file() else found
+
+
+def remembered(frame: pd.DataFrame, data: Mapping[str, Any], names: list[str]) -> Remembered:
+    """The same of the rows of segments.parquet, and of what config.json says of the ``data``; ``names`` (K,)."""
+    if (vectors := data.get("names")) is not None and set(vectors["observations"] or [""]) <= set(frame.columns):
+        state, action = (frame[list(vectors[kind])].to_numpy(np.float64) for kind in ("observations", "commands"))
+    else:
+        columns = data.get("columns", {})
+        state, action = (frame[columns.get(role, role)].astype(str).to_numpy() for role in ("state", "action"))
+    # A table that had such columns before keeps them, and those of the fit are called predicted_….
+    probabilities = [
+        next(frame[name] for name in (f"predicted_p_{k}", f"p_{k}") if name in frame.columns) for k in range(len(names))
+    ]
+    together = np.stack(probabilities, axis=1).astype(np.float64)
+    if not np.isfinite(together).all():
+        raise ValueError("probabilities that are no numbers")
     return Remembered(state, action, together, names)
 
 
 def similarity(one: Remembered, other: Remembered) -> npt.NDArray[np.float64]:
     """(K, K') how alike the intentions of two runs are, from 0 to 1."""
     p, q = one.probabilities, other.probabilities
-    same = len(p) == len(q) and (one.states == other.states).all() and (one.actions == other.actions).all()
-    if same:
+    if np.array_equal(one.states, other.states) and np.array_equal(one.actions, other.actions):
         return np.asarray(2 * (p.T @ q) / np.maximum(p.sum(axis=0)[:, None] + q.sum(axis=0), 1e-12))
+    if one.states.ndim != 1 or other.states.ndim != 1:  # numbers do not come back, so that nothing can be compared
+        return np.zeros((p.shape[1], q.shape[1]))
     pairs = [pd.Series(run.states) + "\0" + pd.Series(run.actions) for run in (one, other)]
     codes, _ = pd.factorize(pd.concat(pairs))
     shares = []

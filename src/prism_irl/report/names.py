@@ -20,6 +20,16 @@ def default_names(n_intentions: int) -> list[str]:
     return [f"intention {k}" for k in range(n_intentions)]
 
 
+def told_names(words: Sequence[str] | None, n_intentions: int) -> list[str] | None:
+    """What K intentions are called by the labels that a fit was told, where there are any and they can be names."""
+    if words is None or len(words) > n_intentions:
+        return None
+    try:
+        return check_names([*words, *default_names(n_intentions)[len(words) :]], n_intentions, "--labels")
+    except InputError:  # too long, or one of them is called as an intention that nobody has named
+        return None
+
+
 def place_name(state: int, states: Sequence[str] | None) -> str:
     """What a state is called."""
     return str(states[state]) if states and state < len(states) else f"state {state}"

@@ -20,12 +20,15 @@ NAMED = 0.1  # share of the long run from which on a place gets its name on the 
 EARNED = "reward per 100 steps"
 
 
-def write_pictures(folder: Path, explorer: Mapping[str, Any], *, maps: bool = True) -> dict[str, str]:
+def write_pictures(
+    folder: Path, explorer: Mapping[str, Any], names: Sequence[str] | None = None, *, maps: bool = True
+) -> dict[str, str]:
     """Write the figures that this segmentation allows as SVG, PNG and CSV; return their captions.
 
-    An experiment that knows its world better draws ``maps`` itself.
+    ``names`` are those of the K intentions, by default those of the run; an experiment that knows its world better
+    draws ``maps`` itself.
     """
-    names = explorer["names"] or default_names(explorer["n_intentions"])
+    names = list(names or explorer["names"] or default_names(explorer["n_intentions"]))
     captions = {}
     with style.paper_style():
         if maps and explorer["layout"] is not None:
@@ -62,7 +65,7 @@ def draw_maps(explorer: Mapping[str, Any], names: Sequence[str]) -> Figure:
             if label == EARNED:
                 values = 100 * time * values
             arrows = {"towards": flow["towards"][k], "confidence": flow["confidence"][k]}
-            title = names[k] if i == 0 else f"{names[k]}: reward"
+            title = style.short(names[k], 22) if i == 0 else f"{style.short(names[k], 14)}: reward"
             layouts.layout_map(ax, explorer["layout"], values, title=title, signed=label == EARNED, **arrows)
             if i == 0:
                 layouts.label_places(ax, explorer["layout"], _goals(explorer, k))
@@ -106,7 +109,7 @@ def _switches(path: Path, around: list[Any], names: list[str]) -> str:
     rows = -(-len(known) // columns)
     figure, axes = style.new_figure(rows, columns, width=2.1 * columns + 0.4, height=1.7 * rows + 0.2, sharey=True)
     for ax, (k, values) in zip(axes, known, strict=False):
-        timelines.switch_average(ax, values, into=k, names=names, title=f"into {names[k]}")
+        timelines.switch_average(ax, values, into=k, names=names, title=f"into {style.short(names[k], 18)}")
     for ax in axes[len(known) :]:
         ax.set_axis_off()
     for i, ax in enumerate(axes):

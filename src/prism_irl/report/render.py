@@ -124,7 +124,9 @@ def render(folder: Path) -> str:
         scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         interval_remark=table_rows.interval_remark(metrics),
-        explorer=None if explorer is None else _explorer(explorer, names or [], frames),
+        explorer=None
+        if explorer is None
+        else _explorer(explorer, names or [], frames, number(metrics.get("known_steps"))),
         exemplars=[] if explorer is None else exemplars(explorer, frames),
         method_chart=method_chart,
         budget=budget,
@@ -218,7 +220,9 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
     return [str(name) for name in given] if given and len(given) == n else default_names(int(n))
 
 
-def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str, Any] | None) -> dict[str, Any]:
+def _explorer(
+    explorer: Mapping[str, Any], names: list[str], frames: Mapping[str, Any] | None, told: float | None
+) -> dict[str, Any]:
     """Return what the template shows of the interactive part, and the data for its script."""
     rows = explorer["trajectories"]
     n, total = len(rows), int(explorer["total"]["trajectories"])
@@ -239,6 +243,7 @@ def _explorer(explorer: Mapping[str, Any], names: list[str], frames: Mapping[str
         "frames": bool(frames and frames["trajectories"]),
         "frames_note": "" if frames is None else _frames_note(frames),
         "has_truth": any("truth" in one for one in rows),
+        "truth_remark": f"and the fit was told labels of {told:,.0f} steps" if told else "which the fit never saw",
     }
 
 

@@ -3,7 +3,8 @@
     prism fit DATASET --observe observation.state --act action --intentions 5 --out runs/arm
 
 LeRobot, RLDS and raw BridgeData are read episode by episode (`episodes.open_episodes`). ``observation.state`` and
-``action`` are the whole vectors; ``observation.state[0:19]`` takes some of their numbers, for example a robot's own
+``action`` are the whole vectors, and LeRobot datasets may have others, such as ``observation.velocity``;
+``observation.state[0:19]`` takes some of their numbers, for example a robot's own
 joints without what only a simulator knows. A camera such as ``observation.images.front`` is observed as 16 numbers that
 a fixed encoder makes of its frames (`vision.encoders.FixedEncoder`), the same for every recording. Trajectories are
 named by their episode and timed by their frame, so that phases find their way back into the dataset
@@ -29,7 +30,7 @@ from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.tables import Table
 from prism_irl.data.vocabulary import Vocabulary, distinct
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import Episode, open_episodes
+from prism_irl.robots.episodes import Episode, Skipped, open_episodes
 
 STATE, ACTION = "observation.state", "action"
 ROLES = ("observe", "act")
@@ -72,10 +73,13 @@ def read_dataset(
         intention = None
     columns: dict[str, list[npt.NDArray[np.object_]]] = {name: [] for name in (labels, intention) if name is not None}
     source.ask_for(*columns)
+    source.ask_for_vectors(*(name for parts in wanted for name, _ in parts))
+    others = source.further_vectors()
     phase_names: tuple[str, ...] = ()
 
     def vectors(episode: Episode) -> list[list[Named]]:
-        return [[_values(episode, *part, role) for part in parts] for parts, role in zip(wanted, ROLES, strict=True)]
+        pairs = zip(wanted, ROLES, strict=True)
+        return [[_values(episode, *part, role, others) for part in parts] for parts, role in pairs]
 
     for episode, found in source.visit(vectors):
         for kept, parts in zip(rows, found, strict=True):
@@ -109,7 +113,17 @@ def read_dataset(
         known, words = read_known(_column(columns, labels), "labels", demos.where)
         demos = replace(demos, known=known, known_names=words)
     one = Vocabulary(None, 1)
-    return Table(demos, None, np.arange(demos.n_steps), one, one, truth)
+    return Table(demos, None, np.arange(demos.n_steps), one, one, truth, _left_out(source.skipped))
+
+
+def _left_out(skipped: Sequence[Skipped]) -> tuple[str, ...]:
+    """Which episodes were left out, in a sentence."""
+    if not skipped:
+        return ()
+    if len(skipped) == 1:
+        return (f"Episode {skipped[0].name} is left out: {skipped[0].reason}.",)
+    names = ", ".join(one.name for one in skipped[:5]) + (", …" if len(skipped) > 5 else "")
+    return (f"{len(skipped)} episodes are left out ({names}), the first because {skipped[0].reason}.",)
 
 
 def _column(columns: Mapping[str, Sequence[npt.NDArray[np.object_]]], name: str) -> pd.Series[Any]:
@@ -127,8 +141,8 @@ def _part(text: str, role: str) -> tuple[str, slice]:
     return match["name"], slice(int(first) if first else None, int(last) if last else None)
 
 
-def _values(episode: Episode, name: str, part: slice, role: str) -> Named:
-    known = {STATE: episode.states, ACTION: episode.actions}
+def _values(episode: Episode, name: str, part: slice, role: str, others: Sequence[str]) -> Named:
+    known = {STATE: episode.states, ACTION: episode.actions, **episode.vectors}
     if name in episode.cameras:
         if role != "observe":
             raise InputError(f"{name} is a camera, which is observed and not done; name it in --observe.")
@@ -137,11 +151,16 @@ def _values(episode: Episode, name: str, part: slice, role: str) -> Named:
         known[name] = FixedEncoder(name).encode(episode)
     if name not in known:
         cameras = f", or a camera ({', '.join(episode.cameras)})" if episode.cameras else ""
-        raise InputError(f"The dataset has no vector {name!r}; name {STATE} or {ACTION}{cameras}.")
+        there = ", ".join([STATE, *others[:20]])
+        raise InputError(f"The dataset has no vector {name!r}; name {there} or {ACTION}{cameras}.")
     values = known[name]
     if values is None:
         raise InputError(f"Episode {episode.name} has no {name}; name what the recording has, such as {ACTION}.")
     kept = range(values.shape[1])[part]
     if not kept:
-        raise InputError(f"The vector {name} has {values.shape[1]} numbers, and none of them is in the part asked for.")
+        last = values.shape[1] - 1
+        raise InputError(
+            f"The numbers of {name} are 0 to {last}, and --{role} asks for none of them; write {name}[0:{last + 1}] or "
+            "a part of that."
+        )
     return values[:, part], tuple(f"{name}[{i}]" for i in kept)

@@ -80,6 +80,8 @@ class Episode:
         What the dataset calls the episode, for messages; its number by default.
     columns : mapping of str to (T,) object
         What was asked for beside all of this (`EpisodeSource.ask_for`): words and numbers, None in empty cells.
+    vectors : mapping of str to (T, d) float32
+        Further measurements and commands that were asked for (`EpisodeSource.ask_for_vectors`).
     """
 
     index: int
@@ -92,6 +94,7 @@ class Episode:
     phase_names: tuple[str, ...] = ()
     name: str = ""
     columns: Mapping[str, npt.NDArray[np.object_]] = field(default_factory=dict, repr=False)
+    vectors: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Check lengths and numbers, so that no later stage has to."""
@@ -108,6 +111,9 @@ class Episode:
             if not np.isfinite(values).all():
                 step = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
                 raise damaged(self.name, f"its {key} are not finite at step {step}")
+        for key, values in self.vectors.items():
+            if not (finite := np.isfinite(values).all(axis=1)).all():
+                raise damaged(self.name, f"its {key} are not finite at step {int(np.argmin(finite))}")
         if len(self) == 0:
             raise damaged(self.name, "it has no steps")
 
@@ -177,6 +183,7 @@ class EpisodeSource(ABC):
         self.skipped: list[Skipped] = []
         self.position = 0
         self.wanted: tuple[str, ...] = ()
+        self.wanted_vectors: tuple[str, ...] = ()
         if not self.folder.is_dir():
             raise InputError(f"There is no folder {self.folder}; give the folder of a dataset.")
 
@@ -197,6 +204,14 @@ class EpisodeSource(ABC):
                     "labels as a table with episode, start, end and label (--labels FILE.csv)."
                 )
         self.wanted = columns
+
+    def further_vectors(self) -> tuple[str, ...]:
+        """Names of what else was measured or commanded, beside the states and actions that every episode has."""
+        return ()
+
+    def ask_for_vectors(self, *names: str) -> None:
+        """Read those of the further vectors with every episode that are among the names."""
+        self.wanted_vectors = tuple(name for name in self.further_vectors() if name in names)
 
     def _columns_in_words(self) -> str:
         return ""

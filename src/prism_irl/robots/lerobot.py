@@ -30,6 +30,7 @@ from prism_irl.robots.video import decode_image, read_video
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 ROWS_AT_ONCE = 4096
+NUMERIC = ("float", "int", "uint", "bool")
 COLUMNS = ("action", "observation.state", "timestamp", "phase", "task_index", "episode_index")
 """What an episode needs of its table: never the pictures, which are opened when they are asked for."""
 NOT_SEGMENTED = "not segmented"
@@ -80,6 +81,11 @@ class LeRobotSource(EpisodeSource):
         """Whether the tables have a column; numbers go by their words where the dataset has any."""
         return column in self.features and column not in self.cameras
 
+    def further_vectors(self) -> tuple[str, ...]:
+        """Features that are numbers and do not count frames, such as ``observation.velocity``."""
+        numbers = (key for key, feature in self.features.items() if str(feature.get("dtype")).startswith(NUMERIC))
+        return tuple(key for key in numbers if key not in (*COLUMNS, "intention") and not key.endswith("index"))
+
     def _columns_in_words(self) -> str:
         return f" among {', '.join(filter(self.has, self.features))}"
 
@@ -90,7 +96,7 @@ class LeRobotSource(EpisodeSource):
         return dict(enumerate(map(str, self.features[column].get("values") or ())))
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
-        tables, names = _OpenFile(self.wanted), _numbered(self.folder, "task")
+        tables, names = _OpenFile((*self.wanted, *self.wanted_vectors)), _numbered(self.folder, "task")
         words = {column: self._words(column) for column in self.wanted}
         for row in _episode_rows(self.folder, self.version):
             try:
@@ -113,8 +119,9 @@ class LeRobotSource(EpisodeSource):
         if table.num_rows != length:
             raise damaged(name, f"its table has {table.num_rows} rows and its metadata say {length} steps")
         columns = {key: _numbers(table[key], name, key) for key in table.column_names if key in COLUMNS}
-        if "action" not in columns:
-            raise damaged(name, "it has no column 'action'")
+        for key in ("action", *self.wanted_vectors):
+            if key not in table.column_names:
+                raise damaged(name, f"it has no column {key!r}")
         tasks = [str(task) for task in row.get("tasks") or []]
         if not tasks and "task_index" in columns:
             tasks = [names.get(int(task), "") for task in np.unique(columns["task_index"])]
@@ -129,6 +136,7 @@ class LeRobotSource(EpisodeSource):
             phases=None if phases is None else phases.reshape(length).astype(np.int32),
             phase_names=tuple(str(value) for value in self.features.get("phase", {}).get("values") or ()),
             columns={key: _cells(table[key], name, key, words[key]) for key in self.wanted},
+            vectors={key: _rows(_numbers(table[key], name, key)) for key in self.wanted_vectors},
         )
 
     def _frames(self, camera: str, index: int, length: int, row: dict[str, Any], table: Path) -> Frames:

@@ -23,12 +23,14 @@ from prism_irl.robots.episodes import DamagedEpisodeWarning, EpisodeSource, Fram
 
 TOKENIZE = "prism tokenize"
 """What a file of tokens says that it was made by."""
+VECTORS = ("observation.state", "action")
+"""What is observed and is no camera."""
 MOST_PASSED = 300
 """Records of TFRecord shards that are read for the sake of an episode behind them."""
 
 
 class Recordings(NamedTuple):
-    """A dataset and the camera that was tokenized (None: the first)."""
+    """A dataset and the camera that was tokenized or observed (None: the first)."""
 
     source: EpisodeSource
     camera: str | None
@@ -52,7 +54,8 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
         If the dataset is no longer where it was, or is another one.
     """
     if table.is_dir() and demos.trajectory_names is not None and not (table / "meta.json").is_file():
-        return Recordings(open_episodes(table), None)  # read without tokens, straight from the dataset
+        source = open_episodes(table)  # read without tokens, straight from the dataset
+        return Recordings(source, _observed_camera(source, demos))
     config = _config(table, demos)
     if config is None:
         return None
@@ -67,6 +70,15 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
             raise InputError(f"The dataset in {folder} is not the one that was tokenized; tokenize it again.")
         return Recordings(source, config.get("options", {}).get("camera"))
     raise InputError(f"The dataset that was tokenized is no longer at {said['folder']}; put it back there.")
+
+
+def _observed_camera(source: EpisodeSource, demos: Demonstrations) -> str | None:
+    """The camera whose frames were observed, if one was."""
+    seen = {name.partition("[")[0]: None for name in getattr(demos, "observation_names", None) or ()}
+    if all(name in VECTORS for name in seen):
+        return None
+    cameras = next((episode.cameras for episode in source), {})
+    return next((name for name in seen if name in cameras), None)
 
 
 def come_from_tokens(table: Path, demos: Demonstrations) -> bool:

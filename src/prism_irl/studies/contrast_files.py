@@ -58,11 +58,11 @@ def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str
             name = f"contrast-{stem}-{measure}"
             style.save(figure, folder / name)
             captions[name] = (
-                f"{label.capitalize()} under {one} and {two}: a dot per {value['unit']}, the group as a bar."
+                f"{label.capitalize()} under {one} and {two}: a dot per {value['unit']}, all of a condition as a bar."
             )
         tests = [test for test in value["tests"] if test["measure"] == "kernel" and test["interval"] is not None]
         if tests:
-            labels = [f"{names[t['intention']]} → {names[t['to']]}" for t in tests]
+            labels = [f"{style.short(names[t['intention']])} → {style.short(names[t['to']])}" for t in tests]
             figure, (ax,) = style.new_figure(width=4.4, height=0.9 + 0.25 * len(tests))
             drawing.difference_forest(ax, tests, labels)
             ax.set_xlabel(f"switches per step, {two} minus {one}")
@@ -91,4 +91,4 @@ def _dots(ax: Any, value: Mapping[str, Any], test: Mapping[str, Any], names: Seq
     color = style.PALETTE[0] if k is None else style.intention_color(k)
     drawing.unit_dots(ax, first, second, groups, value["levels"], color=color)
     if k is not None:
-        ax.set_title(names[k])
+        ax.set_title(style.short(names[k]))

@@ -24,6 +24,7 @@ from prism_irl.report.cells import cells_of
 from prism_irl.report.checks import without_checks, write_checks
 from prism_irl.report.drawn import gathered
 from prism_irl.report.explorer import write_explorer
+from prism_irl.report.names import told_names
 from prism_irl.report.pictures import write_pictures
 from prism_irl.studies.results import add_captions
 
@@ -78,6 +79,8 @@ def write_exemplar(
     details
         Names, actions, events and what else `write_explorer` takes.
     """
+    if order is None and details.get("names") is None:
+        details["names"] = told_names(demos.known_names, model.n_intentions)
     columns = list(range(model.n_intentions)) if order is None else [int(k) for k in order]
     found: npt.NDArray[np.float64] = model.predict_proba(demos)
     if (units := getattr(model, "units_", None)) is not None:  # continuous data are shown by their cells

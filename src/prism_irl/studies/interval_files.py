@@ -31,13 +31,27 @@ def write_intervals(
     storage.write_rows(folder / TABLE, _table(plain["numbers"], states))
     (folder / "figures").mkdir(exist_ok=True)
     kept = {name: value for name, value in plain["numbers"].items() if name not in LONG}
-    return plain | {"numbers": kept}, _draw(folder / "figures", plain["numbers"], names, states)
+    return plain | {"numbers": kept}, draw_intervals(folder / "figures", plain["numbers"], names, states)
 
 
 def without_intervals(folder: Path) -> None:
     """Drop the intervals of an earlier run in the same folder."""
     for old in (folder / TABLE, *(path for stem in STEMS for path in (folder / "figures").glob(f"{stem}.*"))):
         old.unlink(missing_ok=True)
+
+
+def kept_numbers(folder: Path, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """All numbers of a run with their intervals: those of metrics.json, ``kept``, and what only the table has."""
+    table, numbers = pd.read_csv(folder / TABLE), dict(kept)
+    for name in LONG:
+        rows = table[table["measure"] == name]
+        if rows.empty:
+            continue
+        axes = ("intention", "state") if name in PER_STATE else ("intention", "input", "at")
+        shape = tuple(rows[axis].nunique() for axis in axes)
+        estimate, low, high = (rows[column].to_numpy(float).reshape(shape) for column in ("estimate", "low", "high"))
+        numbers[name] = {"estimate": estimate, "interval": np.stack([low, high])}
+    return numbers
 
 
 def _table(numbers: Mapping[str, Any], states: Sequence[str] | None) -> pd.DataFrame:
@@ -64,9 +78,10 @@ def _rows(numbers: Mapping[str, Any], states: Sequence[str] | None) -> list[dict
     return rows
 
 
-def _draw(
+def draw_intervals(
     folder: Path, numbers: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None
 ) -> dict[str, str]:
+    """Draw usage and dwell and, where there are any, the largest rewards of each intention; returns the captions."""
     from prism_irl.figures import intervals as drawing
     from prism_irl.figures import style
 
@@ -79,7 +94,7 @@ def _draw(
         figure, axes = style.new_figure(1, len(shown), width=0.8 + len(shown) * max(1.6, 0.7 * len(names)), height=2.3)
         for ax, (key, label) in zip(axes, shown, strict=True):
             low, high = np.array(numbers[key]["interval"], float)
-            drawing.estimates(ax, numbers[key]["estimate"], low, high, names, colors)
+            drawing.estimates(ax, numbers[key]["estimate"], low, high, list(map(style.short, names)), colors)
             ax.set_ylabel(label)
             ax.set_ylim(bottom=0)
         style.save(figure, folder / "intervals")
@@ -91,7 +106,7 @@ def _draw(
             for k, ax in enumerate(axes):
                 if np.isfinite(values[k]).any():
                     drawing.ranked(ax, values[k], low[k], high[k], labels, color=colors[k])
-                ax.set_title(names[k])
+                ax.set_title(style.short(names[k]))
                 ax.set_xlabel("reward")
             style.save(figure, folder / "interval_rewards")
             captions["interval_rewards"] = "The states with the largest reward of each intention, with 95% intervals."
@@ -113,7 +128,9 @@ def draw_inputs(
         for i, (ax, one) in enumerate(zip(axes, inputs.inputs, strict=True)):
             for k, name in enumerate(names):
                 band = None if ends is None else (ends[0, k, i], ends[1, k, i])
-                drawing.effect(ax, one.mean + one.spread * GRID, curves[k, i], band, name, style.intention_color(k))
+                drawing.effect(
+                    ax, one.mean + one.spread * GRID, curves[k, i], band, style.short(name), style.intention_color(k)
+                )
             ax.set_xlabel(one.name)
         axes[0].set_ylabel("probability of leaving per step")
         axes[0].legend(loc="best")

@@ -91,6 +91,20 @@ def test_features_of_pick_and_place_point_to_block_and_target(make_demos):
     np.testing.assert_array_equal(motions.design[:, 3:, 2:], np.broadcast_to(np.eye(2), (24, 2, 2)))
 
 
+def test_a_habit_sees_what_policies_see_and_no_opening_of_the_gripper(make_demos):
+    rng = np.random.default_rng(0)
+    episode = pick_and_place(0, rng)
+    motions = manipulation_features.pick_and_place(make_demos(0, lengths=(24,)), episode.states, episode.actions)
+    seen = manipulation_features.policies_see(motions)
+    assert seen.design is None
+    assert seen.observations.shape == (24, 6)  # towards block and target; constants are a policy's own
+    assert {tuple(x) for x in seen.observations.T} == {
+        tuple(np.float32(motions.design[:, i, j])) for i in range(3) for j in range(2)
+    }
+    robot = manipulation_features.unknown_robot(make_demos(0, lengths=(24,)), rng.normal(size=(24, 3)), episode.actions)
+    assert manipulation_features.policies_see(robot).observations.shape == (24, 3)  # not once per command
+
+
 def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
     settings = Bridge(dataset=write(tmp_path / "data"), encoder="proprio", **TINY)
     out = tmp_path / "run"
@@ -98,11 +112,15 @@ def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
     result = bridge.run(settings, out)
     assert json.loads((out / "metrics.json").read_text())["methods"].keys() == result["methods"].keys()
     families = {entry["family"] for entry in result["methods"].values()}
-    assert families == {"tokens", "features", "baselines"}
+    assert families == {"tokens", "features", "baselines", "habits"}
     for entry in result["methods"].values():
-        assert 0.0 < entry["label_accuracy"]["mean"] <= 1.0
+        assert (entry["label_accuracy"] is None) == (entry["family"] == "habits")  # which has no phases
+        assert entry["label_accuracy"] is None or 0.0 < entry["label_accuracy"]["mean"] <= 1.0
         # a density never stands in the column of likelihoods
         assert entry["log_density"] is None or entry["predictive_ll"] is None
+    habits = {name: result["methods"][f"habit-{name}"] for name in ("tokens", "features")}
+    assert habits["tokens"]["predictive_ll"]["mean"] == habits["tokens"]["paper_score"]["mean"] < 0
+    assert np.isfinite(habits["features"]["log_density"]["mean"])
     ordered = result["methods"]["features-ordered"]
     assert ordered["label_accuracy"]["mean"] > 0.8
     assert ordered["label_accuracy"]["mean"] > result["methods"]["hiql"]["label_accuracy"]["mean"]

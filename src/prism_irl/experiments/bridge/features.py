@@ -81,6 +81,17 @@ def unknown_robot(demos: Demonstrations, embeddings: npt.ArrayLike, actions: npt
     return MotionDemonstrations.of(_with_observations(demos, _scaled(leading)), command, design)
 
 
+def policies_see(demos: MotionDemonstrations) -> MotionDemonstrations:
+    """The same commands with the vectors of their design as observations: what a policy on features may depend on.
+
+    The gripper's opening, which is among the commands, is not among them; a habit that read it would copy it.
+    """
+    assert demos.design is not None
+    flat = demos.design.reshape(demos.n_steps, -1)
+    flat = np.unique(flat[:, np.ptp(flat, axis=0) > 0], axis=1)  # each vector once, whichever commands it is for
+    return replace(demos, observations=flat.astype(np.float32), observation_names=None, design=None, design_names=None)
+
+
 def _scaled(columns: FloatArray) -> FloatArray:
     """Columns (n, d) in units of their standard deviation; constant ones stay as they are."""
     spread = columns.std(axis=0)

@@ -35,12 +35,14 @@ def write_all(
     folder: Path, settings: Bridge, data: Data, result: dict[str, Any], outcomes: Mapping[str, Outcome], main: str
 ) -> None:
     """Write every figure as SVG and PNG, with captions for the report."""
-    demos = data.tokens if len(outcomes[main].labels) == data.tokens.n_steps else data.motions
+    labels = outcomes[main].labels
+    assert labels is not None
+    demos = data.tokens if len(labels) == data.tokens.n_steps else data.motions
     in_raster = set(selected_trajectories(demos).tolist())
     held_out = [i for i in data.splits[0][1].tolist() if i in in_raster]
     pictures = {i: _pictures(settings, data, demos, i) for i in held_out[:SHOWN]}
     name = result["methods"][main]["name"]
-    drawings = filmstrips(demos, outcomes[main].labels, name, pictures)
+    drawings = filmstrips(demos, labels, name, pictures)
     if "confusion" in result:
         drawings["confusion"] = lambda path: confusion_matrix(path, result["confusion"], name)
         drawings["label_accuracy"] = lambda path: accuracy_bars(path, result["methods"])
@@ -66,6 +68,7 @@ def explore(
 
     Intentions come in the order, and under the names, of the true phases where these are known, as in the filmstrips.
     """
+    assert outcome.labels is not None
     K = max(settings.n_intentions, int(outcome.labels.max()) + 1)
     probabilities = np.eye(K)[outcome.labels]
     if outcome.model is not None and outcome.model.n_intentions == K:
@@ -173,6 +176,7 @@ def confusion_matrix(path: Path, confusion: Mapping[str, Any], name: str) -> str
 
 def accuracy_bars(path: Path, methods: Mapping[str, Mapping[str, Any]]) -> str:
     """Draw label accuracy and ARI of every method, coloured by family."""
+    methods = {key: entry for key, entry in methods.items() if entry["label_accuracy"] is not None}
     figure, (ax,) = style.new_figure(width=5.2, height=0.6 + 0.24 * len(methods))
     families = list(dict.fromkeys(entry["family"] for entry in methods.values()))
     for y, entry in enumerate(methods.values()):

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.lags import with_memory
+from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge.data import Data, FloatArray, IntArray
 from prism_irl.experiments.bridge.settings import Bridge
@@ -16,9 +18,10 @@ from prism_irl.experiments.harness import build_method
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.features import FeaturePRISM
 from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, smoothed
+from prism_irl.models.reference_scores import MEMORY, one_policy
 
 SMOOTHING_WIDTH = 5
-TOKENS, FEATURES, BASELINES = "tokens", "features", "baselines"
+TOKENS, FEATURES, BASELINES, HABITS = "tokens", "features", "baselines", "habits"
 ON_TOKENS = {
     "prism-paper": "PRISM, paper gate, tokens",
     "hiql": "HIQL, tokens",
@@ -28,9 +31,9 @@ ON_TOKENS = {
 
 
 class Outcome(NamedTuple):
-    """What one method made of the data: intention of every step, scores, agreement between starts."""
+    """What one method made of the data: intention of every step (none of a habit), scores, agreement of starts."""
 
-    labels: IntArray
+    labels: IntArray | None
     scores: dict[str, float]
     agreement: float | None
     model: IntentionModel | None = None
@@ -78,6 +81,22 @@ def contestants(settings: Bridge, data: Data) -> list[Contestant]:
             for identifier, (name, options) in on_features.items()
         ),
         *(baselines(settings, data) if truth else ()),
+        *habits(data),
+    ]
+
+
+def habits(data: Data) -> list[Contestant]:
+    """What predicts without intentions, in the units of each claim: tokens after tokens, commands after commands.
+
+    A method with intentions whose likelihood or density does not exceed its habit's has not shown any.
+    """
+    assert isinstance(data.motions, MotionDemonstrations)
+    ngram = build_method("ngram", 1, {})
+    seen = with_memory(manipulation_features.policies_see(data.motions), MEMORY)
+    commands = f"Habit on features, the last {MEMORY} steps, no intentions"
+    return [
+        Contestant("habit-tokens", "Habit on tokens (n-gram), no intentions", HABITS, _habit(ngram.model, data.tokens)),
+        Contestant("habit-features", commands, HABITS, _habit(one_policy(), seen)),
     ]
 
 
@@ -117,6 +136,16 @@ def _fitted(model: IntentionModel, demos: Demonstrations, *, scored: bool = True
         elif scored:
             scores = {"predictive_ll": model.score(held_out), "paper_score": model.paper_score(held_out)}
         return Outcome(model.predict(demos), scores, getattr(model, "agreement_", None), model)
+
+    return run
+
+
+def _habit(model: IntentionModel, demos: Demonstrations) -> Run:
+    """The scores of a method without intentions, whose labels would all be the same."""
+    fitted = _fitted(model, demos)
+
+    def run(train: IntArray, test: IntArray) -> Outcome:
+        return fitted(train, test)._replace(labels=None, agreement=None, model=None)
 
     return run
 

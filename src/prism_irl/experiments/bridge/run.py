@@ -24,7 +24,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import label_metrics, summary
 from prism_irl.experiments.bridge.data import Data, IntArray, encoder_of, fitted_tokenizer, load
 from prism_irl.experiments.bridge.likelihoods import likelihood_table, n_fits
-from prism_irl.experiments.bridge.methods import Contestant, Outcome, contestants
+from prism_irl.experiments.bridge.methods import HABITS, Contestant, Outcome, contestants
 from prism_irl.experiments.bridge.settings import PAPER_GRANULARITY, Bridge
 from prism_irl.labels import match, mean_dwell
 from prism_irl.models.persistence import save
@@ -59,8 +59,8 @@ def run(
     data = load(settings, folder)
     train, test = data.splits[0]
     methods = [one for one in contestants(settings, data) if chosen is None or one.id in chosen]
-    if not methods:
-        raise InputError("None of the chosen methods exists for this dataset; see the table of a full run.")
+    if all(one.family == HABITS for one in methods):
+        raise InputError("None of the chosen methods with intentions exists for this dataset; see a full run's table.")
     encoders = 1 + len(settings.granularity_encoders)
     total = len(methods) + n_fits(settings) + len(settings.granularity_states) * encoders
     done = itertools.count()
@@ -92,8 +92,10 @@ def run(
         "granularity": sizes,
     }
     main = main_method(outcomes)
+    shown = outcomes[main].labels
+    assert shown is not None
     if data.tokens.labels is not None:
-        result["confusion"] = confusion(data.tokens, outcomes[main].labels, main)
+        result["confusion"] = confusion(data.tokens, shown, main)
     storage.write_json(folder / "metrics.json", result)
     results.write_methods(folder / "table.csv", table)
     results.write_rows(folder / "likelihood_by_k.csv", likelihoods)
@@ -106,7 +108,8 @@ def run(
 def main_method(outcomes: dict[str, Outcome]) -> str:
     """The method that figures show: the last policy on features in the table, or what there is."""
     preferred = ("features-ordered-recurrent", "features-ordered", "features-recurrent", "features-markov")
-    return next((name for name in preferred if name in outcomes), next(iter(outcomes)))
+    labelled = (name for name, outcome in outcomes.items() if outcome.labels is not None)
+    return next((name for name in preferred if name in outcomes), next(labelled))
 
 
 def _timed(method: Contestant, train: IntArray, test: IntArray, parallel: bool) -> tuple[Outcome, float]:
@@ -117,14 +120,15 @@ def _timed(method: Contestant, train: IntArray, test: IntArray, parallel: bool) 
 
 
 def _entry(method: Contestant, outcome: Outcome, seconds: float, data: Data) -> dict[str, Any]:
-    demos = data.tokens if len(outcome.labels) == data.tokens.n_steps else data.motions
     entry: dict[str, Any] = {"name": method.name, "family": method.family, "leaks": method.leaks}
     for key in ("predictive_ll", "paper_score", "log_density"):
         score = outcome.scores.get(key)
         entry[key] = None if score is None else summary([score])
-    entry["mean_dwell"] = mean_dwell(outcome.labels, demos.offsets)
-    entry["label_accuracy"] = None
-    entry |= {name: summary([value]) for name, value in label_metrics(outcome.labels, demos).items()}
+    entry |= {"mean_dwell": None, "label_accuracy": None}
+    if outcome.labels is not None:
+        demos = data.tokens if len(outcome.labels) == data.tokens.n_steps else data.motions
+        entry["mean_dwell"] = mean_dwell(outcome.labels, demos.offsets)
+        entry |= {name: summary([value]) for name, value in label_metrics(outcome.labels, demos).items()}
     entry["agreement"] = outcome.agreement
     entry["fit_seconds"] = seconds
     return entry
@@ -164,7 +168,7 @@ def write_labels(folder: Path, data: Data, outcomes: dict[str, Outcome]) -> None
     assert demos.trajectory_names is not None
     columns: dict[str, Any] = {"episode": demos.trajectory_names[demos.trajectory_index], "step": demos.times}
     for name, outcome in outcomes.items():
-        if len(outcome.labels) == demos.n_steps:
+        if outcome.labels is not None and len(outcome.labels) == demos.n_steps:
             columns[name] = outcome.labels
         if outcome.model is not None:
             save(outcome.model, folder / "models" / name)
@@ -177,6 +181,9 @@ def _notes(settings: Bridge, data: Data) -> list[str]:
         "the training episodes. Every step of every episode gets an intention; only the metrics read true phases.",
         "The log density of policies over continuous commands is no likelihood of tokens: compare it within its column "
         "alone. The paper's score of its gate is not a likelihood either, because the gate has seen the action.",
+        "A habit has no intentions and no phases: it predicts the next token from the last ones, or the next command "
+        "from what the policies on features see and the last three steps. What it predicts as well is no evidence of "
+        "intentions, however right the phases are.",
     ]
     if settings.dataset is None:
         notes.insert(
