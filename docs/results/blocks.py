@@ -34,14 +34,7 @@ COMMANDS: dict[str, str] = {
     "tutorial": "prism reproduce tutorial --jobs 15 --out runs/tutorial",
     "benchmarks": "make bench",
     "stopping": "python benchmarks/stopping.py --half report --rules validation training --out runs/stopping",
-    "larger-markov": (
-        "python benchmarks/larger_than_memory.py --steps 16000000 --iterations 2 --limit 2.4 --switching markov "
-        "--out runs/larger-markov"
-    ),
-    "larger-recurrent": (
-        "python benchmarks/larger_than_memory.py --steps 16000000 --iterations 2 --limit 2.4 --switching recurrent "
-        "--out runs/larger-recurrent"
-    ),
+    "larger": "python benchmarks/larger_than_memory.py --steps 16000000 --iterations 2 --limit 2.4 --out runs/larger",
     "gpu": "python benchmarks/gpu.py --out runs/gpu",
     "intervals": "python benchmarks/intervals.py --resamples 200 --jobs 2 --out runs/intervals",
 }

@@ -52,8 +52,8 @@ def benchmark_intervals(metrics: dict[str, Any]) -> str:
     return f"{metrics['resamples']} resamples of {data}.\n\n" + table(["how", "time", reference, "ratio"], rows)
 
 
-@block("larger-markov", "larger-recurrent")
-def benchmark_larger(*runs: dict[str, Any]) -> str:
+@block("larger")
+def benchmark_larger(metrics: dict[str, Any]) -> str:
     """Fits to mapped data in processes whose private memory is limited."""
     names = {"markov": "Markov chain", "recurrent": "recurrent chain"}
     rows = [
@@ -66,12 +66,10 @@ def benchmark_larger(*runs: dict[str, Any]) -> str:
             f"{one['seconds'] / 60:.2g} min",
             number(one["accuracy"]),
         ]
-        for metrics in runs
-        if metrics
         for one in need(metrics, "fits")
     ]
     head = ["fit", "data", "limit", "private memory, at its peak", "an iteration", "everything", "labels right"]
-    return table(head, rows) if rows else ""
+    return table(head, rows)
 
 
 @block("stopping")
