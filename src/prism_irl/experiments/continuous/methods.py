@@ -56,10 +56,6 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
         "Gaussian policies on windows, with typical lengths, every window worth a twentieth of one",
         {"switching": "semi-markov", "rewards": Windows(window=REACH, power=1.0 / REACH)},
     ),
-    "windows-semi-consensus": (
-        "Gaussian policies on windows, with typical lengths, what eight such fits agree on",
-        {"switching": "semi-markov", "rewards": Windows(window=REACH)},
-    ),
     "windows-consensus": (
         "Gaussian policies on windows, with typical lengths, worth a twentieth, what eight such fits agree on",
         {"switching": "semi-markov", "rewards": Windows(window=REACH, power=1.0 / REACH)},

@@ -53,7 +53,6 @@ OF_WORLDS = (
 )
 OF_ROBOTS = (
     "windows-consensus",
-    "windows-semi-consensus",
     "windows-power",
     "windows-semi",
     "gripper-ordered",
@@ -69,7 +68,6 @@ OF_ROBOTS = (
 )
 OF_SURGERY = (
     "windows-consensus",
-    "windows-semi-consensus",
     "windows-power",
     "windows-semi",
     "chain-windows",
@@ -79,7 +77,6 @@ OF_GRIPPERS = ("gripper-ordered", "gripper-pictures", *OF_ARMS)
 """Methods that are not for other data."""
 SLOW = (
     "told-decided",
-    "windows-semi-consensus",
     "windows-consensus",
     "told-chosen",
     "landmarks-recurrent",
