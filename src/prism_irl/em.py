@@ -33,7 +33,6 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.data.batching import Prepared
-from prism_irl.data.mapped import is_mapped
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.expectation import (
@@ -42,7 +41,7 @@ from prism_irl.expectation import (
     emissions,
     expectation,
     improve_in_parts,
-    is_in_parts,
+    is_in_minibatches,
     labels,
     likelihood,
     m_step,
@@ -239,10 +238,7 @@ def improve(start: Start, train: Prepared, seed: Any) -> float:
 
     Returns the likelihood per step that the pass met.
     """
-    observed = train.demos.observations
-    # A pass that keeps no beliefs takes twice as long: for what does not fit into memory.
-    on_disk = observed is not None and is_mapped(observed)
-    if start.switching.has_parts and on_disk and is_in_parts(start.rewards, train):
+    if is_in_minibatches(start.switching, start.rewards, train):
         return improve_in_parts(start.switching, start.rewards, train, seed, learn=not start.fixed_rewards)
     train = start.switching.reshard(train, seed)
     seen = start.switching.improve(train, emissions(start.switching, start.rewards, train), seed)

@@ -2,9 +2,10 @@
 
 Beliefs about every step take K numbers of it, several times over. Policies that are regressions (`RewardModel.adds_up`)
 need of them no more than sums over steps, so that large data are read some trajectories at a time: a chain with a
-constant kernel adds up what it counts (`e_step`), a network goes from minibatch to minibatch, whose beliefs are added
-up and forgotten (`improve_in_parts`). Nothing that is as long as the data is made, and these may be mapped files
-(`data.mapped`). A trajectory's beliefs never depend on others, so that both ways give the same up to rounding (tested).
+constant kernel adds up what it counts (`e_step`), a network goes from minibatch to minibatch of mapped data, whose
+beliefs are added up and forgotten (`improve_in_parts`). Nothing that is as long as the data is made, and these may be
+mapped files (`data.mapped`). A trajectory's beliefs never depend on others, so that both ways give the same up to
+rounding (tested).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.known import clamped
+from prism_irl.data.mapped import is_mapped
 from prism_irl.data.sampling import some_trajectories
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Counts, Posterior, Switching
@@ -43,6 +45,12 @@ class EStep(NamedTuple):
 def is_in_parts(rewards: RewardModel, data: Prepared) -> bool:
     """Whether these data are read in parts; a shard is a part already."""
     return data.n_steps > LARGE and data.is_whole and rewards.adds_up
+
+
+def is_in_minibatches(switching: Switching, rewards: RewardModel, data: Prepared) -> bool:
+    """Whether a network learns from them without keeping a belief: slower, and for mapped data alone."""
+    mapped = data.demos.observations is not None and is_mapped(data.demos.observations)
+    return switching.has_parts and mapped and is_in_parts(rewards, data)
 
 
 def some_of(rewards: RewardModel, data: Prepared, seed: int) -> Prepared:

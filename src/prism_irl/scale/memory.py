@@ -75,7 +75,8 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     batched = 0 if plain else min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks
     if needs_units(demos) and n_ranks == 1 and n > expectation.LARGE and _adds_up(model):
         # Iterations read some trajectories at a time, and what is made of mapped data is mapped.
-        copied, believed, batched = (0 if mapped else copied), (expectation.PART if mapped else here), 0
+        copied, believed = (0, expectation.PART) if mapped else (copied, here)
+        batched = 0 if mapped or network is None else batched
     parts = {
         "demonstrations": (0 if mapped else stored + vectors) + copied,
         "context rows": 3 * 8 * here,
