@@ -2,13 +2,12 @@
 
 `python tests/golden_cases.py WRITE.npz` fits all of them and writes labels, likelihoods and rewards, and the three
 models that stand for a version of the file format. The file under `tests/golden` was written by version 0.1.0, before
-the package was rearranged; `tests/golden/test_golden.py` fits again and compares. Version 0.1.0 stopped every EM by
-validation likelihood, which is said here where it is no longer the default.
+the package was rearranged; `tests/golden/test_golden.py` fits again and compares within tolerances that any processor
+meets. Version 0.1.0 stopped every EM by validation likelihood, which is said here where it is no longer the default.
 """
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,7 +103,16 @@ NETWORKS = {name for name in METHODS if name.startswith(("prism", "features-r", 
     "prism-goals",
     "prism-goals-h1",
 }
-"""Trained in float32: equal on the processor that wrote the numbers, close to them elsewhere."""
+"""Trained in float32, whose rounding grows with every iteration."""
+NETWORK_KERNELS = {"swirl-1"}
+"""The kernel is a network in float64 that quasi-Newton steps improve: a few 1e-5 nats per step between processors."""
+
+
+def tolerance(name: str) -> float:
+    """Nats per step by which a method's log-likelihood may differ between processors."""
+    if name in NETWORKS:
+        return 1e-2
+    return 1e-3 if name in NETWORK_KERNELS else 1e-6
 
 
 def worlds() -> dict[str, tuple[prism.Demonstrations, prism.MDP]]:
@@ -140,12 +148,6 @@ def run(name: str, demos: prism.Demonstrations, mdp: prism.MDP) -> tuple[Any, di
     return model, found
 
 
-def processor() -> str:
-    """What rounding may depend on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-
-
 if __name__ == "__main__":
     import numba
     import torch
@@ -153,7 +155,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)  # as in the tests: sums in another order round differently
     numba.set_num_threads(1)
     target = Path(sys.argv[1])
-    arrays: dict[str, Any] = {"processor": np.array(processor()), "version": np.array(prism.__version__)}
+    arrays: dict[str, Any] = {"version": np.array(prism.__version__)}
     for world, (demos, mdp) in worlds().items():
         for name in METHODS:
             model, found = run(name, demos, mdp)
