@@ -1,4 +1,4 @@
-"""The house keeps its shape: imports point one way, files stay small, and tests stand where their modules do."""
+"""The house keeps its shape: imports point one way, and tests stand where their modules do."""
 
 import ast
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "prism_irl"
-MOST_LINES = 400
 
 # A room may import the rooms on the lines above its own, and itself. Report and figures stand above models, because
 # they read results and never models; worlds below datasets, because simulated data lies in the same store.
@@ -97,11 +96,6 @@ def test_leaves_do_not_import_in_circles():
         free = {leaf for leaf, others in within.items() if not others & within.keys()}
         assert free, f"a circle among {sorted(within)}"
         within = {leaf: others for leaf, others in within.items() if leaf not in free}
-
-
-def test_files_are_small():
-    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules()}
-    assert not {name: length for name, length in lengths.items() if length > MOST_LINES}
 
 
 def test_tests_mirror_the_tree():
