@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types docs check slow browser bench results fuzz kills audit licences clean
+.PHONY: demo test lint types docs check slow browser bench results fuzz kills golden audit licences clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
@@ -54,6 +54,10 @@ screenshots: $(VENV)/.installed-test browser
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
+
+# Does this tree compute what another commit computes, here, to the last digits? make golden BASE=main~5
+golden: $(VENV)/.installed-test
+	$(BIN)/python tests/golden/compare.py $(BASE)
 
 # Which command wrote the numbers of README and docs, when, where, and how long it took.
 results: $(VENV)/.installed
