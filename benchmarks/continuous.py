@@ -39,14 +39,14 @@ def limits(n: int = STEPS) -> list[Limit]:
 def main(n: int) -> None:
     import numpy as np
 
-    from prism_irl.data.motions import MotionDemonstrations
+    from prism_irl.data.demonstrations import Demonstrations
 
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, D)).astype(np.float32)
     y = rng.standard_normal((n, M)).astype(np.float32)
     tokens = np.zeros(n, np.int64)
     offsets = np.arange(0, n + 1, LENGTH)
-    demos = MotionDemonstrations(tokens, tokens, offsets, 1, 1, observations=x, motions=y)
+    demos = Demonstrations(tokens, tokens, offsets, 1, 1, observations=x, motions=y)
     found = {"steps": n, "markov": iteration(demos, "markov"), "recurrent": iteration(demos, "recurrent")}
     quarter = demos.subset(np.arange(len(demos) // 4))
     found["growth"] = found["markov"] / iteration(quarter, "markov")
@@ -90,13 +90,13 @@ def stream(n: int = 2000, intentions: int = 8) -> dict[str, float]:
     """Milliseconds per step (median) of a fitted model's filter, and of the same recursion in plain NumPy."""
     import numpy as np
 
-    from prism_irl.data.motions import MotionDemonstrations
+    from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.prism import PRISM
 
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((n, D)).astype(np.float32), rng.standard_normal((n, M))
     tokens, cuts = np.zeros(n, np.int64), np.arange(0, n + 1, LENGTH)
-    demos = MotionDemonstrations(tokens, tokens, cuts, 1, 1, observations=x, motions=y)
+    demos = Demonstrations(tokens, tokens, cuts, 1, 1, observations=x, motions=y)
     few = {"n_starts": 1, "max_iterations": 2, "warm_up": 1}
     model = PRISM(intentions, switching="markov", rewards="features", device="cpu", **few).fit(demos)
     weights, kernel = rng.standard_normal((intentions, M, D + 1)), np.full((intentions, intentions), 0.02)

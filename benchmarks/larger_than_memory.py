@@ -73,12 +73,12 @@ def measure(
 def simulate(folder: Path, n: int) -> None:
     """Commands are linear in the observations, in each of K intentions in another way; one lasts about 40 steps."""
     from prism_irl.data import archive
-    from prism_irl.data.motions import MotionDemonstrations
+    from prism_irl.data.demonstrations import Demonstrations
 
     rng = np.random.default_rng(0)
     weights = 0.3 * rng.standard_normal((K, D, M)).astype(np.float32)
 
-    def parts() -> Iterator[MotionDemonstrations]:
+    def parts() -> Iterator[Demonstrations]:
         left = n // LENGTH
         while left:
             some = min(left, PIECE)
@@ -91,7 +91,7 @@ def simulate(folder: Path, n: int) -> None:
                 y[z == k] += x[z == k] @ weights[k]
             none = np.zeros(len(x), np.int64)
             cuts = np.arange(0, len(x) + 1, LENGTH)
-            yield MotionDemonstrations(none, none, cuts, 1, 1, observations=x, motions=y, labels=z)
+            yield Demonstrations(none, none, cuts, 1, 1, observations=x, motions=y, labels=z)
 
     archive.write(folder, parts())
 

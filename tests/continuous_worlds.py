@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 
 GOALS = np.array([[1.0, 1.0], [9.0, 2.0], [5.0, 9.0]])
 
@@ -26,10 +26,9 @@ def walks(n_trajectories: int = 12, length: int = 80, *, seed: int = 0, noise: f
     return pd.DataFrame(rows, columns=["trajectory", "x", "y", "vx", "vy", "intention"])
 
 
-def walking(**options: float) -> MotionDemonstrations:
+def walking(**options: float) -> Demonstrations:
     """The same as demonstrations."""
     from prism_irl.data.tables import read
 
     demos = read(walks(**options), observe="x,y", act="vx,vy").demonstrations
-    assert isinstance(demos, MotionDemonstrations)
     return demos

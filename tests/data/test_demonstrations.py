@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, Space
 from prism_irl.errors import InputError
 
 OPTIONAL = ("observations", "labels", "times", "groups", "trajectory_names")
@@ -298,3 +298,70 @@ class TestOther:
         assert contexts.length == 2
         pairs = [(a, b) for part in ([0, 1, 2], [3, 4]) for a, b in pairwise(part)]
         assert sorted(zip(contexts.oldest[0], contexts.parents[0], strict=True)) == pairs
+
+
+LENGTHS = (7, 1, 4, 12)
+
+
+def motion_demos(make_demos, **options):
+    demos = make_demos(0, lengths=LENGTHS, n_observations=2)
+    rng = np.random.default_rng(1)
+    n = demos.n_steps
+    return demos.with_commands(rng.normal(size=(n, 3)), rng.normal(size=(n, 3, 2)), **options)
+
+
+def test_subset_takes_commands_of_the_same_steps(make_demos):
+    demos = motion_demos(make_demos)
+    part = demos.subset([3, 0])
+    steps = [*range(12, 24), *range(7)]
+    np.testing.assert_array_equal(part.motions, demos.motions[steps])
+    np.testing.assert_array_equal(part.design, demos.design[steps])
+    np.testing.assert_array_equal(part.states, demos.states[steps])
+    mask = np.array([True, False, False, True])
+    np.testing.assert_array_equal(demos.subset(mask).motions, demos.motions[[*range(7), *range(12, 24)]])
+
+
+def test_checksum_knows_commands(make_demos):
+    demos = motion_demos(make_demos)
+    moved = demos.with_commands(demos.motions + 1e-9, demos.design)
+    assert demos.checksum() != moved.checksum()
+    assert demos.checksum() == motion_demos(make_demos).checksum()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"motions": np.zeros((5, 3))}, "commands have shape"),
+        ({"design": np.zeros((24, 2, 2))}, "design has shape"),
+        ({"noise_blocks": (0, 2, 2)}, "no gaps"),
+        ({"noise_blocks": (0, 1)}, "each of 3"),
+    ],
+)
+def test_wrong_shapes_are_named(make_demos, change, words):
+    demos = motion_demos(make_demos)
+    given = {"motions": demos.motions, "design": demos.design} | change
+    with pytest.raises(InputError, match=words):
+        demos.with_commands(given.pop("motions"), given.pop("design"), **given)
+
+
+def test_commands_that_are_not_finite_are_located(make_demos):
+    demos = motion_demos(make_demos)
+    broken = demos.motions.copy()
+    broken[9, 1] = np.nan
+    with pytest.raises(InputError, match="command at trajectory 2"):
+        demos.with_commands(broken, demos.design)
+
+
+def test_spaces_are_of_ids_or_of_numbers(make_demos):
+    tokens = make_demos(0, lengths=LENGTHS, n_observations=2)
+    assert (tokens.state_space, tokens.action_space) == (Space(tokens.n_states), Space(tokens.n_actions))
+    explained = motion_demos(make_demos)
+    assert (explained.state_space.continuous, explained.action_space) == (False, Space(3, continuous=True))
+    measured = tokens.with_commands(explained.motions)
+    assert measured.state_space == Space(2, continuous=True)
+    assert repr(measured).endswith("R^2 as states, R^3 as actions)")
+
+
+def test_commands_need_something_to_depend_on(make_demos):
+    with pytest.raises(InputError, match="observations or a design"):
+        make_demos(0, lengths=LENGTHS).with_commands(np.zeros((24, 2)))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.lags import with_memory
-from prism_irl.data.motions import MotionDemonstrations
 
 
 def test_a_step_remembers_its_own_trajectory_and_nothing_else():
     seen = [np.arange(4.0)[:, None], 10 + np.arange(3.0)[:, None]]
     done = [100 + np.arange(4.0)[:, None], 200 + np.arange(3.0)[:, None]]
-    found = with_memory(MotionDemonstrations.continuous(seen, done), 2)
+    found = with_memory(Demonstrations.continuous(seen, done), 2)
     np.testing.assert_array_equal(
         found.observations,
         [
@@ -32,7 +32,7 @@ def test_a_habit_with_memory_predicts_what_one_without_cannot():
 
     rng = np.random.default_rng(0)
     runs = [np.cumsum(rng.normal(size=(80, 1)), axis=0) for _ in range(6)]  # each command is near the last one
-    demos = MotionDemonstrations.continuous([np.zeros_like(run) for run in runs], runs)
+    demos = Demonstrations.continuous([np.zeros_like(run) for run in runs], runs)
     scores = continuous_scores(demos, np.arange(6) == 5)
     held = {key: entry["predictive_ll"]["validation"] for key, entry in scores.items()}
     assert held["memory"] > held["linear"] + 0.3

@@ -23,7 +23,6 @@ from prism_irl.data.archive import open_folder
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.units import Units
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
@@ -97,7 +96,7 @@ def peak(folder: Path, n_trajectories: int, switching: str) -> int:
     n, D, M, K = 100 * n_trajectories, 8, 3, 4
     tokens = np.zeros(n, np.int64)
     x, y = rng.standard_normal((n, D)).astype(np.float32), rng.standard_normal((n, M))
-    MotionDemonstrations(
+    Demonstrations(
         tokens, tokens, np.arange(0, n + 1, 100), 1, 1, observations=x, motions=y, motion_names=("a", "b", "c")
     ).save(folder)
     del x, y

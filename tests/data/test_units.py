@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from continuous_worlds import walking
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.units import Units, needs_units
+from prism_irl.data.units import Units, linear_design
 from prism_irl.errors import InputError
 from prism_irl.models.persistence import load
 from prism_irl.models.prism import PRISM
@@ -94,11 +93,19 @@ def test_new_data_of_another_kind_is_refused():
 
 def test_what_carries_its_own_design_needs_no_units():
     demos = walking(n_trajectories=2, length=5)
-    assert needs_units(demos)
-    assert not needs_units(MotionDemonstrations.of(demos, demos.motions, np.ones((10, 2, 1))))
+    assert demos.state_space.continuous
+    assert not demos.with_commands(demos.motions, np.ones((10, 2, 1))).state_space.continuous
 
 
 def test_a_quantity_that_never_changes_does_no_harm():
     demos = walking(n_trajectories=3, length=10)
     still = replace(demos, observations=np.c_[demos.observations, np.full(demos.n_steps, 7.0, np.float32)])
     assert np.isfinite(Units.fit(still).apply(still).observations).all()
+
+
+def test_linear_design_is_a_linear_policy():
+    rng = np.random.default_rng(0)
+    x = rng.normal(3.0, 2.0, size=(40, 2))
+    weights = rng.normal(size=(3, 3))
+    scaled = np.column_stack([np.ones(40), (x - x.mean(0)) / x.std(0)])
+    np.testing.assert_allclose(linear_design(x, 3) @ weights.ravel(), scaled @ weights.T)

@@ -10,7 +10,7 @@ import pytest
 import prism_irl as prism
 from continuous_worlds import walking, walks
 from prism_irl.data.batching import Prepared
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models import choices
 from prism_irl.rewards.features import Features
@@ -24,23 +24,23 @@ FEW = {"n_starts": 1, "max_iterations": 4, "device": "cpu"}
 DEMOS = walking(n_trajectories=10, length=40)
 
 
-def bent(n: int = 10, length: int = 60) -> MotionDemonstrations:
+def bent(n: int = 10, length: int = 60) -> Demonstrations:
     """Commands that are a wave of the observation: no line follows it."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (n, length, 1))
-    return MotionDemonstrations.continuous(x, np.sin(4.0 * x) + rng.normal(0, 0.05, x.shape))
+    return Demonstrations.continuous(x, np.sin(4.0 * x) + rng.normal(0, 0.05, x.shape))
 
 
-def straight() -> MotionDemonstrations:
+def straight() -> Demonstrations:
     """Commands that follow one observation exactly."""
     x = np.random.default_rng(0).normal(size=(10, 20, 1))
-    return MotionDemonstrations.continuous(x, 2.0 * x + np.random.default_rng(1).normal(0, 0.01, x.shape))
+    return Demonstrations.continuous(x, 2.0 * x + np.random.default_rng(1).normal(0, 0.01, x.shape))
 
 
-def noise(n: int = 6, length: int = 8) -> MotionDemonstrations:
+def noise(n: int = 6, length: int = 8) -> Demonstrations:
     """Commands that no observation explains, of many observations and few steps."""
     rng = np.random.default_rng(0)
-    return MotionDemonstrations.continuous(rng.normal(size=(n, length, 12)), rng.normal(size=(n, length, 1)))
+    return Demonstrations.continuous(rng.normal(size=(n, length, 12)), rng.normal(size=(n, length, 1)))
 
 
 def test_a_small_ridge_where_observations_explain_and_a_large_one_where_not():
@@ -105,12 +105,12 @@ def test_goals_go_on_as_free_policies_where_held_out_data_say_so(turns, tmp_path
     assert model.places_.shape == (K, 2)
 
 
-def turning() -> MotionDemonstrations:
+def turning() -> Demonstrations:
     """Steps that turn around a point, one way and then the other: nobody goes to a place."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(10, 40, 2))
     way = np.where(np.arange(40) < 20, 1.0, -1.0)[None, :, None]
-    return MotionDemonstrations.continuous(x, way * x[..., ::-1] * [1.0, -1.0] + rng.normal(0, 0.05, x.shape))
+    return Demonstrations.continuous(x, way * x[..., ::-1] * [1.0, -1.0] + rng.normal(0, 0.05, x.shape))
 
 
 def test_free_policies_need_somebody_to_decide():

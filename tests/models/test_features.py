@@ -7,7 +7,6 @@ import pytest
 
 from prism_irl import load
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.features import FeaturePRISM
@@ -29,7 +28,7 @@ def reaching(n_trajectories=12, seed=0):
     tokens = [rng.integers(4, size=len(z)) for z in labels]
     actions = [np.where(rng.random(len(z)) < 0.9, z, 1 - z) for z in labels]
     demos = Demonstrations.from_arrays(tokens, actions, labels=labels, observations=seen, n_states=4, n_actions=2)
-    return MotionDemonstrations.of(demos, np.concatenate(motions), np.concatenate(design), noise_blocks=(0, 0))
+    return demos.with_commands(np.concatenate(motions), np.concatenate(design), noise_blocks=(0, 0))
 
 
 SMALL = {"n_starts": 2, "max_iterations": 12, "warm_up": 5, "embedding": 4, "hidden": 4, "validation_fraction": 0.2}
@@ -85,12 +84,12 @@ def test_refusals_say_why(make_demos):
         model.action_proba(demos)
     with pytest.raises(InputError, match="simulated"):
         model.sample()
-    with pytest.raises(InputError, match="MotionDemonstrations"):
+    with pytest.raises(InputError, match="Demonstrations"):
         model.predict(make_demos(0))
     with pytest.raises(InputError, match="no order"):
         FeaturePRISM(2, switching="independent", ordered=True).fit(demos)
     with pytest.raises(InputError, match="2 and 2"):
-        model.predict(MotionDemonstrations.of(demos, demos.motions, np.concatenate([demos.design] * 2, axis=2)))
+        model.predict(demos.with_commands(demos.motions, np.concatenate([demos.design] * 2, axis=2)))
     with pytest.raises(InputError, match="need observations"):
         FeaturePRISM(2, policies="softmax").fit(make_demos(0))
     with pytest.raises(InputError, match="give motion"):
@@ -121,7 +120,7 @@ def test_simple_baselines_stand_beside_known_phases():
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=(3, 40))
     commands = np.array([[-3.0], [3.0]])[labels] + rng.normal(0, 0.1, (3, 40, 1))
-    demos = MotionDemonstrations.continuous(rng.normal(size=(3, 40, 2)), commands, labels=labels)
+    demos = Demonstrations.continuous(rng.normal(size=(3, 40, 2)), commands, labels=labels)
     found = phase_baselines(demos, 2)
     assert found["k-means on commands"] == {"label_accuracy": 1.0, "ari": 1.0}
     assert found["k-means on observations"]["label_accuracy"] < 0.7

@@ -12,7 +12,7 @@ import pytest
 
 import prism_irl as prism
 from prism_irl.data.batching import Prepared
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models import label_choices
 from prism_irl.rewards.windows import POWERS, SHRINKAGES, Windows
 from prism_irl.switching.markov import MarkovChain
@@ -21,13 +21,13 @@ from support import prism as command
 FEW = {"n_starts": 1, "max_iterations": 3, "warm_up": 0, "device": "cpu"}
 
 
-def rhythms(n: int = 10, told: int = 5, length: int = 80) -> MotionDemonstrations:
+def rhythms(n: int = 10, told: int = 5, length: int = 80) -> Demonstrations:
     """Two gestures of twenty steps that differ by their rhythm; the first trajectories are labelled."""
     rng = np.random.default_rng(0)
     labels = np.repeat((rng.integers(2, size=(n, 1)) + np.arange(length // 20)) % 2, 20, axis=1)
     phase = np.cumsum(np.where(labels == 0, 2.0 * np.pi / 20.0, 2.0 * np.pi / 5.0), axis=1)
     commands = np.sin(phase + rng.uniform(0.0, 6.0, (n, 1)))[..., None] + rng.normal(0, 0.1, (n, length, 1))
-    demos = MotionDemonstrations.continuous(rng.normal(size=(n, length, 1)), commands, labels=labels)
+    demos = Demonstrations.continuous(rng.normal(size=(n, length, 1)), commands, labels=labels)
     return replace(demos, known=np.where(demos.trajectory_index < told, demos.labels, -1))
 
 

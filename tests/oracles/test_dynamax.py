@@ -18,7 +18,7 @@ import torch
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.rewards.linear import Basis, LinearPolicies
 from prism_irl.switching.markov import MarkovChain
 
@@ -62,7 +62,7 @@ FILTERED = [
 
 def ours():
     """Beliefs of our pair with these parameters."""
-    demos = MotionDemonstrations.continuous(X, Y)
+    demos = Demonstrations.continuous(X, Y)
     policies, chain = LinearPolicies(K, M, Basis(D), full=True), MarkovChain(K)
     policies.weights = np.concatenate([BIASES[..., None], WEIGHTS], axis=2)
     policies.covariances = COVARIANCES

@@ -9,7 +9,7 @@ from tests.conftest import random_demonstrations
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.motions import MotionDemonstrations, linear_design
+from prism_irl.data.units import linear_design
 from prism_irl.errors import InputError
 from prism_irl.rewards.features import GaussianPolicies, SoftmaxPolicies
 from prism_irl.rewards.tabular import TabularPolicies
@@ -21,7 +21,7 @@ def gaussian(seed=0, blocks=(0, 0, 1), **options):
     demos = random_demonstrations(seed, lengths=LENGTHS, n_observations=2)
     rng = np.random.default_rng(seed)
     n = demos.n_steps
-    data = MotionDemonstrations.of(demos, rng.normal(size=(n, 3)), rng.normal(size=(n, 3, 4)), noise_blocks=blocks)
+    data = demos.with_commands(rng.normal(size=(n, 3)), rng.normal(size=(n, 3, 4)), noise_blocks=blocks)
     contexts = demos.with_history(1)
     model = GaussianPolicies(K, 4, data.noise_blocks, TabularPolicies(K, demos.n_actions, contexts), **options)
     return model, Prepared.of(data, contexts), rng.dirichlet(np.ones(K), n)
@@ -83,7 +83,7 @@ def test_linear_design_recovers_a_linear_policy():
     truth = rng.normal(size=(2, 3))
     scaled = np.column_stack([np.ones(400), (x - x.mean(0)) / x.std(0)])
     motions = scaled @ truth.T + 0.01 * rng.normal(size=(400, 2))
-    data = MotionDemonstrations.of(demos, motions, linear_design(x, 2))
+    data = demos.with_commands(motions, linear_design(x, 2))
     contexts = demos.with_history(1)
     model = GaussianPolicies(1, 6, data.noise_blocks, TabularPolicies(1, demos.n_actions, contexts), noise=1e-4)
     prepared = Prepared.of(data, contexts)
@@ -95,7 +95,7 @@ def test_linear_design_recovers_a_linear_policy():
 def test_gaussian_needs_commands(make_demos):
     model, _, _ = gaussian()
     demos = make_demos(0)
-    with pytest.raises(InputError, match="MotionDemonstrations"):
+    with pytest.raises(InputError, match="Demonstrations"):
         model.log_likelihood(Prepared.of(demos, demos.with_history(1)))
 
 

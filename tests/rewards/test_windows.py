@@ -13,7 +13,7 @@ import prism_irl as prism
 from continuous_worlds import walking
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import infer_once
@@ -24,13 +24,13 @@ from support import one_sentence
 DEMOS = walking(n_trajectories=5, length=30)
 
 
-def rhythms(n: int = 12, length: int = 120, seed: int = 0) -> MotionDemonstrations:
+def rhythms(n: int = 12, length: int = 120, seed: int = 0) -> Demonstrations:
     """Two gestures that differ by their rhythm: single commands look alike, stretches of them do not."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(rng.integers(2, size=(n, length // 40)), 40, axis=1)
     phase = np.cumsum(np.where(labels == 0, 2.0 * np.pi / 20.0, 2.0 * np.pi / 5.0), axis=1)
     commands = np.sin(phase + rng.uniform(0.0, 6.0, (n, 1)))[..., None] + rng.normal(0, 0.1, (n, length, 1))
-    return MotionDemonstrations.continuous(rng.normal(size=(n, length, 1)), commands, labels=labels)
+    return Demonstrations.continuous(rng.normal(size=(n, length, 1)), commands, labels=labels)
 
 
 def fitted(demos, **options):

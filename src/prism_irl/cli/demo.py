@@ -74,8 +74,8 @@ def _robot(folder: RunFolder) -> None:
     demos = read_dataset(dataset, whole, "action").demonstrations
     if folder.common.json or demos.labels is None:
         return
-    gripper = read_dataset(dataset, HAND, GRIPPER).demonstrations.motions  # type: ignore[attr-defined]
-    data = Data(demos, phases, gripper=gripper)  # type: ignore[arg-type]
+    gripper = read_dataset(dataset, HAND, GRIPPER).demonstrations.motions
+    data = Data(demos, phases, gripper=gripper)
     print(f"\nThe true phases are known here. Simple baselines, {ROBOT_EPISODES} episodes (accuracy, ARI):")
     for method, name in (BASELINES | OF_ARMS).items():
         if method == "kmeans-pictures":

@@ -15,7 +15,6 @@ from prism_irl.cli.run_folder import command_line
 from prism_irl.data import tables
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.inputs import Inputs
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.segment_files import write_segments
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import Inference, infer_once
@@ -68,7 +67,7 @@ def write_run(
     }
     if inputs is not None:
         extra["data"]["inputs"] = inputs.to_json()
-    if isinstance(demos, MotionDemonstrations):
+    if demos.action_space.continuous:
         extra["data"]["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     found, figures = infer_once(model, demos), folder / "figures"
     names = _names(folder if before is None else before, table, found, extra["data"])
@@ -95,7 +94,7 @@ def write_run(
     if evidence is not None:
         result["evidence"] = dict(evidence)
     result["data_notes"] = list(table.notes)
-    if "dynamics" not in (world or {}) and not isinstance(demos, MotionDemonstrations):
+    if "dynamics" not in (world or {}) and not demos.action_space.continuous:
         result["notes"] = [seen_in_words(demos)]
     if page.notes:
         result["notes"] = page.notes

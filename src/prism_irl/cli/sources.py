@@ -21,7 +21,6 @@ from prism_irl.cli.world import read_world
 from prism_irl.data import label_files, tables
 from prism_irl.data.inputs import Inputs, event_marks
 from prism_irl.data.roles import check_single
-from prism_irl.data.units import needs_units
 from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError, one_line
 
@@ -80,7 +79,7 @@ def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.b
 
 def check_tokens(demos: Demonstrations, command: str) -> None:
     """Refuse continuous data where a habit over states is what a command compares with."""
-    if needs_units(demos):
+    if demos.state_space.continuous:
         raise InputError(
             f"prism {command} needs states and actions that come back, and these data are continuous; compare numbers "
             "of intentions with prism compare --methods markov+features-k2,markov+features-k3."

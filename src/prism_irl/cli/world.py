@@ -34,9 +34,8 @@ class World(NamedTuple):
 def read_world(rows: tables.Table, options: WorldOptions, columns: dict[str, Any], discount: float = 0.97) -> World:
     """Read what the options name, in the names of the table."""
     from prism_irl.data import geography
-    from prism_irl.data.motions import MotionDemonstrations
 
-    if isinstance(rows.demonstrations, MotionDemonstrations):
+    if rows.demonstrations.action_space.continuous:
         if options.described():
             raise InputError(f"--{next(iter(options.described()))} is about states, and these data are continuous.")
         return World(rows, None, None)

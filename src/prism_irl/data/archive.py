@@ -22,13 +22,12 @@ import numpy.typing as npt
 from prism_irl import checked, storage
 from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import PLAIN, storable
 from prism_irl.errors import InputError, brief
 
 FORMAT = "prism-demonstrations"
 VERSION = 1
-PER_STEP, PER_TRAJECTORY = MotionDemonstrations.per_step, Demonstrations.per_trajectory
+PER_STEP, PER_TRAJECTORY = Demonstrations.per_step, Demonstrations.per_trajectory
 NAMES = ("state_names", "action_names", "label_names", "known_names")
 MOTIONS = ("noise_blocks", "motion_names", "design_names", "observation_names", "log_volume")
 SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
@@ -92,7 +91,7 @@ def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, An
         np.save(folder / "valid_actions.npy", first.valid_actions, allow_pickle=False)
     arrays = sorted(path.stem for path in folder.glob("*.npy"))
     sizes = {"n_steps": n_steps, "n_trajectories": len(offsets) - 1, "arrays": arrays}
-    shared = (*SHARED, *(MOTIONS if isinstance(first, MotionDemonstrations) else ()))
+    shared = (*SHARED, *(MOTIONS if first.action_space.continuous else ()))
     return {"format": FORMAT, "version": VERSION, **{key: getattr(first, key) for key in shared}, **sizes}
 
 
@@ -198,7 +197,7 @@ def _load(folder: Path, meta: Any) -> Demonstrations:
     fields: dict[str, Any] = {**arrays, **sizes, **names}
     try:
         if "motions" in fields:
-            return MotionDemonstrations(offsets=offsets, unknown_state=unknown_state, **fields, **_of_motions(meta))
+            return Demonstrations(offsets=offsets, unknown_state=unknown_state, **fields, **_of_motions(meta))
         return Demonstrations(offsets=offsets, unknown_state=unknown_state, **fields)
     except InputError as error:
         raise InputError(f"{folder} is damaged: {error}") from None

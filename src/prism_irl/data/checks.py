@@ -23,12 +23,12 @@ def chunks(n: int, size: int = 2**20) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
-def checked_fields(demos: Demonstrations) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of the demonstrations in the types they are stored in, or say what is wrong with them."""
+def checked_fields(demos: Demonstrations) -> dict[str, Any]:
+    """Return the fields of the demonstrations in the types they are stored in, or say what is wrong with them."""
     offsets = np.asarray(demos.offsets, dtype=np.int64)
     _check_offsets(demos, offsets)
     n = int(offsets[-1])
-    fields: dict[str, npt.NDArray[Any]] = {"offsets": offsets}
+    fields: dict[str, Any] = {"offsets": offsets}
     limits = {"states": demos.n_states, "actions": demos.n_actions, "labels": np.iinfo(np.int32).max}
     for name, limit in limits.items():
         if getattr(demos, name) is not None:
@@ -43,7 +43,7 @@ def checked_fields(demos: Demonstrations) -> dict[str, npt.NDArray[Any]]:
         fields["observations"] = _observations(demos, n)
     if demos.valid_actions is not None:
         fields["valid_actions"] = _valid_actions(demos, fields["states"], fields["actions"])
-    return fields
+    return fields if demos.motions is None else fields | _commands(demos, n)
 
 
 def _check_offsets(demos: Demonstrations, offsets: npt.NDArray[np.int64]) -> None:
@@ -105,6 +105,37 @@ def _observations(demos: Demonstrations, n: int) -> npt.NDArray[np.float32]:
             step = chunk.start + int(np.argmin(finite))
             raise InputError(f"The observation at {demos.where(step)} is not finite; remove or repair the step.")
     return observations
+
+
+def _commands(demos: Demonstrations, n: int) -> dict[str, Any]:
+    """Commands (n, m), noise blocks (m,) and the design (n, m, p) where there is one."""
+    if demos.design is None and demos.observations is None:
+        raise InputError("Commands depend on something; give observations or a design beside them.")
+    motions = np.asarray(demos.motions)
+    if motions.dtype != np.float32 or demos.design is not None:
+        motions = motions.astype(np.float64, copy=False)
+    rows, m = motions.shape if motions.ndim == 2 else (-1, -1)
+    if rows != n or m < 1:
+        raise InputError(f"The commands have shape {motions.shape} for {n} steps; give (n, m).")
+    _check_finite(demos, "command", motions)
+    blocks = tuple(range(m)) if demos.noise_blocks is None else tuple(int(block) for block in demos.noise_blocks)
+    if len(blocks) != m or sorted(set(blocks)) != list(range(len(set(blocks)))):
+        raise InputError(f"The noise blocks {blocks} must give each of {m} dimensions a number from 0 on, no gaps.")
+    if demos.design is None:
+        return {"motions": motions, "noise_blocks": blocks}
+    design = np.asarray(demos.design, dtype=np.float64)
+    if design.ndim != 3 or design.shape[:2] != (n, m) or design.shape[2] < 1:
+        raise InputError(f"The design has shape {design.shape} for commands {motions.shape}; give (n, m, p).")
+    _check_finite(demos, "design", design)
+    return {"motions": motions, "noise_blocks": blocks, "design": design}
+
+
+def _check_finite(demos: Demonstrations, name: str, values: npt.NDArray[Any]) -> None:
+    for chunk in chunks(len(values), 2**16):
+        finite = np.isfinite(values[chunk]).reshape(len(values[chunk]), -1).all(axis=1)
+        if not finite.all():
+            where = demos.where(chunk.start + int(np.argmin(finite)))
+            raise InputError(f"The {name} at {where} is not finite; remove or repair that step.")
 
 
 def _valid_actions(demos: Demonstrations, states: npt.NDArray[Any], actions: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

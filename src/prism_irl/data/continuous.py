@@ -3,7 +3,7 @@
     prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --intentions 5 --out runs/arm
 
 A column may hold a number per row, or a list of numbers of one length (as LeRobot's tables do), which becomes as many
-columns. What comes out are `motions.MotionDemonstrations` in the units of the table; a fit standardises them with its
+columns. What comes out are demonstrations in the units of the table; a fit standardises them with its
 training data (`data.units`).
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.roles import check_single
 from prism_irl.errors import InputError
 
@@ -54,8 +54,7 @@ def read_frame(
     order = table.order
     x, x_names = _matrix(frame, seen, "observation")
     y, y_names = _matrix(frame, done, "command")
-    demos = MotionDemonstrations.of(
-        replace(table.demonstrations, observations=x[order].astype(np.float32)),
+    demos = replace(table.demonstrations, observations=x[order].astype(np.float32)).with_commands(
         y[order],
         motion_names=y_names,
         observation_names=x_names,
@@ -97,7 +96,7 @@ def _numbers(column: pd.Series[Any], name: str, what: str) -> npt.NDArray[np.flo
     return values
 
 
-def commands_frame(demos: MotionDemonstrations) -> dict[str, npt.NDArray[Any]]:
+def commands_frame(demos: Demonstrations) -> dict[str, npt.NDArray[Any]]:
     """Columns of observations and commands under their names, for a table."""
     columns: dict[str, npt.NDArray[Any]] = {}
     for values, names, usual in (

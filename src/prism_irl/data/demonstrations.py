@@ -3,6 +3,11 @@
 Trajectory i is the slice ``offsets[i]:offsets[i + 1]`` of flat arrays of n steps. Everything per step in this
 package (responsibilities, labels, likelihoods) is aligned with these flat arrays; padding appears only inside a
 batch (`prism_irl.data.batching`). Build one from a table, an npz file or arrays; take it apart by trajectory or group.
+
+States and actions are ids, or vectors: a command y_t in R^m that depends on the observation x_t in R^d of the same step
+(`Demonstrations.continuous`), in the units of the data (a fit has its own, `data.units`). A command may also be
+explained by p vectors φ_tj in R^m that are known before it, the design: the direction to the block, to the target, a
+constant for the gripper. An intention is then a weight per vector, E[y_t] = Σ_j θ_kj φ_tj (`rewards.features`).
 """
 
 from __future__ import annotations
@@ -28,6 +33,19 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.integer[Any]]
 FloatArray = npt.NDArray[np.floating[Any]]
+PLAIN = ("labels", "known", "times", "groups", "valid_actions", "n_states", "n_actions")
+"""What trajectories of ids and of vectors have in common."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a state or an action is: one of ``size`` ids, or where ``continuous``, a vector of ``size`` numbers."""
+
+    size: int
+    continuous: bool = False
+
+    def __str__(self) -> str:
+        return f"R^{self.size}" if self.continuous else f"{self.size} ids"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +78,17 @@ class Demonstrations:
         The identifiers of the trajectories in the table they came from.
     unknown_state : bool
         The last state id stands for any state that the vocabulary of a fitted model does not name.
+    motions : (n, m) floats, optional
+        Commands y_t: continuous actions, beside which the ids are coarse cells or tokens.
+    design : (n, m, p) float64, optional
+        The vectors φ_tj; column j is what one unit of weight j adds to the mean command. Without, commands depend on
+        the observations, which then are the state.
+    noise_blocks : tuple of m ints, optional
+        Dimensions with the same number share one variance (the three axes of a translation, say); all apart if absent.
+    motion_names, design_names, observation_names : tuple of str, optional
+        Names of the m dimensions, of the p vectors and of the observations.
+    log_volume : float
+        Log of the volume of a unit of the commands, in those that the data came in; densities are lower by it.
     """
 
     states: IntArray
@@ -79,8 +108,17 @@ class Demonstrations:
     known_names: tuple[str, ...] | None = None
     trajectory_names: npt.NDArray[Any] | None = None
     unknown_state: bool = False
+    motions: npt.NDArray[np.float64] | None = None
+    design: npt.NDArray[np.float64] | None = None
+    noise_blocks: tuple[int, ...] | None = None
+    motion_names: tuple[str, ...] | None = None
+    design_names: tuple[str, ...] | None = None
+    observation_names: tuple[str, ...] | None = None
+    log_volume: float = 0.0
 
-    per_step: ClassVar[tuple[str, ...]] = ("states", "actions", "observations", "labels", "known", "times")
+    per_step: ClassVar[tuple[str, ...]] = (
+        *("states", "actions", "observations", "labels", "known", "times", "motions", "design"),
+    )
     per_trajectory: ClassVar[tuple[str, ...]] = ("groups", "trajectory_names")
 
     def __post_init__(self) -> None:
@@ -97,7 +135,19 @@ class Demonstrations:
         i = int(np.searchsorted(self.offsets, step, side="right") - 1)
         return f"trajectory {self.name_of(i)}, step {step - int(self.offsets[i])}"
 
-    # -- sizes -----------------------------------------------------------------------------------------------------
+    # -- spaces and sizes ------------------------------------------------------------------------------------------
+
+    @property
+    def state_space(self) -> Space:
+        """Ids, or vectors of d numbers where commands depend on observations as they were measured."""
+        if self.motions is None or self.design is not None or self.observations is None:
+            return Space(self.n_states)
+        return Space(self.observations.shape[1], continuous=True)
+
+    @property
+    def action_space(self) -> Space:
+        """Ids, or commands of m numbers where there are some."""
+        return Space(self.n_actions) if self.motions is None else Space(self.motions.shape[1], continuous=True)
 
     @property
     def n_steps(self) -> int:
@@ -157,7 +207,7 @@ class Demonstrations:
         extras = [
             text
             for present, text in (
-                (self.observations is not None, "observations"),
+                (self.observations is not None and not self.state_space.continuous, "observations"),
                 (self.labels is not None, "true labels"),
                 (self.known is not None, "known intentions"),
                 (self.groups is not None, f"{0 if self.groups is None else len(np.unique(self.groups))} groups"),
@@ -165,9 +215,12 @@ class Demonstrations:
             )
             if present
         ]
+        x, y = self.state_space, self.action_space
+        sizes = f"{x} as states" if x.continuous else f"{x.size} states"
+        sizes += f", {y} as actions" if y.continuous else f", {y.size} actions"
         return (
             f"Demonstrations({self.n_trajectories} trajectories, {steps}, {self.n_steps} in all; "
-            f"{self.n_states} states, {self.n_actions} actions{''.join(', ' + e for e in extras)})"
+            f"{sizes}{''.join(', ' + e for e in extras)})"
         )
 
     # -- in and out ------------------------------------------------------------------------------------------------
@@ -208,6 +261,35 @@ class Demonstrations:
                 raise InputError(f"The {name} are of type {np.asarray(ids).dtype}; give integer ids from 0.")
             fields[f"n_{name}"] = int(ids.max(initial=0)) + 1 if size is None else int(size)
         return cls(states=flat_states, offsets=offsets, **fields)
+
+    @classmethod
+    def continuous(
+        cls,
+        observations: Sequence[npt.ArrayLike] | npt.NDArray[Any],
+        commands: Sequence[npt.ArrayLike] | npt.NDArray[Any],
+        **options: Any,
+    ) -> Demonstrations:
+        """Trajectories of observations (T, d) and commands (T, m), each a list of arrays or one array (N, T, …).
+
+        ``options`` are those of `from_arrays` (labels, known, groups) and names.
+        """
+        rows = [np.asarray(part) for part in observations]
+        moves = [np.asarray(part, dtype=np.float64) for part in commands]
+        if not rows or any(len(x) != len(y) for x, y in zip(rows, moves, strict=True)):
+            raise InputError("Observations and commands must come from the same steps of the same trajectories.")
+        tokens = [np.zeros(len(part), dtype=np.int64) for part in rows]
+        plain = {name: options.pop(name) for name in PLAIN if name in options}
+        demos = cls.from_arrays(tokens, tokens, observations=rows, **plain)
+        return demos.with_commands(np.concatenate(moves), **options)
+
+    def with_commands(
+        self, motions: npt.ArrayLike, design: npt.ArrayLike | None = None, **options: Any
+    ) -> Demonstrations:
+        """The same steps with continuous commands (n, m), and with what these depend on beside the observations."""
+        vectors = None if design is None else np.asarray(design)
+        names = dict.fromkeys(("noise_blocks", "motion_names", "design_names", "observation_names"))
+        fields = {**names, "log_volume": 0.0, **options}
+        return replace(self, motions=np.asarray(motions), design=vectors, **fields)
 
     @classmethod
     def from_table(cls, source: str | Path | pd.DataFrame, **columns: Any) -> Demonstrations:
@@ -361,6 +443,14 @@ class Demonstrations:
             for chunk in chunks(len(part)):
                 piece = np.ascontiguousarray(part[chunk])
                 digest.update((piece.astype(np.int64) if piece.dtype.kind in "iu" else piece).tobytes())
+        if self.motions is None:
+            return digest.hexdigest()
+        digest = hashlib.sha256(digest.hexdigest().encode())
+        for part in (self.motions, self.design):
+            if part is not None:
+                for chunk in chunks(len(part), 2**16):
+                    digest.update(np.ascontiguousarray(part[chunk]).tobytes())
+        digest.update(repr(self.noise_blocks).encode())
         return digest.hexdigest()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.demonstrations import Demonstrations, Space
 
 SHOWN = 6  # names of states and actions
 
@@ -19,8 +19,8 @@ def table_of(demos: Demonstrations) -> str:
     rows = {
         "trajectories": f"{demos.n_trajectories:,}",
         "steps": f"{demos.n_steps:,} ({_range(f'{lengths.min():,}', f'{lengths.max():,}')} each)",
-        "states": f"{demos.n_states:,}{_some(demos.state_names)}",
-        "actions": f"{demos.n_actions:,}{_some(demos.action_names)}",
+        "states": _what(demos.state_space, demos.state_names, demos.observation_names),
+        "actions": _what(demos.action_space, demos.action_names, demos.motion_names),
     }
     if demos.groups is not None:
         who = np.unique(demos.groups.astype(str)).tolist()
@@ -35,6 +35,10 @@ def table_of(demos: Demonstrations) -> str:
             rows[name] = there
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
     return f"<table><caption>Demonstrations</caption><tbody>{body}</tbody></table>"
+
+
+def _what(space: Space, ids: tuple[str, ...] | None, numbers: tuple[str, ...] | None) -> str:
+    return f"{space}{_some(numbers)}" if space.continuous else f"{space.size:,}{_some(ids)}"
 
 
 def _range(first: str, last: str) -> str:

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 
 
-def with_memory(demos: MotionDemonstrations, steps: int) -> MotionDemonstrations:
+def with_memory(demos: Demonstrations, steps: int) -> Demonstrations:
     """The same commands, with what was observed and done in the last steps among the observations."""
     assert demos.observations is not None
     assert demos.motions is not None

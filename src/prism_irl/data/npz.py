@@ -19,7 +19,6 @@ import numpy as np
 from prism_irl import checked, limits, storage
 from prism_irl.checked import BROKEN
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.vocabulary import Array, Vocabulary
 from prism_irl.errors import InputError, brief
 
@@ -92,7 +91,7 @@ def load_npz(path: Path) -> dict[str, Array]:
         )
     if not lengths.size or lengths.min() < 1:
         raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
-    per_step = {key: shape for key in MotionDemonstrations.per_step if key in stored}
+    per_step = {key: shape for key in Demonstrations.per_step if key in stored}
     fits = dict.fromkeys(("n_states", "n_actions", "unknown_state"), ()) | per_step
     fits |= dict.fromkeys(("groups", "trajectory_names"), lengths.shape)
     kinds = {**dict.fromkeys((*VECTORS, "valid_actions"), "biuf"), "n_states": "iu", "n_actions": "iu"}
@@ -108,7 +107,7 @@ def load_npz(path: Path) -> dict[str, Array]:
     return stored | flat | {"lengths": lengths.astype(np.int64)}
 
 
-def with_motions(demos: Demonstrations, stored: Mapping[str, Array]) -> MotionDemonstrations:
+def with_motions(demos: Demonstrations, stored: Mapping[str, Array]) -> Demonstrations:
     """Add the commands that the file holds beside the tokens, and what belongs to them."""
     names = ("motion_names", "design_names", "observation_names")
     options: dict[str, Any] = {key: tuple(stored[key].astype(str)) for key in names if key in stored}
@@ -116,7 +115,7 @@ def with_motions(demos: Demonstrations, stored: Mapping[str, Array]) -> MotionDe
         options["noise_blocks"] = tuple(int(block) for block in stored["noise_blocks"])
     if "log_volume" in stored:
         options["log_volume"] = float(stored["log_volume"])
-    return MotionDemonstrations.of(demos, stored["motions"], stored.get("design"), **options)
+    return demos.with_commands(stored["motions"], stored.get("design"), **options)
 
 
 def own_vocabulary(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabulary | None]:
@@ -139,8 +138,9 @@ def write_npz(demos: Demonstrations, path: str | Path, *, made_by: str | None = 
     """
     if Path(path).suffix.lower() != ".npz":
         raise InputError(f"Cannot write {path}: the name must end in .npz.")
+    left_out = ("offsets",) if demos.action_space.continuous else ("offsets", "log_volume")
     arrays: dict[str, Any] = {
-        name: storable(value) for name, value in vars(demos).items() if value is not None and name != "offsets"
+        name: storable(value) for name, value in vars(demos).items() if value is not None and name not in left_out
     }
     if made_by is not None:
         arrays["made_by"] = np.array(made_by)

@@ -22,12 +22,10 @@ from prism_irl.data.dates import Dates
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.many_files import matching, read_files
 from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_rows, with_missing
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
 from prism_irl.data.roles import Columns, key_columns
 from prism_irl.data.table_files import READABLE, WRITABLE, read_table_file
 from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
-from prism_irl.data.units import needs_units
 from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct
 from prism_irl.errors import InputError
 
@@ -313,7 +311,7 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
     """
     index, names = demos.trajectory_index, row_names(demos)
     columns: dict[str, Array] = {"trajectory": names[index]}
-    if not needs_units(demos):
+    if not demos.state_space.continuous:
         columns["state"] = _named(demos.states, demos.state_names)
         columns["action"] = _named(demos.actions, demos.action_names)
     if demos.times is not None:
@@ -325,7 +323,7 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
     if demos.known is not None:
         words: Sequence[Any] = demos.known_names or range(int(demos.known.max(initial=-1)) + 1)
         columns["labels"] = np.array([*words, None], dtype=object)[demos.known]  # −1 is the last one: an empty cell
-    if isinstance(demos, MotionDemonstrations):
+    if demos.action_space.continuous:
         return pd.DataFrame(columns | continuous.commands_frame(demos))
     if demos.observations is not None:
         columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}

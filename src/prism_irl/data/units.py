@@ -7,7 +7,7 @@ Fitted on training trajectories and saved with the model, so that new data is re
 
 Policies on features read the standardised numbers; a density is given in the units of the data by the log volume
 Σ_j log sd_j of a unit of the commands. Choose nothing here: it is made when a pair is fitted to
-`motions.MotionDemonstrations` without a design.
+commands without a design.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import numpy.typing as npt
 from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import empty_like
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.sampling import steps_of
 from prism_irl.errors import InputError
 
@@ -47,7 +46,7 @@ class Units:
     @classmethod
     def fit(
         cls,
-        demos: MotionDemonstrations,
+        demos: Demonstrations,
         trajectories: npt.NDArray[np.int64] | None = None,
         *,
         n_cells: int = CELLS,
@@ -70,9 +69,9 @@ class Units:
         """Log of the volume of a unit of the commands: what a density in their own units is lower by."""
         return float(np.log(self.command_spread).sum())
 
-    def apply(self, demos: Demonstrations) -> MotionDemonstrations:
+    def apply(self, demos: Demonstrations) -> Demonstrations:
         """The same steps in these units, with cells in the place of tokens; raises where columns are missing."""
-        if not isinstance(demos, MotionDemonstrations):
+        if demos.motions is None:
             raise InputError("The model was fitted to observations and commands; name them with --observe and --act.")
         x, y = _observations(demos), _commands(demos)
         for what, values, own in (("observations", x, self.observation_mean), ("commands", y, self.command_mean)):
@@ -128,11 +127,6 @@ class Units:
         return cls(**{name: np.asarray(state[name], dtype=np.float64) for name in cls.__dataclass_fields__})
 
 
-def needs_units(demos: Demonstrations) -> bool:
-    """Whether the data are continuous as they were measured: commands that depend on the observations alone."""
-    return isinstance(demos, MotionDemonstrations) and demos.design is None
-
-
 def _observations(demos: Demonstrations) -> npt.NDArray[Any]:
     if demos.observations is None:
         raise InputError("Commands without a design depend on observations; name some with --observe.")
@@ -140,7 +134,6 @@ def _observations(demos: Demonstrations) -> npt.NDArray[Any]:
 
 
 def _commands(demos: Demonstrations) -> npt.NDArray[Any]:
-    assert isinstance(demos, MotionDemonstrations)
     assert demos.motions is not None
     return demos.motions
 
@@ -169,3 +162,23 @@ def _nearest(values: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.in
     """Number of the nearest centre, (n,)."""
     distance = -2.0 * values @ centres.T + (centres**2).sum(axis=1)
     return np.asarray(distance.argmin(axis=1), dtype=np.int64)
+
+
+def linear_design(features: npt.ArrayLike, n_dimensions: int) -> FloatArray:
+    """Design of an ordinary linear policy, y = W x + b, (n, m, m·(d + 1)).
+
+    Parameters
+    ----------
+    features : (n, d)
+        Standardised here, so that one ridge fits all; a feature that never changes is left at zero.
+    n_dimensions : int
+        Dimensions m of the command.
+    """
+    x = np.asarray(features, dtype=np.float64)
+    if x.ndim != 2:
+        raise InputError(f"The features have shape {x.shape}; give one row per step.")
+    spread = x.std(axis=0)
+    x = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+    x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    design = np.einsum("ij,nd->nijd", np.eye(n_dimensions), x)
+    return np.asarray(design.reshape(len(x), n_dimensions, -1))

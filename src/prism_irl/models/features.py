@@ -1,6 +1,6 @@
 """PRISM with policies that share parameters across states: for robots, whose tokens are too fine for tables.
 
-`policies="gaussian"` explains continuous commands (`motions.MotionDemonstrations`), `policies="softmax"` action tokens
+`policies="gaussian"` explains continuous commands (`Demonstrations.continuous`), `policies="softmax"` action tokens
 from observation vectors; both work with every switching model, and `ordered=True` lets a demonstration pass through the
 intentions once, in order. The score of Gaussian policies is a log *density*: compare it with other densities of the
 same commands, never with the likelihood of tokens.

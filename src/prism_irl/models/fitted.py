@@ -13,7 +13,6 @@ from prism_irl.data import mapped
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.sampling import parts_of
 from prism_irl.data.units import Units
 from prism_irl.devices import as_array, available_device
@@ -283,11 +282,11 @@ class FittedPair(IntentionModel):
             return demos
         m, p, blocks = self.motion_shape_
         design = np.zeros((1, m, p)) if p else None
-        return MotionDemonstrations.of(demos, np.zeros((1, m)), design, noise_blocks=blocks)
+        return demos.with_commands(np.zeros((1, m)), design, noise_blocks=blocks)
 
 
 def motion_shape(demos: Demonstrations) -> tuple[int, int, tuple[int, ...]] | None:
     """Dimensions of the commands, design vectors (0: none) and noise blocks; None where there are no commands."""
-    if not isinstance(demos, MotionDemonstrations) or demos.motions is None:
+    if demos.motions is None:
         return None
     return demos.motions.shape[1], 0 if demos.design is None else demos.design.shape[2], demos.noise_blocks or ()

@@ -19,8 +19,7 @@ from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.known import aligned, alignment
-from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.units import Units, needs_units
+from prism_irl.data.units import Units
 from prism_irl.devices import resolve_device, seeded
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
@@ -264,8 +263,7 @@ class PairModel(PairRewards):
             demos = replace(demos, known=None, known_names=None)
         self._check_parameters(demos)
         self.units_ = None
-        if needs_units(demos):
-            assert isinstance(demos, MotionDemonstrations)
+        if demos.state_space.continuous:
             held_out = self.validation_fraction > 0 and len(demos) > 1
             kept = demos.split_indices(self.validation_fraction, seed=self.seed)[1] if held_out else None
             self.units_ = Units.fit(demos, kept, seed=self.seed)

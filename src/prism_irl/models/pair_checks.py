@@ -10,7 +10,6 @@ from prism_irl import halves
 from prism_irl.data import sharing
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.known import check_known
-from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.models.histories import check_individuals
 from prism_irl.rewards.base import RewardOptions
@@ -40,7 +39,7 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
             "Whether goals go on as free policies is decided by validation trajectories, and there are none; set "
             "--validation-fraction above 0 and give several trajectories, or leave out --free."
         )
-    if needs_units(demos):
+    if demos.state_space.continuous:
         return  # their cells are not known yet
     pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
     if model.n_intentions > pairs:

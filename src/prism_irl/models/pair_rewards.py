@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from prism_irl import em, storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
@@ -256,7 +255,7 @@ class PairRewards(FittedPair):
 
         Both are weighted by the smoothed responsibilities; IQL reads no more of an MDP than discount and mask.
         """
-        if isinstance(demos, MotionDemonstrations) and self.units_ is not None and self.rewards_model_.is_density:
+        if self.units_ is not None and self.rewards_model_.is_density:
             # In the units of the fit already; a regression with some hundred weights needs no millions of steps.
             data = em.some_of(self.rewards_model_, self._prepare(demos), self.seed)
             weights = self.switching_.expectation(data, self._emission(data), online=False).responsibilities

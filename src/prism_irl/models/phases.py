@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations, linear_design
+from prism_irl.data.units import linear_design
 from prism_irl.errors import InputError
 from prism_irl.labels import ari, label_accuracy
 from prism_irl.models.features import FeaturePRISM
@@ -63,7 +63,7 @@ def phase_baselines(demos: Demonstrations, n_phases: int, seed: int = 0) -> dict
 
     Centres come from at most `SAMPLE` steps, the labels are of all. Nothing where a step has no command or no truth.
     """
-    if not isinstance(demos, MotionDemonstrations) or demos.labels is None:
+    if not demos.action_space.continuous or demos.labels is None:
         return {}
     steps = np.random.default_rng(seed).permutation(demos.n_steps)[:SAMPLE]
     found = {}
@@ -75,12 +75,12 @@ def phase_baselines(demos: Demonstrations, n_phases: int, seed: int = 0) -> dict
     return found
 
 
-def chain_data(demos: Demonstrations, vectors: npt.ArrayLike) -> MotionDemonstrations:
+def chain_data(demos: Demonstrations, vectors: npt.ArrayLike) -> Demonstrations:
     """Demonstrations whose commands are standardised vectors (n, d), with nothing to depend on but the intention."""
     x = np.asarray(vectors, dtype=np.float64)
     spread = x.std(axis=0)
     x = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
-    return MotionDemonstrations.of(demos, x, linear_design(np.zeros((len(x), 0)), x.shape[1]))
+    return demos.with_commands(x, linear_design(np.zeros((len(x), 0)), x.shape[1]))
 
 
 def gaussian_chain(n_phases: int = 5, **options: Any) -> FeaturePRISM:

@@ -17,9 +17,7 @@ import numpy.typing as npt
 from prism_irl import expectation
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.lags import with_memory
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.sampling import parts_of, some_trajectories
-from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.pair import PairModel
@@ -45,13 +43,13 @@ def with_references(methods: Sequence[Method], demos: Demonstrations | None = No
     Beside densities of continuous data stands one policy without intentions: a probability of tokens is in other units.
     """
     there = {method.id for method in methods}
-    known = (ONE_POLICY,) if demos is not None and needs_units(demos) else REFERENCES
+    known = (ONE_POLICY,) if demos is not None and demos.state_space.continuous else REFERENCES
     return [*methods, *(registry.method(name, None) for name in known if name not in there)]
 
 
 def check_comparable(methods: Sequence[Method], demos: Demonstrations) -> None:
     """Refuse methods that choose tokens where the data are continuous: their likelihood is no density of commands."""
-    if not needs_units(demos):
+    if not demos.state_space.continuous:
         return
     for method in methods:
         if not (isinstance(method.model, PairModel) and method.model.reward_options.of_commands):
@@ -74,7 +72,7 @@ def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -
     -------
     {identifier: {"name", "predictive_ll": {"train", "validation"}}}, validation None where there is none
     """
-    if needs_units(demos):
+    if demos.state_space.continuous:
         return continuous_scores(demos, validation)
     train = demos.subset(np.flatnonzero(~validation))
     rest = demos.subset(np.flatnonzero(validation)) if validation.any() else None
@@ -91,7 +89,6 @@ def continuous_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) 
 
     Of large data they are fitted to `expectation.SOME` steps, and scored in parts on all that validation has.
     """
-    assert isinstance(demos, MotionDemonstrations)
     most = expectation.SOME if demos.n_steps > expectation.LARGE else demos.n_steps
     taught, held_out = some_trajectories(demos, most, 0, np.flatnonzero(~validation)), np.flatnonzero(validation)
     scores = {}
@@ -100,7 +97,7 @@ def continuous_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) 
         ("linear", "linear in what is observed", _as_it_is),
         ("memory", f"linear in what is observed and in the last {MEMORY} steps", partial(with_memory, steps=MEMORY)),
     ):
-        train = seen(demos.subset(taught))  # type: ignore[arg-type]
+        train = seen(demos.subset(taught))
         model = _Predictor(**one_policy().get_params()).fit(train)
         rest = [model.log_likelihood(seen(part)) for _, part in parts_of(demos, most, held_out)]
         score = float(np.concatenate(rest).mean()) if rest else None
@@ -115,9 +112,9 @@ class _Predictor(PRISM):
         """Nothing to learn."""
 
 
-def _blind(demos: MotionDemonstrations) -> MotionDemonstrations:
+def _blind(demos: Demonstrations) -> Demonstrations:
     return replace(demos, observations=np.zeros((demos.n_steps, 1), np.float32))
 
 
-def _as_it_is(demos: MotionDemonstrations) -> MotionDemonstrations:
+def _as_it_is(demos: Demonstrations) -> Demonstrations:
     return demos

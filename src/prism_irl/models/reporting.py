@@ -85,7 +85,6 @@ def report(
     """
     from prism_irl import storage
     from prism_irl.data import tables
-    from prism_irl.data.motions import MotionDemonstrations
     from prism_irl.data.segment_files import write_segments
     from prism_irl.data.vocabulary import Vocabulary
     from prism_irl.evaluation.facts import on_map
@@ -103,14 +102,14 @@ def report(
     model._check_fitted()
     data, path = data_of(model, demos, f'report("{folder}", demos)'), Path(folder)
     _check_folder(path, overwrite=overwrite)
-    discrete = not isinstance(data, MotionDemonstrations)
+    discrete = not data.action_space.continuous
     states, actions = Vocabulary(data.state_names, data.n_states), Vocabulary(data.action_names, data.n_actions)
     marks = {name: np.asarray(at) for name, at in (events or {}).items()}
     found = infer_once(model, data)
     part = shown_part(data, found, marks)
     known = {"file": "in memory", "sha256": data.checksum(), "columns": {}, "events": list(marks)}
     if not discrete:
-        known["names"] = {"observations": data.observation_names, "commands": data.motion_names}  # type: ignore[attr-defined]
+        known["names"] = {"observations": data.observation_names, "commands": data.motion_names}
     save(
         model,
         path,

@@ -16,7 +16,6 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.likelihood import Inference, label_metrics
 from prism_irl.figures.elsewhere import HERE, Drawing
@@ -71,7 +70,7 @@ def fit_metrics(model: IntentionModel, demos: Demonstrations, found: Inference) 
 
 def _baselines(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
     """What is simpler than intentions, beside them, where the phases of continuous data are known."""
-    if not isinstance(demos, MotionDemonstrations) or demos.labels is None or model.n_intentions == 1:
+    if not demos.action_space.continuous or demos.labels is None or model.n_intentions == 1:
         return {}
     from prism_irl.models.phases import phase_baselines  # here, because it imports torch
 
@@ -145,7 +144,7 @@ def write_tables(
     """
     from prism_irl.evaluation.tidy import cell_table, goal_table, intention_table, move_table
 
-    discrete = not isinstance(demos, MotionDemonstrations)
+    discrete = not demos.action_space.continuous
     wanted = {
         "rewards.csv": (intention_table if discrete else cell_table)(model, demos, found.probabilities),
         "goals.csv": goal_table(model, demos),

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from prism_irl import expectation
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.sampling import some_trajectories, steps_of
-from prism_irl.data.units import needs_units
 from prism_irl.evaluation.likelihood import Inference
 
 
@@ -29,7 +28,7 @@ class Shown(NamedTuple):
 
 def shown_part(demos: Demonstrations, found: Inference, marks: Mapping[str, npt.NDArray[Any]], seed: int = 0) -> Shown:
     """All data, or of large continuous ones some trajectories of `expectation.LARGE` steps together."""
-    if not needs_units(demos) or demos.n_steps <= expectation.LARGE:
+    if not demos.state_space.continuous or demos.n_steps <= expectation.LARGE:
         return Shown(demos, found, dict(marks), [])
     chosen = some_trajectories(demos, expectation.LARGE, seed)
     steps = steps_of(demos.offsets, chosen)

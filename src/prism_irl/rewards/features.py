@@ -3,7 +3,7 @@
 A table ties intention k in state s to intention k in state s' by nothing but time, which on finely tokenised robot
 demonstrations is too little (label accuracy 0.3 where Gaussian chains reach 0.6). Here an intention is a vector:
 
-    Gaussian  y_t ~ N(Σ_j θ_kj φ_tj, diag σ²_k)          over continuous commands (`motions.MotionDemonstrations`)
+    Gaussian  y_t ~ N(Σ_j θ_kj φ_tj, diag σ²_k)          over continuous commands (`Demonstrations.continuous`)
     softmax   π_k(a | x_t) ∝ exp(w_ka · x_t + b_ka)       over action tokens, x_t the observation vector
 
 The M-step is a ridge regression with responsibilities as weights: closed form for the Gaussian, L-BFGS for the
@@ -25,8 +25,6 @@ from scipy import sparse
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions
@@ -278,9 +276,9 @@ class SoftmaxPolicies(RewardModel):
 
 def with_motions(demos: Demonstrations) -> tuple[FloatArray, FloatArray]:
     """Return commands (n, m) and their vectors (n, m, p), or say what is missing."""
-    if not isinstance(demos, MotionDemonstrations) or demos.motions is None or demos.design is None:
+    if demos.motions is None or demos.design is None:
         raise InputError(
-            "Gaussian policies need continuous commands; give MotionDemonstrations (prism_irl.data.motions)."
+            "Gaussian policies need continuous commands; give Demonstrations.continuous(…) or with_commands(…)."
         )
     return demos.motions, demos.design
 
@@ -330,7 +328,7 @@ class Features(RewardOptions):
     covariance: str = "diagonal"
 
     def _gaussian(self, demos: Demonstrations) -> bool:
-        return self.policies == "gaussian" or (self.policies == "auto" and isinstance(demos, MotionDemonstrations))
+        return self.policies == "gaussian" or (self.policies == "auto" and demos.action_space.continuous)
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """The name, and that there is something to read."""
@@ -338,7 +336,7 @@ class Features(RewardOptions):
         given = {name for name in ("ridge", "fourier", "length_scale") if getattr(self, name) != "auto"}
         check_numbers(self, dict.fromkeys(("noise", "noise_strength", *(given - {"fourier"})), 0))
         check_numbers(self, dict.fromkeys(given & {"fourier"}, 0), integer=True)
-        if needs_units(demos):
+        if demos.state_space.continuous:
             if self.policies == "softmax":
                 raise InputError("Commands are continuous here, and softmax policies choose tokens; leave --policies.")
         elif self._gaussian(demos):
@@ -352,8 +350,7 @@ class Features(RewardOptions):
         A, valid = demos.n_actions, demos.valid_actions
         ridge = 1.0 if self.ridge == "auto" else self.ridge  # of what has no candidates
         prior = {"ridge": ridge, "noise": self.noise, "noise_strength": self.noise_strength}
-        if needs_units(demos):
-            assert isinstance(demos, MotionDemonstrations)
+        if demos.state_space.continuous:
             assert demos.observations is not None
             assert demos.motions is not None
             assert self.fourier != "auto"
@@ -364,21 +361,20 @@ class Features(RewardOptions):
         if not self._gaussian(demos):
             width = 0 if demos.observations is None else demos.observations.shape[1]
             return SoftmaxPolicies(K, A, width, contexts, valid, ridge=ridge)
-        p, blocks = with_motions(demos)[1].shape[2], demos.noise_blocks  # type: ignore[attr-defined]
+        p, blocks = with_motions(demos)[1].shape[2], demos.noise_blocks or ()
         tokens = TabularPolicies(K, A, contexts, valid)
         return GaussianPolicies(K, p, blocks, tokens, **prior)
 
     def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
         """A small grid, of policies over measured commands alone."""
-        if not needs_units(demos) or demos.observations is None:
+        if not demos.state_space.continuous or demos.observations is None:
             return []
         return candidates(self.ridge, self.fourier, self.length_scale, demos.observations.shape[1])
 
     def describe(self, demos: Demonstrations) -> FloatArray:
         """How far the command follows each vector of the design (or which action was taken), and observations."""
         parts = [] if demos.observations is None else [demos.observations.astype(np.float64)]
-        if needs_units(demos):
-            assert isinstance(demos, MotionDemonstrations)
+        if demos.state_space.continuous:
             assert demos.motions is not None
             parts.insert(0, demos.motions)
         elif self._gaussian(demos):

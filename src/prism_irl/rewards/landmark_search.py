@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.rewards.base import FloatArray, ShortRun
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def find_goals(
         share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))
         part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
     first_skill(rewards, demos, x, y)
-    assert isinstance(part, MotionDemonstrations)
     search = _Search(rewards, Prepared(part, part.states.astype(np.int64)), part, run)
     for _ in range(rewards.n_intentions):
         search.add()
@@ -56,7 +54,7 @@ def find_goals(
 class _Search:
     """Landmarks chosen so far, and the chain over them."""
 
-    def __init__(self, rewards: LandmarkGoals, data: Prepared, part: MotionDemonstrations, run: ShortRun) -> None:
+    def __init__(self, rewards: LandmarkGoals, data: Prepared, part: Demonstrations, run: ShortRun) -> None:
         assert part.observations is not None
         assert part.motions is not None
         self.rewards, self.data, self.run = rewards, data, run

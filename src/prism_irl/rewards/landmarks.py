@@ -23,8 +23,6 @@ import numpy.typing as npt
 from prism_irl.data.batching import Prepared
 from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
 from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions, ShortRun
@@ -245,7 +243,7 @@ class LandmarkGoals(RewardModel):
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log density of every command under every intention, (n, K), in the units of the data."""
         x, y = observed(data.demos, self.goals.shape[1], len(self.variances))
-        volume = data.demos.log_volume if isinstance(data.demos, MotionDemonstrations) else 0.0
+        volume = data.demos.log_volume
         return self.log_density(x, y) - volume
 
     def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
@@ -320,7 +318,7 @@ class Landmarks(RewardOptions):
         """Continuous data, and more landmarks than goals."""
         check_numbers(self, {"landmarks": max(4, n_intentions)}, integer=True)
         check_numbers(self, {"ridge": 0, "habit_ridge": 0, "noise": 0, "noise_strength": 0})
-        if not needs_units(demos):
+        if not demos.state_space.continuous:
             raise InputError("Goals on landmarks need continuous data; name columns with --observe and --act.")
 
     def build(self, problem: Problem) -> LandmarkGoals:
@@ -328,7 +326,6 @@ class Landmarks(RewardOptions):
         from prism_irl.rewards.freed import FreedGoals  # goals that may be freed are goals
 
         demos = problem.demos
-        assert isinstance(demos, MotionDemonstrations)
         assert demos.observations is not None
         assert demos.motions is not None
         sizes = demos.observations.shape[1], demos.motions.shape[1], demos.n_actions

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.checks import chunks
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.rewards.base import FloatArray
 from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies
 
@@ -120,7 +119,6 @@ def learn_state_reward(data: Prepared, weights: FloatArray, discount: float) -> 
     are fitted to the same responsibilities first.
     """
     demos = data.demos
-    assert isinstance(demos, MotionDemonstrations)
     assert demos.observations is not None
     assert demos.motions is not None
     policies = LinearPolicies(weights.shape[1], demos.motions.shape[1], bent_basis(demos.observations.shape[1]))

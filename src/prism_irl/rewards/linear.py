@@ -24,7 +24,6 @@ import numpy.typing as npt
 from prism_irl.data.batching import Prepared
 from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
 
@@ -203,7 +202,7 @@ class LinearPolicies(RewardModel):
         result = np.empty((len(x), self.n_intentions))
         for rows in chunks(len(x), ROWS):
             result[rows] = self.log_density(x[rows], y[rows])
-        volume = data.demos.log_volume if isinstance(data.demos, MotionDemonstrations) else 0.0
+        volume = data.demos.log_volume
         return result - volume
 
     def log_density(self, observations: npt.NDArray[np.floating], commands: FloatArray) -> FloatArray:
@@ -249,7 +248,7 @@ class LinearPolicies(RewardModel):
 
 def observed(demos: Demonstrations, n_observations: int, n_commands: int) -> tuple[npt.NDArray[np.float32], FloatArray]:
     """Observations (n, d) and commands (n, m), or say what is missing."""
-    if not isinstance(demos, MotionDemonstrations) or demos.observations is None or demos.motions is None:
+    if demos.observations is None or demos.motions is None:
         raise InputError("These policies read observations and commands; name the columns with --observe and --act.")
     found = demos.observations.shape[1], demos.motions.shape[1]
     if found != (n_observations, n_commands):

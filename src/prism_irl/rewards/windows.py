@@ -29,8 +29,6 @@ import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
-from prism_irl.data.units import needs_units
 from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
@@ -91,7 +89,7 @@ def leading(demos: Demonstrations, steps: int, components: int) -> tuple[View, F
 
 
 def _measured(demos: Demonstrations) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    if not isinstance(demos, MotionDemonstrations) or demos.observations is None or demos.motions is None:
+    if demos.observations is None or demos.motions is None:
         raise InputError("Windows are of observations and commands; name the columns with --observe and --act.")
     return demos.observations, demos.motions
 
@@ -265,7 +263,7 @@ class Windows(RewardOptions):
         check_numbers(usual, {"components": 1}, integer=True)
         check_numbers(usual, {"power": 1e-6}, below=1.0 + 1e-9)
         check_numbers(usual, {"shrinkage": 0}, below=1.0)
-        if not needs_units(demos):
+        if not demos.state_space.continuous:
             raise InputError("Windows need continuous data; name columns with --observe and --act.")
         if self.window != "auto":
             in_steps(self.window, demos)

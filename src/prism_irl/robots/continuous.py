@@ -26,7 +26,7 @@ import pandas as pd
 
 from prism_irl.data.columns import read_known
 from prism_irl.data.continuous import column_names
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.tables import Table
 from prism_irl.data.vocabulary import Vocabulary, distinct
 from prism_irl.errors import InputError
@@ -93,7 +93,7 @@ def read_dataset(
             cells.append(episode.columns[name])
     if not index:
         raise InputError(f"There is no episode in {folder} that can be read.")
-    demos = MotionDemonstrations.continuous(
+    demos = Demonstrations.continuous(
         rows[0],
         rows[1],
         times=times,

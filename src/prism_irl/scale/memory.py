@@ -16,7 +16,6 @@ import numpy as np
 from prism_irl import expectation
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.units import needs_units
 from prism_irl.limits import available, check_bytes, readable
 from prism_irl.rewards.features import Features
 
@@ -73,7 +72,7 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     kept = 1 if plain and table <= 8 * K * n else 2
     copied, believed = (stored + vectors) // n_ranks, here
     batched = 0 if plain else min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks
-    if needs_units(demos) and n_ranks == 1 and n > expectation.LARGE and _adds_up(model):
+    if demos.state_space.continuous and n_ranks == 1 and n > expectation.LARGE and _adds_up(model):
         # Iterations read some trajectories at a time, and what is made of mapped data is mapped.
         copied, believed = (0, expectation.PART) if mapped else (copied, here)
         batched = 0 if mapped or network is None else batched

@@ -10,7 +10,6 @@ from typing import Any
 
 from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.reference_scores import check_comparable, with_references
@@ -85,7 +84,7 @@ def compare(
         **results.heading(title, demos, folds=folds, seeds=seeds),
         "notes": [],
         **({"tokens": True} if tokens else {}),
-        **({"density": True} if needs_units(demos) else {}),
+        **({"density": True} if demos.state_space.continuous else {}),
         "methods": done.table(),
         "best_two": compare_best_two(methods, done.rows, folds),
     }

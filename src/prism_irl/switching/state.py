@@ -26,7 +26,6 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.units import needs_units
 from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 from prism_irl.switching.base import Posterior, SwitchingOptions
@@ -294,7 +293,7 @@ class State(SwitchingOptions):
         """The chain, which begins as the Markov chain that warmed it up."""
         if self.inputs:
             return self._with_inputs(n_intentions, demos)
-        if self.kernel == "place" or (self.kernel == "auto" and needs_units(demos)):
+        if self.kernel == "place" or (self.kernel == "auto" and demos.state_space.continuous):
             if demos.observations is None:
                 raise InputError("Intentions end at places where there are observations; choose --kernel pair.")
             return PlaceChain(n_intentions, demos.observations.shape[1])
@@ -307,7 +306,7 @@ class State(SwitchingOptions):
         """A kernel per state and pair that reads inputs."""
         from prism_irl.switching.state_inputs import StateInputChain
 
-        if self.kernel not in ("auto", "pair") or needs_units(demos):
+        if self.kernel not in ("auto", "pair") or demos.state_space.continuous:
             raise InputError(f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --inputs.")
         options: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
         return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **options)

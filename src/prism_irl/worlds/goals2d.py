@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from scipy.special import logsumexp
 
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.inference.reference import forward_backward
 from prism_irl.worlds.drawing import check_settings
@@ -88,7 +88,7 @@ class GoalsSquare:
         """Where trajectories begin, (n, 2)."""
         return generator.uniform(0.0, self.side, (n, 2))
 
-    def simulate(self, n_trajectories: int, seed: int = 0) -> MotionDemonstrations:
+    def simulate(self, n_trajectories: int, seed: int = 0) -> Demonstrations:
         """Trajectories with the true goal of every step as labels."""
         generator = np.random.default_rng(seed)
         x = self.start(n_trajectories, generator)
@@ -104,7 +104,7 @@ class GoalsSquare:
             steps.append((x, commands, goal.copy()))
             x = self.move(x, commands)
         positions, commands, goals = (np.stack(part, axis=1) for part in zip(*steps, strict=True))
-        return MotionDemonstrations.continuous(
+        return Demonstrations.continuous(
             list(positions), list(commands), labels=goals, observation_names=("x", "y"), motion_names=("vx", "vy")
         )
 
@@ -150,7 +150,7 @@ class GoalsSquare:
         following = np.flatnonzero(options)
         return [((int(g), tuple(bool(v) for v in now)), 1.0 / len(following)) for g in following]
 
-    def truth(self, demos: MotionDemonstrations) -> Truth:
+    def truth(self, demos: Demonstrations) -> Truth:
         """Exact beliefs of whoever knows the world: forward and backward over (goal, goals visited)."""
         states = self._states
         index = {state: i for i, state in enumerate(states)}

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations, linear_design
+from prism_irl.data.units import linear_design
 from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES
 
 FloatArray = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ def state_columns(states: npt.ArrayLike, *names: str) -> FloatArray:
     return np.asarray(states, dtype=np.float64)[:, [STATE_NAMES.index(name) for name in names]]
 
 
-def pick_and_place(demos: Demonstrations, states: npt.ArrayLike, actions: npt.ArrayLike) -> MotionDemonstrations:
+def pick_and_place(demos: Demonstrations, states: npt.ArrayLike, actions: npt.ArrayLike) -> Demonstrations:
     """Add commands, vectors and observations of simulated pick-and-place to demonstrations of tokens.
 
     Parameters
@@ -52,8 +52,7 @@ def pick_and_place(demos: Demonstrations, states: npt.ArrayLike, actions: npt.Ar
     design[:, :3, 0], design[:, :3, 1] = _soft_unit(to_block), _soft_unit(to_target)
     design[:, 3, 2] = design[:, 4, 3] = 1.0
     observations = np.concatenate([gripper, 5.0 * to_block, 5.0 * to_target], axis=1)
-    return MotionDemonstrations.of(
-        _with_observations(demos, observations),
+    return _with_observations(demos, observations).with_commands(
         motions,
         design,
         noise_blocks=(0, 0, 0, 1, 2),
@@ -62,7 +61,7 @@ def pick_and_place(demos: Demonstrations, states: npt.ArrayLike, actions: npt.Ar
     )
 
 
-def unknown_robot(demos: Demonstrations, embeddings: npt.ArrayLike, actions: npt.ArrayLike) -> MotionDemonstrations:
+def unknown_robot(demos: Demonstrations, embeddings: npt.ArrayLike, actions: npt.ArrayLike) -> Demonstrations:
     """Standardised commands, linear in the leading principal components of an encoder's vectors.
 
     Parameters
@@ -78,10 +77,10 @@ def unknown_robot(demos: Demonstrations, embeddings: npt.ArrayLike, actions: npt
     leading = PCA(components, svd_solver="randomized", random_state=0).fit_transform(vectors)
     command = _scaled(command - command.mean(axis=0))
     design = linear_design(leading, command.shape[1])
-    return MotionDemonstrations.of(_with_observations(demos, _scaled(leading)), command, design)
+    return _with_observations(demos, _scaled(leading)).with_commands(command, design)
 
 
-def policies_see(demos: MotionDemonstrations) -> MotionDemonstrations:
+def policies_see(demos: Demonstrations) -> Demonstrations:
     """The same commands with the vectors of their design as observations: what a policy on features may depend on.
 
     The gripper's opening, which is among the commands, is not among them; a habit that read it would copy it.

@@ -10,7 +10,6 @@ import numpy as np
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.lags import with_memory
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.experiments.bridge import features as manipulation_features
 from prism_irl.experiments.bridge.data import Data, FloatArray, IntArray
 from prism_irl.experiments.bridge.settings import Bridge
@@ -90,7 +89,6 @@ def habits(data: Data) -> list[Contestant]:
 
     A method with intentions whose likelihood or density does not exceed its habit's has not shown any.
     """
-    assert isinstance(data.motions, MotionDemonstrations)
     ngram = build_method("ngram", 1, {})
     seen = with_memory(manipulation_features.policies_see(data.motions), MEMORY)
     commands = f"Habit on features, the last {MEMORY} steps, no intentions"

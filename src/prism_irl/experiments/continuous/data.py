@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.motions import MotionDemonstrations
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.npz import read_arrays
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
@@ -38,7 +38,7 @@ class Data(NamedTuple):
     observations are embeddings of a camera.
     """
 
-    demos: MotionDemonstrations
+    demos: Demonstrations
     n_intentions: int
     world: Any = None
     names: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def _pick_and_place(arrays: arm.Arrays) -> Data:
     own = np.asarray(arrays["states"][:, :OWN], dtype=np.float64)
     seen = np.concatenate([own, arrays["embeddings"]], axis=1)
     parts = [np.split(arrays[key], offsets[1:-1]) for key in ("actions", "phases")]
-    demos = MotionDemonstrations.continuous(
+    demos = Demonstrations.continuous(
         np.split(seen, offsets[1:-1]), parts[0], labels=[part.astype(np.int64) for part in parts[1]], label_names=names
     )
     opening = own[:, STATE_NAMES.index("gripper_opening"), None]
@@ -119,7 +119,7 @@ def _surgery(task: str) -> Data:
     labels = np.where(
         labels < 0, labels.max() + 1, labels
     )  # what nobody labelled is a class of its own for the metrics
-    demos = MotionDemonstrations.continuous(
+    demos = Demonstrations.continuous(
         [kinematics[steps][:, ~velocity] for steps in parts],
         [commands[steps] for steps in parts],
         labels=[labels[steps] for steps in parts],

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.lags import with_memory
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.data.windows import around, moving, standardised
 from prism_irl.evaluation.consensus import consensus
 from prism_irl.experiments.continuous.data import Data
@@ -159,7 +159,7 @@ def pair_of(method: str) -> dict[str, Any]:
     return {"switching": "markov", "rewards": LINEAR} if method.startswith("chain") else PAIRS[method][1]
 
 
-def shown(method: str, data: Data) -> MotionDemonstrations:
+def shown(method: str, data: Data) -> Demonstrations:
     """The demonstrations as a method sees them."""
     if method in ("chain", "chain-all"):
         return blind(data.demos, everything=method == "chain-all")
@@ -187,9 +187,9 @@ def _clustered(method: str, data: Data) -> npt.NDArray[Any]:
     return found
 
 
-def _unseen(data: Data, seed: int) -> MotionDemonstrations:
+def _unseen(data: Data, seed: int) -> Demonstrations:
     """New trajectories of the same world, a third as many."""
-    found: MotionDemonstrations = data.world.simulate(max(4, len(data.demos) // 3), seed=seed + 10_000)
+    found: Demonstrations = data.world.simulate(max(4, len(data.demos) // 3), seed=seed + 10_000)
     return found
 
 
@@ -206,12 +206,12 @@ def agreed(method: str, data: Data, seed: int, options: dict[str, Any]) -> IntAr
     return consensus(beliefs, typical, margin=2.0).labels  # two: all of them
 
 
-def fit(demos: MotionDemonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
+def fit(demos: Demonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
     """A fitted pair."""
     return PRISM(K, **pair, **options, device="cpu", seed=seed).fit(demos)
 
 
-def _habit_density(demos: MotionDemonstrations, new: MotionDemonstrations) -> float:
+def _habit_density(demos: Demonstrations, new: Demonstrations) -> float:
     """Log density per step of new commands under one policy with memory."""
     return float(one_policy().fit(with_memory(demos, MEMORY)).score(with_memory(new, MEMORY)))
 
@@ -237,7 +237,7 @@ def halves_agree(method: str, data: Data, seed: int, options: dict[str, Any]) ->
     return float(ari(first, second))
 
 
-def blind(demos: MotionDemonstrations, *, everything: bool = False) -> MotionDemonstrations:
+def blind(demos: Demonstrations, *, everything: bool = False) -> Demonstrations:
     """The same steps without anything to depend on; with ``everything`` the observations are emitted, too."""
     assert demos.observations is not None
     assert demos.motions is not None
@@ -248,7 +248,7 @@ def blind(demos: MotionDemonstrations, *, everything: bool = False) -> MotionDem
     )
 
 
-def windows(demos: MotionDemonstrations) -> MotionDemonstrations:
+def windows(demos: Demonstrations) -> Demonstrations:
     """All numbers of a step and of those around it, two seconds each way, as if they were emitted.
 
     Standardised within every trial, so that it does not matter where the camera stood.
@@ -261,7 +261,7 @@ def windows(demos: MotionDemonstrations) -> MotionDemonstrations:
     return replace(seen, motions=np.concatenate(parts, axis=1), noise_blocks=None)
 
 
-def leading(demos: MotionDemonstrations) -> MotionDemonstrations:
+def leading(demos: Demonstrations) -> Demonstrations:
     """The same with the leading principal components of what is emitted, each in its own scale."""
     assert demos.motions is not None
     centred = demos.motions - demos.motions.mean(axis=0)

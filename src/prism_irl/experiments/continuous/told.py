@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.motions import MotionDemonstrations
 from prism_irl.experiments.continuous.data import Data
 from prism_irl.experiments.continuous.methods import LINEAR, blind, fit
 from prism_irl.models.prism import PRISM
@@ -117,6 +116,5 @@ def _labelled(demos: Demonstrations) -> npt.NDArray[np.bool_]:
     return np.logical_or.reduceat(demos.known >= 0, demos.offsets[:-1])
 
 
-def _motions(demos: Demonstrations) -> MotionDemonstrations:
-    assert isinstance(demos, MotionDemonstrations)
+def _motions(demos: Demonstrations) -> Demonstrations:
     return demos
