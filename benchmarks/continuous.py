@@ -64,7 +64,7 @@ def iteration(demos: object, switching: str) -> float:
     from prism_irl.data.batching import Prepared
     from prism_irl.data.units import Units
     from prism_irl.models.prism import PRISM
-    from prism_irl.rewards.features import Features
+    from prism_irl.rewards.options import Features
 
     rewards = Features(ridge=1.0, length_scale=1.0)  # nothing is left to choose before EM
     model = PRISM(K, switching=switching, rewards=rewards, device="cpu", n_starts=1, embedding=16, hidden=16)

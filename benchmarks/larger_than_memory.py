@@ -114,7 +114,7 @@ def by_fit(data: Path, switching: str, iterations: int) -> dict[str, Any]:
     """`PRISM.fit` of the mapped folder, as `prism fit` calls it, and labels as a file."""
     import prism_irl as prism
     from prism_irl.labels import label_accuracy
-    from prism_irl.rewards.features import Features
+    from prism_irl.rewards.options import Features
 
     demos = prism.Demonstrations.open(data)
     options = {"n_starts": 1, "max_iterations": iterations, "patience": None, "device": "cpu"}

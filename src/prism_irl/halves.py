@@ -92,6 +92,9 @@ def from_json(value: Any) -> Any:
         return value
     where = str(value["half"])
     check_known(where)
+    module, _, name = where.partition(":")
+    if module.startswith("prism_irl.") and not hasattr(import_module(module), name):
+        where = f"{module.rpartition('.')[0]}.options:{name}"  # version 0.1.0 kept options beside their models
     kind = locate(where, "half of a method")
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise InputError(f"{where!r} is no half of a method; the file is damaged.")

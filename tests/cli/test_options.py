@@ -13,8 +13,8 @@ from prism_irl.models.goals import GoalPRISM
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
 from prism_irl.models.single import IAVI
-from prism_irl.rewards.goals import Goals
-from prism_irl.switching.state import State
+from prism_irl.rewards.options import Goals
+from prism_irl.switching.options import State
 
 
 def test_only_what_was_said_is_passed_on() -> None:

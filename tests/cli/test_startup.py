@@ -18,9 +18,9 @@ from prism_irl.cli.signature import read_options
 from prism_irl.models import registry
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards import REWARDS
-from prism_irl.rewards.base import RewardOptions
+from prism_irl.rewards.options import RewardOptions
 from prism_irl.switching import SWITCHING
-from prism_irl.switching.base import SwitchingOptions
+from prism_irl.switching.options import SwitchingOptions
 
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "matplotlib", "numba", "numpy", "pyarrow")
 HALVES = (*SWITCHING.values(), *REWARDS.values())

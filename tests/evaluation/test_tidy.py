@@ -12,7 +12,7 @@ from prism_irl import PRISM, Demonstrations
 from prism_irl.evaluation.identified import RARE
 from prism_irl.evaluation.tidy import cell_table, goal_table, intention_table, move_table, seen_in_words
 from prism_irl.models import registry
-from prism_irl.rewards.landmarks import Landmarks
+from prism_irl.rewards.options import Landmarks
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models import choices
-from prism_irl.rewards.features import Features
 from prism_irl.rewards.freed import FreedGoals
-from prism_irl.rewards.landmarks import Landmarks
 from prism_irl.rewards.linear import RIDGES
+from prism_irl.rewards.options import Features, Landmarks
 from support import one_sentence
 from support import prism as command
 

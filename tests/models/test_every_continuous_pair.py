@@ -16,8 +16,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.base import IntentionModel
-from prism_irl.rewards.landmarks import Landmarks
-from prism_irl.rewards.windows import Windows
+from prism_irl.rewards.options import Landmarks, Windows
 
 CONTINUOUS = {entry.id: entry for entry in registry.pairs() if entry.id.endswith(("+landmarks", "+windows"))}
 # What makes a fit small; each method takes what it knows.

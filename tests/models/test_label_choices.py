@@ -14,7 +14,8 @@ import prism_irl as prism
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models import label_choices
-from prism_irl.rewards.windows import POWERS, SHRINKAGES, Windows
+from prism_irl.rewards.options import Windows
+from prism_irl.rewards.windows import POWERS, SHRINKAGES
 from prism_irl.switching.markov import MarkovChain
 from support import prism as command
 

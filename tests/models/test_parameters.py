@@ -8,7 +8,7 @@ from sklearn.utils import get_tags
 
 from prism_irl import HIQL, PRISM
 from prism_irl.models.parameters import Parametrised
-from prism_irl.switching.state import State
+from prism_irl.switching.options import State
 
 
 class Ours(Parametrised):

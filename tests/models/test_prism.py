@@ -9,9 +9,8 @@ from sklearn.base import clone
 import prism_irl as prism
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
-from prism_irl.rewards.goals import Goals
-from prism_irl.switching.recurrent import Recurrent
-from prism_irl.switching.state import State
+from prism_irl.rewards.options import Goals
+from prism_irl.switching.options import Recurrent, State
 from prism_irl.worlds.frustration import FrustrationWorld
 
 QUICK = {"n_starts": 1, "max_iterations": 3, "device": "cpu"}

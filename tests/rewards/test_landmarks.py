@@ -11,7 +11,7 @@ from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.persistence import load
 from prism_irl.models.prism import PRISM
-from prism_irl.rewards.landmarks import Landmarks
+from prism_irl.rewards.options import Landmarks
 from support import one_sentence
 
 

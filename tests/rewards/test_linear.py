@@ -67,7 +67,7 @@ def test_the_density_is_the_normal_one_in_the_units_of_the_data(full, shared):
 
 @pytest.mark.parametrize("options", [{}, {"covariance": "full"}, {"covariance": "shared"}, {"fourier": 8}])
 def test_exact_em_never_falls(options):
-    from prism_irl.rewards.features import Features
+    from prism_irl.rewards.options import Features
 
     demos = walking(n_trajectories=6, length=30)
     model = PRISM(3, switching="markov", rewards=Features(**options), n_starts=1, max_iterations=15, device="cpu")

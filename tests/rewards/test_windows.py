@@ -18,7 +18,8 @@ from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import infer_once
 from prism_irl.rewards.base import Problem
-from prism_irl.rewards.windows import View, Windows
+from prism_irl.rewards.options import Windows
+from prism_irl.rewards.windows import View
 from support import one_sentence
 
 DEMOS = walking(n_trajectories=5, length=30)

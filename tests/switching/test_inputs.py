@@ -14,10 +14,8 @@ from prism_irl.models.prism import PRISM
 from prism_irl.models.refit import refit
 from prism_irl.studies.intervals import intervals, numbers_of
 from prism_irl.switching.inputs import InputChain
-from prism_irl.switching.markov import Markov, MarkovChain
-from prism_irl.switching.ordered import Ordered
-from prism_irl.switching.semi_markov import SemiMarkov
-from prism_irl.switching.state import State
+from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.options import Markov, Ordered, SemiMarkov, State
 from prism_irl.worlds.cohort import CohortWorld
 
 

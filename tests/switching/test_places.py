@@ -15,8 +15,9 @@ from prism_irl.data.units import Units
 from prism_irl.errors import InputError
 from prism_irl.models.starts import fixed_run
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.options import State
 from prism_irl.switching.places import EVEN, RADII, PlaceChain, _within
-from prism_irl.switching.state import State, StatePairChain
+from prism_irl.switching.state import StatePairChain
 from prism_irl.worlds.point_maze import PointMaze
 from support import one_sentence
 

@@ -13,7 +13,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import label_accuracy, segments
 from prism_irl.models.prism import PRISM
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.semi_markov import SemiMarkov, SemiMarkovChain
+from prism_irl.switching.options import SemiMarkov
+from prism_irl.switching.semi_markov import SemiMarkovChain
 from prism_irl.worlds.cohort import CohortWorld
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def with_window(model: IntentionModel, table: Path, demos: Demonstrations, hz: float | None = None) -> IntentionModel:
     """The model with its window in steps, which is what its run folder then says."""
     from prism_irl.data.windows import in_steps
-    from prism_irl.rewards.windows import Windows
+    from prism_irl.rewards.options import Windows
 
     rewards: Any = model.get_params(deep=False).get("rewards")
     if isinstance(rewards, Windows) and str(rewards.window).strip().endswith("s"):

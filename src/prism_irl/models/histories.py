@@ -23,7 +23,7 @@ from prism_irl.errors import InputError
 from prism_irl.models.splits import validation_split
 from prism_irl.models.starts import StartKind, first_responsibilities
 from prism_irl.rewards.accents import Accents, find_accents
-from prism_irl.rewards.base import RewardOptions
+from prism_irl.rewards.options import RewardOptions
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
 

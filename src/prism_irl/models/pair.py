@@ -30,12 +30,13 @@ from prism_irl.models.fitted import motion_shape
 from prism_irl.models.histories import chosen_accents, chosen_history
 from prism_irl.models.pair_rewards import SOLVED, PairRewards
 from prism_irl.rewards import REWARDS
-from prism_irl.rewards.base import PolicyTable, Problem, RewardOptions
-from prism_irl.rewards.goals import GoalPolicies, Goals
-from prism_irl.rewards.landmarks import Landmarks
+from prism_irl.rewards.base import PolicyTable, Problem
+from prism_irl.rewards.goals import GoalPolicies
+from prism_irl.rewards.options import Goals, Landmarks, RewardOptions
 from prism_irl.switching import SWITCHING
-from prism_irl.switching.base import Posterior, Switching, SwitchingOptions
+from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import Chain
+from prism_irl.switching.options import SwitchingOptions
 
 HABIT_ROUNDS = 5
 """Turns of a habit that is fitted to all steps and of the switching that goes on with it."""

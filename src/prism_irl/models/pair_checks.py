@@ -12,8 +12,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.known import check_known
 from prism_irl.errors import InputError
 from prism_irl.models.histories import check_individuals
-from prism_irl.rewards.base import RewardOptions
-from prism_irl.switching.base import SwitchingOptions
+from prism_irl.rewards.options import RewardOptions
+from prism_irl.switching.options import SwitchingOptions
 
 
 def check_parameters(model: Any, demos: Demonstrations) -> None:

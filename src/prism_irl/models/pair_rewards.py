@@ -18,13 +18,12 @@ from prism_irl.models.base import FloatArray, check_mdp
 from prism_irl.models.fitted import FittedPair
 from prism_irl.models.imagined import Imagined
 from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
-from prism_irl.rewards.base import RewardOptions
 from prism_irl.rewards.context_iavi import MANY, ContextIAVI
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi, unvisited_states
 from prism_irl.rewards.iql import LearningRates, solve_iql
 from prism_irl.rewards.landmarks import LandmarkGoals
 from prism_irl.rewards.least_squares import StateReward, learn_state_reward
-from prism_irl.rewards.tabular import ModelFree
+from prism_irl.rewards.options import ModelFree, RewardOptions
 
 SOLVED = ("solution_", "level_solution_", "context_solution_")
 """What is solved on first use, and solved again after another fit."""

@@ -16,9 +16,9 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.pair import PairModel
 from prism_irl.rewards import REWARDS
-from prism_irl.rewards.base import RewardOptions
+from prism_irl.rewards.options import RewardOptions
 from prism_irl.switching import NETWORKS, SWITCHING, NetworkName
-from prism_irl.switching.base import SwitchingOptions
+from prism_irl.switching.options import SwitchingOptions
 
 PAPER: dict[str, dict[str, Any]] = {
     "gridworld": {"n_intentions": 2, "max_iterations": 180, "discount": 0.9},

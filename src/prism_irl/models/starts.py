@@ -19,10 +19,10 @@ from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.clusters import cluster_rows, with_library
-from prism_irl.rewards.base import RewardOptions
-from prism_irl.switching.base import SwitchingOptions
+from prism_irl.rewards.options import RewardOptions
 from prism_irl.switching.chain import Chain
 from prism_irl.switching.markov import MarkovChain
+from prism_irl.switching.options import SwitchingOptions
 
 StartKind = Literal["random", "windows", "annealed"]
 FloatArray = npt.NDArray[np.float64]

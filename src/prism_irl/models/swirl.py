@@ -28,7 +28,8 @@ from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray
 from prism_irl.models.pair import PairModel
 from prism_irl.rewards.soft import SoftRewards, log_sum_exp, own_dynamics
-from prism_irl.switching.state import KernelName, StateChain
+from prism_irl.switching.options import KernelName
+from prism_irl.switching.state import StateChain
 
 InvalidActions = Literal["mask", "stay"]
 

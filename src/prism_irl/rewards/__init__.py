@@ -6,13 +6,13 @@
 from prism_irl.halves import Half
 
 REWARDS: dict[str, Half] = {
-    "tabular": Half("prism_irl.rewards.tabular:Tabular", "free policies, rewards solved by IAVI: predicts best"),
-    "iql": Half("prism_irl.rewards.tabular:ModelFree", "free policies, rewards learned by IQL: no dynamics needed"),
-    "soft-1": Half("prism_irl.rewards.soft:SoftStates", "a planned reward on states: means more, predicts less"),
-    "soft-2": Half("prism_irl.rewards.soft:SoftTransitions", "a planned reward on transitions"),
-    "goals": Half("prism_irl.rewards.goals:Goals", "a few places to reach, on top of a shared habit: explains best"),
-    "features": Half("prism_irl.rewards.features:Features", "policies on observation vectors: robots, fine states"),
-    "landmarks": Half("prism_irl.rewards.landmarks:Landmarks", "places to reach in a continuous world, around walls"),
-    "windows": Half("prism_irl.rewards.windows:Windows", "seconds of movement around a step: gestures of recordings"),
+    "tabular": Half("prism_irl.rewards.options:Tabular", "free policies, rewards solved by IAVI: predicts best"),
+    "iql": Half("prism_irl.rewards.options:ModelFree", "free policies, rewards learned by IQL: no dynamics needed"),
+    "soft-1": Half("prism_irl.rewards.options:SoftStates", "a planned reward on states: means more, predicts less"),
+    "soft-2": Half("prism_irl.rewards.options:SoftTransitions", "a planned reward on transitions"),
+    "goals": Half("prism_irl.rewards.options:Goals", "a few places to reach, on top of a shared habit: explains best"),
+    "features": Half("prism_irl.rewards.options:Features", "policies on observation vectors: robots, fine states"),
+    "landmarks": Half("prism_irl.rewards.options:Landmarks", "places to reach in a continuous world, around walls"),
+    "windows": Half("prism_irl.rewards.options:Windows", "seconds of movement around a step: gestures of recordings"),
 }
 """Name → options class and when to choose it."""

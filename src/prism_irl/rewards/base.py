@@ -7,9 +7,8 @@ with each step weighted by its responsibility, Eq. (reward_opt). It never knows 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -244,69 +243,3 @@ ShortRun = Callable[..., tuple[float, Any]]
 
 Called with data, emissions and iterations; with ``places`` (K, d), intentions end there (`models.starts.fixed_run`).
 """
-
-
-@dataclass(frozen=True)
-class RewardOptions(ABC):
-    """Options of a reward model, and how to build it; registered in `rewards.REWARDS`.
-
-    Attributes
-    ----------
-    memory : {"intention", "habit", "none"}
-        Whose policies remember short histories: each intention's, the shared habit's, or nobody's.
-    plans : bool
-        The policies depend on the dynamics.
-    of_commands : bool
-        On continuous data the policies are over commands, so that their likelihood is a density.
-    searches : bool
-        Starts are found by `search` instead of first responsibilities.
-    start_kinds : kinds of first responsibilities that the starts cycle through, or None for those of the model
-    unsuited : switching that makes no sense with it → the reason, in one sentence
-    labels_choose : options that were left to "auto" are chosen by known labels instead of validation trajectories
-    by_training : likelihood plus prior of the training data compares starts, although these are densities
-    defaults : parameters of `PRISM` that this half prefers where the user says nothing
-    """
-
-    memory: ClassVar[Literal["intention", "habit", "none"]] = "none"
-    plans: ClassVar[bool] = False
-    of_commands: ClassVar[bool] = False
-    searches: ClassVar[bool] = False
-    labels_choose: ClassVar[bool] = False
-    by_training: ClassVar[bool] = False
-    start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None
-    unsuited: ClassVar[Mapping[str, str]] = {}
-    defaults: ClassVar[Mapping[str, Any]] = {}
-
-    @abstractmethod
-    def build(self, problem: Problem) -> RewardModel:
-        """The untrained model."""
-
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:  # noqa: B027
-        """Raise an `InputError` where an option makes no sense, or where the data lack what it needs."""
-
-    def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
-        """The dynamics as this half plans with them."""
-        return mdp
-
-    def describe(self, demos: Demonstrations) -> FloatArray | None:
-        """Every step in a few numbers (n, d), by which windows are clustered; None for states and actions."""
-        return None
-
-    def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
-        """Values of the options that were left to "auto", the usual ones first; one of them is chosen."""
-        return []
-
-    def search(
-        self,
-        rewards: Any,
-        train: Prepared,
-        n_intentions: int,
-        generator: np.random.Generator,
-        run: ShortRun,
-        index: int = 0,
-    ) -> Any:
-        """Look for a start by other means than first responsibilities; return the Markov chain found, if any.
-
-        ``run`` makes short runs of EM, which this room does not know; ``index`` is the number of the start.
-        """
-        return None

@@ -14,9 +14,7 @@ Rewards follow per token as before, from the policy that each token sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +24,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_numbers
-from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions
-from prism_irl.rewards.linear import Basis, LinearPolicies, candidates
+from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
 from prism_irl.rewards.tabular import TabularPolicies
 
 
@@ -293,93 +289,3 @@ def _observations(demos: Demonstrations, width: int) -> FloatArray:
 def _log_softmax(logits: FloatArray) -> FloatArray:
     shifted = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
-
-
-@dataclass(frozen=True)
-class Features(RewardOptions):
-    """Options of policies on features.
-
-    Parameters
-    ----------
-    policies : {"auto", "gaussian", "softmax"}
-        Over continuous commands, or over action tokens; auto: over commands where there are some.
-    ridge : float or "auto"
-        Strength of the prior on the weights; auto: of several, the one that predicts validation trajectories best.
-    noise, noise_strength : float
-        Prior variance of a command, and how many commands it is worth.
-    fourier : int or "auto"
-        Random Fourier features beside the observations themselves: 0 for linear policies, 64 or 128 for bent ones;
-        auto: 0 or 64, by validation trajectories, which does not make labels better where the world has walls.
-    length_scale : float or "auto"
-        Of the Fourier features, in standard deviations of the observations; auto: by validation trajectories.
-    covariance : {"diagonal", "full", "shared"}
-        Whether commands may be correlated given the intention, and whether they are so in the same way in all of them.
-    """
-
-    of_commands: ClassVar[bool] = True
-    start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
-    policies: str = "auto"
-    ridge: float | Literal["auto"] = "auto"
-    noise: float = 0.01
-    noise_strength: float = 10.0
-    fourier: int | Literal["auto"] = 0
-    length_scale: float | Literal["auto"] = "auto"
-    covariance: str = "diagonal"
-
-    def _gaussian(self, demos: Demonstrations) -> bool:
-        return self.policies == "gaussian" or (self.policies == "auto" and demos.action_space.continuous)
-
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:
-        """The name, and that there is something to read."""
-        check_choice(self, policies=("auto", "gaussian", "softmax"), covariance=("diagonal", "full", "shared"))
-        given = {name for name in ("ridge", "fourier", "length_scale") if getattr(self, name) != "auto"}
-        check_numbers(self, dict.fromkeys(("noise", "noise_strength", *(given - {"fourier"})), 0))
-        check_numbers(self, dict.fromkeys(given & {"fourier"}, 0), integer=True)
-        if demos.state_space.continuous:
-            if self.policies == "softmax":
-                raise InputError("Commands are continuous here, and softmax policies choose tokens; leave --policies.")
-        elif self._gaussian(demos):
-            with_motions(demos)
-        elif demos.observations is None:
-            raise InputError("Softmax policies on features need observations; give a vector per step.")
-
-    def build(self, problem: Problem) -> RewardModel:
-        """Weights of zero."""
-        K, demos, contexts, _, _ = problem
-        A, valid = demos.n_actions, demos.valid_actions
-        ridge = 1.0 if self.ridge == "auto" else self.ridge  # of what has no candidates
-        prior = {"ridge": ridge, "noise": self.noise, "noise_strength": self.noise_strength}
-        if demos.state_space.continuous:
-            assert demos.observations is not None
-            assert demos.motions is not None
-            assert self.fourier != "auto"
-            scale = 1.0 if self.length_scale == "auto" else self.length_scale  # without Fourier features it is nothing
-            basis = Basis(demos.observations.shape[1], self.fourier, scale)
-            kind = {"full": self.covariance != "diagonal", "shared": self.covariance == "shared"}
-            return LinearPolicies(K, demos.motions.shape[1], basis, A, **kind, **prior)  # type: ignore[arg-type]
-        if not self._gaussian(demos):
-            width = 0 if demos.observations is None else demos.observations.shape[1]
-            return SoftmaxPolicies(K, A, width, contexts, valid, ridge=ridge)
-        p, blocks = with_motions(demos)[1].shape[2], demos.noise_blocks or ()
-        tokens = TabularPolicies(K, A, contexts, valid)
-        return GaussianPolicies(K, p, blocks, tokens, **prior)
-
-    def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
-        """A small grid, of policies over measured commands alone."""
-        if not demos.state_space.continuous or demos.observations is None:
-            return []
-        return candidates(self.ridge, self.fourier, self.length_scale, demos.observations.shape[1])
-
-    def describe(self, demos: Demonstrations) -> FloatArray:
-        """How far the command follows each vector of the design (or which action was taken), and observations."""
-        parts = [] if demos.observations is None else [demos.observations.astype(np.float64)]
-        if demos.state_space.continuous:
-            assert demos.motions is not None
-            parts.insert(0, demos.motions)
-        elif self._gaussian(demos):
-            motions, design = with_motions(demos)
-            parts.insert(0, np.einsum("nmp,nm->np", design, motions))
-        else:
-            parts.append(np.eye(demos.n_actions)[demos.actions])
-        return np.concatenate(parts, axis=1)

@@ -17,20 +17,16 @@ intentions to explain is arbitrary. So the model is found in three steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_numbers
 from prism_irl.mdp import MDP
-from prism_irl.rewards.base import FloatArray, PolicyTable, Problem, RewardOptions, ShortRun
+from prism_irl.rewards.base import FloatArray, PolicyTable, ShortRun
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.planner import Planner
 from prism_irl.rewards.tabular import TabularPolicies
@@ -215,100 +211,40 @@ class GoalPolicies(PolicyTable):
         return self.rewards
 
 
-@dataclass(frozen=True)
-class Goals(RewardOptions):
-    """Options of goals on a habit; the last of the K intentions wants nothing in particular.
+def find_goals(
+    rewards: GoalPolicies, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
+) -> Any:
+    """Look for goals on a random half of the trajectories, so that starts tell whether other data show the same.
 
-    Parameters
-    ----------
-    habit : {"all", "idle", "none"}
-        What the habit with memory is fitted to: all steps, or those that want nothing; "none" gives pure goals (h = 0).
-    goal_discount : float
-        How much the next step counts beside this one in planning. A goal is a place to reach within some ten steps.
-    sparsity : float
-        Nats that a unit of reward must earn over the training data.
-    smoothing : float
-        Pseudo-count per action and state of the habit.
+    Greedy forward selection by likelihood; leaves the rewards (K, S), and returns the chain found with them.
     """
+    rewards.learn_habit(train, np.ones(train.demos.n_steps), memory=False)
+    half = train.demos
+    if len(half) > 1:
+        half = half.subset(np.sort(generator.permutation(len(half))[: (len(half) + 1) // 2]))
+    S, planner = half.n_states, rewards.planner
+    data = Prepared(half, half.states.astype(np.int64))
+    nodes = np.argsort(-np.bincount(half.states, minlength=S), kind="stable")[:CANDIDATES]
+    table = np.concatenate([strength * np.eye(S)[nodes] for strength in STRENGTHS])
+    tilts = planner.tilt(planner.values(table))
+    with np.errstate(divide="ignore"):
+        scores = np.log(rewards.policies_of(np.concatenate([tilts, np.zeros_like(tilts[:1])]), rewards.base()[:S]))
+    columns = scores.reshape(len(scores), -1)[:, data.pairs]  # (candidates + 1, n): log π_g(a_t | s_t)
+    free = len(table)
+    chosen: list[int] = []
+    chain = None
 
-    memory: ClassVar[Literal["habit"]] = "habit"
-    plans: ClassVar[bool] = True
-    searches: ClassVar[bool] = True
-    unsuited: ClassVar[Mapping[str, str]] = {
-        "single": "Goals need a second intention that wants nothing in particular, and single has one; take tabular.",
-        "ordered": "Goals are found in no particular order, so that ordered has nothing to go by; take markov.",
-    }
-    defaults: ClassVar[Mapping[str, Any]] = {"history": "auto", "backoff": "auto", "max_iterations": 15, "n_starts": 3}
-    habit: str | bool = "all"
-    goal_discount: float = 0.9
-    sparsity: float = 50.0
-    smoothing: float = 0.01
+    def trial(goal: int, iterations: int) -> tuple[float, Any]:
+        return run(data, np.ascontiguousarray(columns[[*chosen, goal, free]].T), iterations)
 
-    @property
-    def learns(self) -> str:
-        """``habit``, where true and false stand for "idle" and "none"."""
-        return {True: "idle", False: "none"}.get(self.habit, "") if isinstance(self.habit, bool) else self.habit
-
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:
-        """The habit's name, discount and sparsity."""
-        if self.learns not in ("all", "idle", "none"):
-            raise InputError(f"habit is {self.habit!r}; choose all, idle or none.")
-        check_numbers(self, {"goal_discount": 0}, below=1)
-        check_numbers(self, {"sparsity": 0, "smoothing": 0})
-
-    def build(self, problem: Problem) -> GoalPolicies:
-        """No goals yet, and a uniform habit."""
-        assert problem.mdp is not None
-        return GoalPolicies(
-            problem.n_intentions,
-            Planner(problem.mdp, self.goal_discount),
-            problem.contexts,
-            habit=self.learns != "none",
-            sparsity=self.sparsity,
-            smoothing=self.smoothing,
-            backoff=problem.backoff,
-        )
-
-    def search(
-        self,
-        rewards: GoalPolicies,
-        train: Prepared,
-        n_intentions: int,
-        generator: np.random.Generator,
-        run: ShortRun,
-        index: int = 0,
-    ) -> Any:
-        """Look for goals on a random half of the trajectories, so that starts tell whether other data show the same.
-
-        Greedy forward selection by likelihood; leaves the rewards (K, S), and returns the chain found with them.
-        """
-        rewards.learn_habit(train, np.ones(train.demos.n_steps), memory=False)
-        half = train.demos
-        if len(half) > 1:
-            half = half.subset(np.sort(generator.permutation(len(half))[: (len(half) + 1) // 2]))
-        S, planner = half.n_states, rewards.planner
-        data = Prepared(half, half.states.astype(np.int64))
-        nodes = np.argsort(-np.bincount(half.states, minlength=S), kind="stable")[:CANDIDATES]
-        table = np.concatenate([strength * np.eye(S)[nodes] for strength in STRENGTHS])
-        tilts = planner.tilt(planner.values(table))
-        with np.errstate(divide="ignore"):
-            scores = np.log(rewards.policies_of(np.concatenate([tilts, np.zeros_like(tilts[:1])]), rewards.base()[:S]))
-        columns = scores.reshape(len(scores), -1)[:, data.pairs]  # (candidates + 1, n): log π_g(a_t | s_t)
-        free = len(table)
-        chosen: list[int] = []
-        chain = None
-
-        def trial(goal: int, iterations: int) -> tuple[float, Any]:
-            return run(data, np.ascontiguousarray(columns[[*chosen, goal, free]].T), iterations)
-
-        for _ in range(n_intentions - 1):
-            middle = range(len(nodes) * (len(STRENGTHS) // 2), len(nodes) * (len(STRENGTHS) // 2 + 1))
-            taken = {g % len(nodes) for g in chosen}
-            first = {g: trial(g, SCREENING)[0] for g in middle if g % len(nodes) not in taken}
-            best = sorted(first, key=lambda g: -first[g])[:FINALISTS]
-            finalists = [g % len(nodes) + i * len(nodes) for g in best for i in range(len(STRENGTHS))]
-            results = {g: trial(g, DECIDING) for g in finalists}
-            chosen.append(max(results, key=lambda g: results[g][0]))
-            chain = results[chosen[-1]][1]
-        rewards.set_rewards(np.concatenate([table[chosen], np.zeros((1, S))]))
-        return chain
+    for _ in range(n_intentions - 1):
+        middle = range(len(nodes) * (len(STRENGTHS) // 2), len(nodes) * (len(STRENGTHS) // 2 + 1))
+        taken = {g % len(nodes) for g in chosen}
+        first = {g: trial(g, SCREENING)[0] for g in middle if g % len(nodes) not in taken}
+        best = sorted(first, key=lambda g: -first[g])[:FINALISTS]
+        finalists = [g % len(nodes) + i * len(nodes) for g in best for i in range(len(STRENGTHS))]
+        results = {g: trial(g, DECIDING) for g in finalists}
+        chosen.append(max(results, key=lambda g: results[g][0]))
+        chain = results[chosen[-1]][1]
+    rewards.set_rewards(np.concatenate([table[chosen], np.zeros((1, S))]))
+    return chain

@@ -13,8 +13,6 @@ own, because single graphs vary (`landmark_search`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,11 +21,8 @@ import numpy.typing as npt
 from prism_irl.data.batching import Prepared
 from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.errors import InputError
-from prism_irl.halves import check_numbers
-from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions, ShortRun
+from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
 from prism_irl.rewards.landmark_graph import LandmarkGraph, nearest
-from prism_irl.rewards.landmark_search import find_goals
 from prism_irl.rewards.linear import observed
 from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
 
@@ -285,69 +280,3 @@ class LandmarkGoals(RewardModel):
     def check(self, demos: Demonstrations) -> None:
         """Observations and commands of the sizes that were fitted."""
         observed(demos, self.goals.shape[1], len(self.variances))
-
-
-@dataclass(frozen=True)
-class Landmarks(RewardOptions):
-    """Options of goals on landmarks.
-
-    Parameters
-    ----------
-    landmarks : int
-        How many: more are finer, and need more data for the transitions between them.
-    ridge, noise, noise_strength : float
-        Priors of skill and noise, as for features.
-    habit_ridge : float
-        How many steps the prior of what is done at one place, whatever the goal, is worth.
-    free : bool
-        Go on with a free policy per intention, as features have, where that predicts validation trajectories better.
-    """
-
-    of_commands: ClassVar[bool] = True
-    searches: ClassVar[bool] = True
-    by_training: ClassVar[bool] = True  # graphs differ by more than a few held-out trajectories can tell
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40}
-    landmarks: int = 100
-    ridge: float = 1.0
-    habit_ridge: float = 20.0
-    noise: float = 0.01
-    noise_strength: float = 10.0
-    free: bool = False
-
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:
-        """Continuous data, and more landmarks than goals."""
-        check_numbers(self, {"landmarks": max(4, n_intentions)}, integer=True)
-        check_numbers(self, {"ridge": 0, "habit_ridge": 0, "noise": 0, "noise_strength": 0})
-        if not demos.state_space.continuous:
-            raise InputError("Goals on landmarks need continuous data; name columns with --observe and --act.")
-
-    def build(self, problem: Problem) -> LandmarkGoals:
-        """Without goals and without a graph."""
-        from prism_irl.rewards.freed import FreedGoals  # goals that may be freed are goals
-
-        demos = problem.demos
-        assert demos.observations is not None
-        assert demos.motions is not None
-        sizes = demos.observations.shape[1], demos.motions.shape[1], demos.n_actions
-        prior: Any = {
-            "ridge": self.ridge,
-            "habit_ridge": self.habit_ridge,
-            "noise": self.noise,
-            "noise_strength": self.noise_strength,
-        }
-        return (FreedGoals if self.free else LandmarkGoals)(problem.n_intentions, *sizes, self.landmarks, **prior)
-
-    def search(
-        self,
-        rewards: LandmarkGoals,
-        train: Prepared,
-        n_intentions: int,
-        generator: np.random.Generator,
-        run: ShortRun,
-        index: int = 0,
-    ) -> Any:
-        """Landmarks of its own, then goals by the likelihood of chains (`landmark_search`); returns a Markov chain."""
-        x, y = observed(train.demos, rewards.goals.shape[1], len(rewards.variances))
-        seed, reach = int(generator.integers(2**31)), REACHES[index % len(REACHES)]
-        rewards.set_graph(LandmarkGraph.fit(x, train.demos.first_steps, self.landmarks, seed, reach))
-        return find_goals(rewards, train.demos, x, y, generator, run)

@@ -12,20 +12,16 @@ yet their policies depend on the current state alone, at the first step of a tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from prism_irl.data.batching import Prepared
-from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_numbers
 from prism_irl.mdp import MDP, factorize
-from prism_irl.rewards.base import FloatArray, IntArray, PolicyTable, Problem, RewardOptions
+from prism_irl.rewards.base import FloatArray, IntArray, PolicyTable
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 
 FLOOR = 1e-8  # the authors' constant: no action is impossible
@@ -230,53 +226,6 @@ class SoftRewards(PolicyTable):
         S = self.places.n_states
         n = np.maximum(np.bincount(self.places.arrival, minlength=S), 1)
         return np.stack([np.bincount(self.places.arrival, r, minlength=S) / n for r in self.rewards])
-
-
-@dataclass(frozen=True)
-class SoftStates(RewardOptions):
-    """Options of planned rewards on states, R(s).
-
-    Parameters
-    ----------
-    temperatures : tuple of K floats, optional
-        Temperature of each intention, 1 by default; only the unit of the rewards found.
-    invalid_actions : {"mask", "stay"}
-        Actions that a state does not have: impossible, or, as in SWIRL's code, choices that stay in place.
-    ridge : float
-        Strength of the prior on values.
-    """
-
-    plans: ClassVar[bool] = True
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.95, "max_iterations": 80, "warm_up": 15, "n_candidates": 2}
-    order: ClassVar[int] = 1
-    temperatures: tuple[float, ...] | None = None
-    invalid_actions: str = "mask"
-    ridge: float = 0.01
-
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:
-        """Treatment of invalid actions, and the ridge."""
-        check_choice(self, invalid_actions=("mask", "stay"))
-        check_numbers(self, {"ridge": 0})
-
-    def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
-        """The dynamics with the model's own discount and its treatment of invalid actions."""
-        if discount == 0:
-            raise InputError("The discount is 0: an intention that does not look ahead has no use for a reward.")
-        valid = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
-        return own_dynamics(mdp, valid, discount, self.invalid_actions)
-
-    def build(self, problem: Problem) -> SoftRewards:
-        """Rewards of zero."""
-        assert problem.mdp is not None
-        places = Places(problem.mdp, self.order)
-        return SoftRewards(problem.n_intentions, places, self.temperatures, ridge=self.ridge)
-
-
-@dataclass(frozen=True)
-class SoftTransitions(SoftStates):
-    """Options of planned rewards on transitions, R(s_prev, s)."""
-
-    order: ClassVar[int] = 2
 
 
 def own_dynamics(mdp: MDP, valid: npt.NDArray[np.bool_], discount: float, invalid_actions: str) -> MDP:

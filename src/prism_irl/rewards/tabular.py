@@ -8,20 +8,16 @@ the policy that all intentions share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_numbers
 from prism_irl.rewards.backoff import add_to_parents, normalise, shrink_to_parents
-from prism_irl.rewards.base import FloatArray, PolicyTable, Problem, RewardOptions
+from prism_irl.rewards.base import FloatArray, PolicyTable
 
 
 class TabularPolicies(PolicyTable):
@@ -114,32 +110,3 @@ class TabularPolicies(PolicyTable):
     def state(self) -> dict[str, FloatArray]:
         """Return the table and its counts."""
         return {"policies": self.policies, "counts": self.counts}
-
-
-@dataclass(frozen=True)
-class Tabular(RewardOptions):
-    """Options of weighted-count policies, whose rewards IAVI solves.
-
-    Parameters
-    ----------
-    smoothing : float
-        Pseudo-count per action and state.
-    """
-
-    memory: ClassVar[Literal["intention"]] = "intention"
-    smoothing: float = 0.01
-
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:
-        """Smoothing."""
-        check_numbers(self, {"smoothing": 0})
-
-    def build(self, problem: Problem) -> TabularPolicies:
-        """Uniform policies."""
-        K, demos, contexts, backoff, _ = problem
-        settings = {"smoothing": self.smoothing, "backoff": backoff}
-        return TabularPolicies(K, demos.n_actions, contexts, demos.valid_actions, **settings)
-
-
-@dataclass(frozen=True)
-class ModelFree(Tabular):
-    """The same policies; their rewards are learned from the transitions by IQL, without dynamics (`rewards.iql`)."""

@@ -18,10 +18,8 @@ instead: every window counts as p of an independent one, in beliefs and in the M
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import pairwise, product
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,10 +29,10 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_numbers
 from prism_irl.labels import segments
-from prism_irl.rewards.base import FloatArray, IntArray, Problem, RewardModel, RewardOptions
+from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
 from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies
+from prism_irl.rewards.options import Windows
 
 MOST_COMPONENTS = 300
 """Of windows whose covariance is shrunk: those of thirty numbers, all of them."""
@@ -54,7 +52,7 @@ class View(NamedTuple):
     @classmethod
     def fit(cls, demos: Demonstrations, steps: int, components: int) -> Self:
         """Leading components of the windows of all trajectories."""
-        width = DESCRIBED * sum(part.shape[1] for part in _measured(demos))
+        width = DESCRIBED * sum(part.shape[1] for part in measured(demos))
         sums, squares = np.zeros(width), np.zeros((width, width))
         for rows in _parts(demos):
             windows = _windows(demos, rows, steps)
@@ -88,7 +86,8 @@ def leading(demos: Demonstrations, steps: int, components: int) -> tuple[View, F
     return known[steps, components]
 
 
-def _measured(demos: Demonstrations) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def measured(demos: Demonstrations) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Observations (n, d) and commands (n, p), which windows are cut from."""
     if demos.observations is None or demos.motions is None:
         raise InputError("Windows are of observations and commands; name the columns with --observe and --act.")
     return demos.observations, demos.motions
@@ -104,7 +103,7 @@ def _parts(demos: Demonstrations) -> list[slice]:
 def _windows(demos: Demonstrations, trajectories: slice, steps: int) -> FloatArray:
     offsets = demos.offsets[trajectories.start : trajectories.stop + 1]
     rows = slice(int(offsets[0]), int(offsets[-1]))
-    values = np.concatenate([np.asarray(part[rows], dtype=np.float64) for part in _measured(demos)], axis=1)
+    values = np.concatenate([np.asarray(part[rows], dtype=np.float64) for part in measured(demos)], axis=1)
     return described(values, offsets - offsets[0], steps)
 
 
@@ -217,88 +216,7 @@ class WindowPolicies(RewardModel):
         self.done.check(demos)
 
 
-@dataclass(frozen=True)
-class Windows(RewardOptions):
-    """Options of windows; what is "auto" is chosen by known labels, and as usual where nobody knows any.
-
-    Parameters
-    ----------
-    window : int or str
-        How far intentions look before and after a step: a number of steps (15), a time (0.5s), or auto: known labels
-        choose.
-    components : int or "auto"
-        Leading components of the windows that are kept: few without labels (auto: 12), hundreds where many steps have
-        one.
-    covariance : {"auto", "diagonal", "full", "shared"}
-        Of the components, given the intention: apart, correlated, or correlated in the same way in all of them (auto:
-        full, and shared with known labels).
-    power : float or "auto"
-        How much of an independent one every window counts: below 1, because neighbouring windows overlap.
-    shrinkage : float or "auto"
-        Share of white noise in the covariance of windows, for hundreds of components.
-    ridge : float
-        Strength of the prior on the weights; one is far below what a few hundred steps say.
-    noise, noise_strength : float
-        Prior variance of a command, and how many commands it is worth.
-    """
-
-    of_commands: ClassVar[bool] = True
-    labels_choose: ClassVar[bool] = True
-    start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
-    window: int | str = 15
-    components: int | Literal["auto"] = "auto"
-    covariance: str = "auto"
-    power: float | Literal["auto"] = "auto"
-    shrinkage: float | Literal["auto"] = "auto"
-    ridge: float = 1.0
-    noise: float = 0.01
-    noise_strength: float = 10.0
-
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:
-        """Continuous data, and windows that are part of it."""
-        check_choice(self, covariance=("auto", "diagonal", "full", "shared"))
-        check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0})
-        usual = self.usual()
-        check_numbers(usual, {"components": 1}, integer=True)
-        check_numbers(usual, {"power": 1e-6}, below=1.0 + 1e-9)
-        check_numbers(usual, {"shrinkage": 0}, below=1.0)
-        if not demos.state_space.continuous:
-            raise InputError("Windows need continuous data; name columns with --observe and --act.")
-        if self.window != "auto":
-            in_steps(self.window, demos)
-        elif demos.known is None or (demos.known < 0).all():
-            raise InputError(
-                "How far windows reach is chosen by known labels, and there are none; name them with --labels, or give "
-                "a number of steps such as --window 15."
-            )
-
-    def usual(self) -> Windows:
-        """The same with nothing left to choose but the window."""
-        return replace(self, **{name: value for name, value in USUAL.items() if getattr(self, name) == "auto"})
-
-    def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
-        """Without labels what is usual; with some a grid, and as many components as a shrunk covariance can have."""
-        left = [name for name in ("window", *USUAL) if getattr(self, name) == "auto"]
-        if demos.known is None or (demos.known < 0).all():
-            return [{name: USUAL[name] for name in left}] if left else []
-        width = DESCRIBED * sum(part.shape[1] for part in _measured(demos))
-        grid: dict[str, Any] = {"window": _reaches(demos), "shrinkage": SHRINKAGES, "power": POWERS}
-        grid |= {"components": (min(width, MOST_COMPONENTS),), "covariance": ("shared",)}
-        return [dict(zip(left, values, strict=True)) for values in product(*(grid[name] for name in left))]
-
-    def build(self, problem: Problem) -> WindowPolicies:
-        """Without windows yet."""
-        seen, done = (part.shape[1] for part in _measured(problem.demos))
-        return WindowPolicies(problem.n_intentions, seen, done, problem.demos.n_actions, self.usual())
-
-    def describe(self, demos: Demonstrations) -> FloatArray:
-        """The windows themselves, by which first intentions are found."""
-        width = DESCRIBED * sum(part.shape[1] for part in _measured(demos))
-        return leading(demos, in_steps(self.window, demos), min(int(self.usual().components), width))[1]
-
-
-def _reaches(demos: Demonstrations) -> list[int]:
+def reaches(demos: Demonstrations) -> list[int]:
     """Windows to try, in steps: around the median length of a stretch with one known label."""
     assert demos.known is not None
     found = segments(demos.known.astype(np.int64) + 1, demos.offsets)

@@ -17,7 +17,7 @@ from prism_irl import expectation
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.limits import available, check_bytes, readable
-from prism_irl.rewards.features import Features
+from prism_irl.rewards.options import Features
 
 DOUBT = 1.5
 """An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""

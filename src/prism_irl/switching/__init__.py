@@ -12,17 +12,15 @@ NETWORKS: tuple[str, ...] = get_args(NetworkName)
 """What reads the history where a network does (`switching.networks`)."""
 
 SWITCHING: dict[str, Half] = {
-    "single": Half("prism_irl.switching.markov:Single", "one intention: what several have to beat"),
+    "single": Half("prism_irl.switching.options:Single", "one intention: what several have to beat"),
     "per-trajectory": Half(
-        "prism_irl.switching.per_trajectory:PerTrajectory", "an intention per trajectory, kept: the null of switching"
+        "prism_irl.switching.options:PerTrajectory", "an intention per trajectory, kept: the null of switching"
     ),
-    "independent": Half("prism_irl.switching.gate:Independent", "the paper's gate: every step decides anew"),
-    "markov": Half("prism_irl.switching.markov:Markov", "constant kernel, milliseconds per iteration: try it first"),
-    "semi-markov": Half(
-        "prism_irl.switching.semi_markov:SemiMarkov", "intentions have a typical length instead of any"
-    ),
-    "state": Half("prism_irl.switching.state:State", "intentions end at places, such as a goal that is reached"),
-    "ordered": Half("prism_irl.switching.ordered:Ordered", "stages of one task, passed once and in order"),
-    "recurrent": Half("prism_irl.switching.recurrent:Recurrent", "what triggers a switch lies in the past"),
+    "independent": Half("prism_irl.switching.options:Independent", "the paper's gate: every step decides anew"),
+    "markov": Half("prism_irl.switching.options:Markov", "constant kernel, milliseconds per iteration: try it first"),
+    "semi-markov": Half("prism_irl.switching.options:SemiMarkov", "intentions have a typical length instead of any"),
+    "state": Half("prism_irl.switching.options:State", "intentions end at places, such as a goal that is reached"),
+    "ordered": Half("prism_irl.switching.options:Ordered", "stages of one task, passed once and in order"),
+    "recurrent": Half("prism_irl.switching.options:Recurrent", "what triggers a switch lies in the past"),
 }
 """Name → options class and when to choose it."""

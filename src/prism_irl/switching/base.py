@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy.typing as npt
 
 from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared, scatter
-from prism_irl.data.demonstrations import Demonstrations
 
 if TYPE_CHECKING:  # chains that only count do without torch, whose import takes longer than their fit
     import torch
@@ -260,40 +258,3 @@ class Stream(ABC):
 
         The evidence is log π_k(a_t | s_t) when filtering, and the log indicator of the intention when sampling.
         """
-
-
-@dataclass(frozen=True)
-class SwitchingOptions(ABC):
-    """Options of a switching model, and how to build it; registered in `switching.SWITCHING`.
-
-    Attributes
-    ----------
-    constant : bool
-        Whether the kernel is the same at every step.
-    is_chain : bool
-        Whether an intention is carried along, so that a constant chain can begin for it.
-    in_order : bool
-        Whether intentions are stages, passed in the order of their numbers.
-    has_network : bool
-        Whether a network reads the history.
-    defaults : parameters of `PRISM` that this half prefers where the user says nothing
-    """
-
-    constant: ClassVar[bool] = False
-    is_chain: ClassVar[bool] = True
-    in_order: ClassVar[bool] = False
-    has_network: ClassVar[bool] = False
-    defaults: ClassVar[Mapping[str, Any]] = {}
-
-    @abstractmethod
-    def build(self, n_intentions: int, demos: Demonstrations) -> Switching:
-        """The untrained model, for demonstrations of these sizes; the caller has seeded torch where it is imported."""
-
-    def check(self, n_intentions: int) -> None:  # noqa: B027
-        """Raise an `InputError` where an option makes no sense."""
-
-    def first_responsibilities(
-        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
-    ) -> npt.NDArray[np.float64] | None:
-        """First responsibilities (n, K) where this model has its own idea of a start, else None."""
-        return None

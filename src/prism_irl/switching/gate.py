@@ -7,18 +7,14 @@ reproduce the paper; with `observe="current"` its score is not a likelihood (the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared, scatter
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.halves import check_numbers
 from prism_irl.switching.base import BatchPosterior, PassResult, Posterior, Stream
 from prism_irl.switching.inference.dispatch import gate_gradient, responsibilities
-from prism_irl.switching.learned import Learned
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
@@ -173,28 +169,3 @@ class GateStream(Stream):
         self.previous = actions
         index = actions.view(-1, 1, 1).expand(-1, self.gates.shape[1], 1)
         return torch.softmax(self.gates.gather(2, index).squeeze(2) + evidence, dim=-1)
-
-
-@dataclass(frozen=True)
-class Independent(Learned):
-    """Options of the gate.
-
-    Parameters
-    ----------
-    l1, kl : float
-        Penalties of Eq. (loss).
-    """
-
-    is_chain: ClassVar[bool] = False
-    l1: float = 0.0
-    kl: float = 0.0
-
-    def check(self, n_intentions: int) -> None:
-        """The penalties too."""
-        super().check(n_intentions)
-        check_numbers(self, {"l1": 0, "kl": 0})
-
-    def build(self, n_intentions: int, demos: Demonstrations) -> Gate:
-        """The gate, as in the paper."""
-        network = self._network(demos, n_intentions, quiet=False)
-        return Gate(network, n_intentions, l1=self.l1, kl=self.kl, optimiser=self._optimiser())

@@ -6,19 +6,15 @@ HIQL's switching. Milliseconds per EM iteration, and the start of every richer c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import as_array
-from prism_irl.errors import InputError
-from prism_irl.halves import check_numbers
-from prism_irl.switching.base import Counts, Posterior, Stream, SwitchingOptions
+from prism_irl.switching.base import Counts, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, STICKINESS, Chain, ChainStream, Previous
 from prism_irl.switching.inference.flat import expected_counts, infer_flat
 
@@ -179,42 +175,3 @@ class MarkovStream(Stream):
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         self.filtered = weights / weights.sum(axis=1, keepdims=True)
         return self.filtered
-
-
-@dataclass(frozen=True)
-class Markov(SwitchingOptions):
-    """Options of the Markov chain.
-
-    Parameters
-    ----------
-    inputs : bool
-        The kernel reads the observations of a step, as a multinomial logit (`switching.inputs`); --inputs sets it.
-    input_ridge : float
-        Strength of the prior on what inputs do, in nats per squared standard deviation.
-    """
-
-    constant: ClassVar[bool] = True
-    inputs: bool = False
-    input_ridge: float = 1.0
-
-    def check(self, n_intentions: int) -> None:
-        """Strength of the prior."""
-        check_numbers(self, {"input_ridge": 0})
-
-    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
-        """The chain, sticky and uniform."""
-        if not self.inputs:
-            return MarkovChain(n_intentions)
-        from prism_irl.switching.inputs import InputChain, n_inputs_of
-
-        return InputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
-
-
-@dataclass(frozen=True)
-class Single(Markov):
-    """One intention: a chain with nowhere to go."""
-
-    def check(self, n_intentions: int) -> None:
-        """K = 1."""
-        if n_intentions != 1:
-            raise InputError(f"single has one intention, and {n_intentions} were asked for; set n_intentions=1.")

@@ -7,22 +7,16 @@ opening a gripper. Use it for demonstrations of one task each; not for animals, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Prepared
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.halves import check_numbers
 from prism_irl.switching.base import Posterior
-from prism_irl.switching.chain import Chain
-from prism_irl.switching.inputs import InputChain, n_inputs_of
+from prism_irl.switching.inputs import InputChain
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.recurrent import Recurrent, RecurrentChain
+from prism_irl.switching.recurrent import RecurrentChain
 
 IMPOSSIBLE = 1e-30  # nothing, whose logarithm is a number
 STAY = 0.9
@@ -117,49 +111,3 @@ class OrderedRecurrentChain(RecurrentChain):
 def _ordered(kernel: Tensor) -> Tensor:
     masked = kernel * order_mask(len(kernel)).to(kernel.device)
     return masked / masked.sum(-1, keepdim=True)
-
-
-@dataclass(frozen=True)
-class Ordered(Recurrent):
-    """Options of stages in order.
-
-    Parameters
-    ----------
-    recurrent : bool
-        A network reads from the history when to advance; otherwise a constant probability does.
-    inputs : bool
-        Without a network: the log odds of advancing read the observations of a step; --inputs sets it.
-    input_ridge : float
-        Strength of the prior on what inputs do, in nats per squared standard deviation.
-    """
-
-    in_order: ClassVar[bool] = True
-    recurrent: bool = False
-    inputs: bool = False
-    input_ridge: float = 1.0
-
-    def check(self, n_intentions: int) -> None:
-        """Those of the network, and the strength of the prior."""
-        super().check(n_intentions)
-        check_numbers(self, {"input_ridge": 0})
-
-    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:  # type: ignore[override]
-        """A constant chain, one that reads inputs, or one with a network."""
-        if not self.recurrent:
-            if self.inputs:
-                return OrderedInputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
-            return OrderedChain(n_intentions)
-        network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
-        penalty, optimiser = self.switch_penalty, self._optimiser()
-        return OrderedRecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
-
-    def first_responsibilities(
-        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
-    ) -> npt.NDArray[np.float64] | None:
-        """Stretches of random relative length, in order."""
-        if n_intentions == 1:
-            return None
-        borders = generator.dirichlet(np.full(n_intentions, 8.0)).cumsum()[:-1]
-        moment = (demos.step_index + 0.5) / np.repeat(demos.lengths, demos.lengths)
-        labels = np.searchsorted(borders, moment)
-        return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)

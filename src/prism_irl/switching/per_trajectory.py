@@ -8,17 +8,14 @@ is gained by changes of mind within trajectories.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.switching.base import BatchPosterior, Posterior, Stream, SwitchingOptions
+from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR
 from prism_irl.switching.module import SwitchingModule
 
@@ -92,22 +89,3 @@ class PerTrajectoryStream(Stream):
         """P(z | s_≤t, a_≤t)."""
         self.log_weights = self.log_weights + evidence.double().clamp_min(IMPOSSIBLE)
         return torch.softmax(self.log_weights, dim=-1)
-
-
-@dataclass(frozen=True)
-class PerTrajectory(SwitchingOptions):
-    """An intention per trajectory; it has no options."""
-
-    is_chain: ClassVar[bool] = False
-
-    def build(self, n_intentions: int, demos: Demonstrations) -> TrajectoryChoice:
-        """Uniform weights."""
-        return TrajectoryChoice(n_intentions)
-
-    def first_responsibilities(
-        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
-    ) -> npt.NDArray[np.float64] | None:
-        """Random starts differ between trajectories: what differs within them alone, a mixture cannot keep."""
-        if kind != "random":
-            return None
-        return np.asarray(generator.dirichlet(np.full(n_intentions, 0.5), len(demos))[demos.trajectory_index])

@@ -7,21 +7,17 @@ network only has to say when it changes. Logits of the kernel at step t are B_jk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from prism_irl.data.batching import Batch, Prepared, pad_batch, scatter
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.halves import check_numbers
 from prism_irl.switching.base import PassResult, Posterior
 from prism_irl.switching.chain import Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
-from prism_irl.switching.learned import Learned
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry, HistoryNetwork
@@ -149,32 +145,3 @@ class RecurrentChain(SwitchingModule, Chain):
     def load_training_state(self, state: dict[str, Tensor]) -> None:
         """Restore Adam's moments."""
         self.optimiser.load(state)
-
-
-@dataclass(frozen=True)
-class Recurrent(Learned):
-    """Options of recurrent switching.
-
-    Parameters
-    ----------
-    switch_penalty : float
-        Penalty on the switching mass per step; more gives longer segments.
-    interaction : bool
-        The network also reads the pair (s_{t-1}, a_{t-1}), which tells a blocked move from a step.
-    """
-
-    defaults: ClassVar[Mapping[str, Any]] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
-    switch_penalty: float = 0.05
-    interaction: bool = True
-
-    def check(self, n_intentions: int) -> None:
-        """The penalty too."""
-        super().check(n_intentions)
-        self._past_only()
-        check_numbers(self, {"switch_penalty": 0})
-
-    def build(self, n_intentions: int, demos: Demonstrations) -> RecurrentChain:
-        """The chain, which begins as the Markov chain that warmed it up."""
-        network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
-        penalty, optimiser = self.switch_penalty, self._optimiser()
-        return RecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)

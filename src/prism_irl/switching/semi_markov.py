@@ -14,8 +14,7 @@ length, and look at the dwell histogram, where data and model lie beside each ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +22,7 @@ import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.halves import check_numbers
-from prism_irl.switching.base import BatchPosterior, PhaseCounts, Posterior, Stream, SwitchingOptions
+from prism_irl.switching.base import BatchPosterior, PhaseCounts, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
@@ -211,38 +208,3 @@ class SemiMarkovStream(Stream):
         """P(z_t | s_≤t, a_≤t)."""
         found: Tensor = self.chain._summed(self.inner.update(actions, self.chain._repeat(evidence)))
         return found
-
-
-@dataclass(frozen=True)
-class SemiMarkov(SwitchingOptions):
-    """Options of intentions with a typical length.
-
-    Parameters
-    ----------
-    phases : int
-        Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over the root of
-        the phases.
-    inputs : bool
-        The observations of a step hurry phases and choose successors (`semi_markov_inputs`); --inputs sets it.
-    input_ridge : float
-        Strength of the prior on what inputs do, in nats per squared standard deviation.
-    """
-
-    constant: ClassVar[bool] = True
-    phases: int = 6
-    inputs: bool = False
-    input_ridge: float = 1.0
-
-    def check(self, n_intentions: int) -> None:
-        """Number of phases, and the strength of the prior."""
-        check_numbers(self, {"phases": 1}, integer=True)
-        check_numbers(self, {"input_ridge": 0})
-
-    def build(self, n_intentions: int, demos: Demonstrations) -> SemiMarkovChain:
-        """The chain, with any number of phases."""
-        if self.inputs:
-            from prism_irl.switching.inputs import n_inputs_of
-            from prism_irl.switching.semi_markov_inputs import SemiMarkovInputChain
-
-            return SemiMarkovInputChain(n_intentions, n_inputs_of(demos), self.phases, ridge=self.input_ridge)
-        return SemiMarkovChain(n_intentions, self.phases)

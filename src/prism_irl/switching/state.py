@@ -13,9 +13,7 @@ intention ends at one place (`places`). `recurrent` reads more: the whole histor
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,20 +23,17 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_numbers
-from prism_irl.switching.base import Posterior, SwitchingOptions
+from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import infer
 from prism_irl.switching.inference.flat import infer_steps
-from prism_irl.switching.inputs import first_intentions, n_inputs_of
+from prism_irl.switching.inputs import first_intentions
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
-from prism_irl.switching.places import PlaceChain
+from prism_irl.switching.options import KernelName
 
-KernelName = Literal["auto", "mlp", "table", "pair", "place"]
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive
 
 
@@ -252,61 +247,3 @@ class StateChain(StateKernel):
         found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": self.steps})
         with torch.no_grad():
             vector_to_parameters(torch.from_numpy(found.x).to(scale.device), parameters)
-
-
-@dataclass(frozen=True)
-class State(SwitchingOptions):
-    """Options of a kernel that reads the state.
-
-    Parameters
-    ----------
-    kernel : {"auto", "pair", "place", "table", "mlp"}
-        A table per state and pair of intentions; one place per intention, for continuous data (`switching.places`); or
-        SWIRL's pull of the state as a free table or by a network. "auto" is place for continuous data, else pair.
-    shrinkage : float
-        For "pair": steps that the kernel without the state is worth.
-    hidden : int
-        For "mlp": hidden units, 32 in SWIRL's paper.
-    kernel_ridge : float
-        For "table" and "mlp": strength of the prior on the weights.
-    inputs : bool
-        For "pair": the kernel reads the observations of a step, too (`switching.state_inputs`); --inputs sets it.
-    input_ridge : float
-        Strength of the prior on what inputs do, in nats per squared standard deviation.
-    """
-
-    defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
-    kernel: KernelName = "auto"
-    shrinkage: float = 8.0
-    hidden: int = 32
-    kernel_ridge: float = 0.1
-    inputs: bool = False
-    input_ridge: float = 1.0
-
-    def check(self, n_intentions: int) -> None:
-        """Name and strengths."""
-        check_choice(self, kernel=("auto", "pair", "place", "table", "mlp"))
-        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0, "input_ridge": 0})
-        check_numbers(self, {"hidden": 1}, integer=True)
-
-    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
-        """The chain, which begins as the Markov chain that warmed it up."""
-        if self.inputs:
-            return self._with_inputs(n_intentions, demos)
-        if self.kernel == "place" or (self.kernel == "auto" and demos.state_space.continuous):
-            if demos.observations is None:
-                raise InputError("Intentions end at places where there are observations; choose --kernel pair.")
-            return PlaceChain(n_intentions, demos.observations.shape[1])
-        if self.kernel in ("auto", "pair"):
-            return StatePairChain(demos.n_states, n_intentions, shrinkage=self.shrinkage)
-        options: dict[str, Any] = {"kind": self.kernel, "hidden": self.hidden, "ridge": self.kernel_ridge}
-        return StateChain(demos.n_states, n_intentions, **options)
-
-    def _with_inputs(self, n_intentions: int, demos: Demonstrations) -> Chain:
-        """A kernel per state and pair that reads inputs."""
-        from prism_irl.switching.state_inputs import StateInputChain
-
-        if self.kernel not in ("auto", "pair") or demos.state_space.continuous:
-            raise InputError(f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --inputs.")
-        options: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
-        return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **options)

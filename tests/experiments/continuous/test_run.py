@@ -14,7 +14,7 @@ from prism_irl.experiments.continuous.run import Continuous, run, tasks_of
 from prism_irl.experiments.continuous.told import TOLD, told
 from prism_irl.experiments.continuous.transfer import transfer
 from prism_irl.labels import ari
-from prism_irl.rewards.windows import Windows
+from prism_irl.rewards.options import Windows
 from prism_irl.worlds.point_maze import PointMaze
 
 SMALL = {"n_starts": 1, "max_iterations": 2, "warm_up": 1, "n_candidates": 1}

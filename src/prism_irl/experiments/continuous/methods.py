@@ -22,8 +22,7 @@ from prism_irl.labels import ari
 from prism_irl.models.phases import KMeansPhases
 from prism_irl.models.prism import PRISM
 from prism_irl.models.reference_scores import MEMORY, one_policy
-from prism_irl.rewards.features import Features
-from prism_irl.rewards.windows import Windows
+from prism_irl.rewards.options import Features, Windows
 from prism_irl.worlds.point_maze import PointMaze
 
 IntArray = npt.NDArray[np.int64]

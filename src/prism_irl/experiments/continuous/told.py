@@ -17,8 +17,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.experiments.continuous.data import Data
 from prism_irl.experiments.continuous.methods import LINEAR, blind, fit
 from prism_irl.models.prism import PRISM
-from prism_irl.rewards.base import RewardOptions
-from prism_irl.rewards.windows import Windows
+from prism_irl.rewards.options import RewardOptions, Windows
 
 IntArray = npt.NDArray[np.int64]
 

@@ -20,8 +20,9 @@ from prism_irl.experiments.labyrinth.settings import TRANSFORMER_PENALTIES, Laby
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.references import Empirical
 from prism_irl.studies.cross_validation import data_key, fit_key, read_row, write_row
-from prism_irl.switching.gate import Gate, Independent
+from prism_irl.switching.gate import Gate
 from prism_irl.switching.networks import Carry, Transformer
+from prism_irl.switching.options import Independent
 
 CASES: tuple[tuple[str, int, float], ...] = (
     ("encoder", 8, 1.0),

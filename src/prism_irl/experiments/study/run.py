@@ -27,7 +27,7 @@ from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.contrast import contrast
 from prism_irl.studies.intervals import intervals
-from prism_irl.switching.markov import Markov
+from prism_irl.switching.options import Markov
 from prism_irl.worlds.cohort import CONDITIONS, Cohort, CohortWorld
 
 LEVEL = 0.05

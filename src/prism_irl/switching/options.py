@@ -1,0 +1,406 @@
+"""Options of the switching models: one frozen dataclass per kind, which builds the model.
+
+Flags of the command line are made of these fields, so that nothing heavy is imported before a model is built: help is
+there at once, and a fit imports the kind that it needs and no other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from prism_irl.errors import InputError
+from prism_irl.halves import check_choice, check_numbers
+from prism_irl.switching import NETWORKS, NetworkName
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.switching.base import Switching
+    from prism_irl.switching.chain import Chain
+    from prism_irl.switching.gate import Gate
+    from prism_irl.switching.networks import HistoryNetwork
+    from prism_irl.switching.optimiser import Optimiser
+    from prism_irl.switching.per_trajectory import TrajectoryChoice
+    from prism_irl.switching.recurrent import RecurrentChain
+    from prism_irl.switching.semi_markov import SemiMarkovChain
+
+    FloatArray = npt.NDArray[np.float64]
+
+KernelName = Literal["auto", "mlp", "table", "pair", "place"]
+
+
+@dataclass(frozen=True)
+class SwitchingOptions(ABC):
+    """Options of a switching model, and how to build it; registered in `switching.SWITCHING`.
+
+    Attributes
+    ----------
+    constant : bool
+        Whether the kernel is the same at every step.
+    is_chain : bool
+        Whether an intention is carried along, so that a constant chain can begin for it.
+    in_order : bool
+        Whether intentions are stages, passed in the order of their numbers.
+    has_network : bool
+        Whether a network reads the history.
+    defaults : parameters of `PRISM` that this half prefers where the user says nothing
+    """
+
+    constant: ClassVar[bool] = False
+    is_chain: ClassVar[bool] = True
+    in_order: ClassVar[bool] = False
+    has_network: ClassVar[bool] = False
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    @abstractmethod
+    def build(self, n_intentions: int, demos: Demonstrations) -> Switching:
+        """The untrained model, for demonstrations of these sizes; the caller has seeded torch where it is imported."""
+
+    def check(self, n_intentions: int) -> None:  # noqa: B027
+        """Raise an `InputError` where an option makes no sense."""
+
+    def first_responsibilities(
+        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+    ) -> FloatArray | None:
+        """First responsibilities (n, K) where this model has its own idea of a start, else None."""
+        return None
+
+
+@dataclass(frozen=True)
+class Markov(SwitchingOptions):
+    """Options of the Markov chain.
+
+    Parameters
+    ----------
+    inputs : bool
+        The kernel reads the observations of a step, as a multinomial logit (`switching.inputs`); --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
+    """
+
+    constant: ClassVar[bool] = True
+    inputs: bool = False
+    input_ridge: float = 1.0
+
+    def check(self, n_intentions: int) -> None:
+        """Strength of the prior."""
+        check_numbers(self, {"input_ridge": 0})
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
+        """The chain, sticky and uniform."""
+        from prism_irl.switching.markov import MarkovChain
+
+        if not self.inputs:
+            return MarkovChain(n_intentions)
+        from prism_irl.switching.inputs import InputChain, n_inputs_of
+
+        return InputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
+
+
+@dataclass(frozen=True)
+class Single(Markov):
+    """One intention: a chain with nowhere to go."""
+
+    def check(self, n_intentions: int) -> None:
+        """K = 1."""
+        if n_intentions != 1:
+            raise InputError(f"single has one intention, and {n_intentions} were asked for; set n_intentions=1.")
+
+
+@dataclass(frozen=True)
+class PerTrajectory(SwitchingOptions):
+    """An intention per trajectory; it has no options."""
+
+    is_chain: ClassVar[bool] = False
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> TrajectoryChoice:
+        """Uniform weights."""
+        from prism_irl.switching.per_trajectory import TrajectoryChoice
+
+        return TrajectoryChoice(n_intentions)
+
+    def first_responsibilities(
+        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+    ) -> FloatArray | None:
+        """Random starts differ between trajectories: what differs within them alone, a mixture cannot keep."""
+        if kind != "random":
+            return None
+        weights: FloatArray = generator.dirichlet([0.5] * n_intentions, len(demos))
+        return weights[demos.trajectory_index]
+
+
+@dataclass(frozen=True)
+class SemiMarkov(SwitchingOptions):
+    """Options of intentions with a typical length.
+
+    Parameters
+    ----------
+    phases : int
+        Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over the root of
+        the phases.
+    inputs : bool
+        The observations of a step hurry phases and choose successors (`semi_markov_inputs`); --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
+    """
+
+    constant: ClassVar[bool] = True
+    phases: int = 6
+    inputs: bool = False
+    input_ridge: float = 1.0
+
+    def check(self, n_intentions: int) -> None:
+        """Number of phases, and the strength of the prior."""
+        check_numbers(self, {"phases": 1}, integer=True)
+        check_numbers(self, {"input_ridge": 0})
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> SemiMarkovChain:
+        """The chain, with any number of phases."""
+        from prism_irl.switching.semi_markov import SemiMarkovChain
+
+        if self.inputs:
+            from prism_irl.switching.inputs import n_inputs_of
+            from prism_irl.switching.semi_markov_inputs import SemiMarkovInputChain
+
+            return SemiMarkovInputChain(n_intentions, n_inputs_of(demos), self.phases, ridge=self.input_ridge)
+        return SemiMarkovChain(n_intentions, self.phases)
+
+
+@dataclass(frozen=True)
+class State(SwitchingOptions):
+    """Options of a kernel that reads the state.
+
+    Parameters
+    ----------
+    kernel : {"auto", "pair", "place", "table", "mlp"}
+        A table per state and pair of intentions; one place per intention, for continuous data (`switching.places`); or
+        SWIRL's pull of the state as a free table or by a network. "auto" is place for continuous data, else pair.
+    shrinkage : float
+        For "pair": steps that the kernel without the state is worth.
+    hidden : int
+        For "mlp": hidden units, 32 in SWIRL's paper.
+    kernel_ridge : float
+        For "table" and "mlp": strength of the prior on the weights.
+    inputs : bool
+        For "pair": the kernel reads the observations of a step, too (`switching.state_inputs`); --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
+    """
+
+    defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
+    kernel: KernelName = "auto"
+    shrinkage: float = 8.0
+    hidden: int = 32
+    kernel_ridge: float = 0.1
+    inputs: bool = False
+    input_ridge: float = 1.0
+
+    def check(self, n_intentions: int) -> None:
+        """Name and strengths."""
+        check_choice(self, kernel=("auto", "pair", "place", "table", "mlp"))
+        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0, "input_ridge": 0})
+        check_numbers(self, {"hidden": 1}, integer=True)
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
+        """The chain, which begins as the Markov chain that warmed it up."""
+        from prism_irl.switching.places import PlaceChain
+        from prism_irl.switching.state import StateChain, StatePairChain
+
+        if self.inputs:
+            return self._with_inputs(n_intentions, demos)
+        if self.kernel == "place" or (self.kernel == "auto" and demos.state_space.continuous):
+            if demos.observations is None:
+                raise InputError("Intentions end at places where there are observations; choose --kernel pair.")
+            return PlaceChain(n_intentions, demos.observations.shape[1])
+        if self.kernel in ("auto", "pair"):
+            return StatePairChain(demos.n_states, n_intentions, shrinkage=self.shrinkage)
+        options: dict[str, Any] = {"kind": self.kernel, "hidden": self.hidden, "ridge": self.kernel_ridge}
+        return StateChain(demos.n_states, n_intentions, **options)
+
+    def _with_inputs(self, n_intentions: int, demos: Demonstrations) -> Chain:
+        """A kernel per state and pair that reads inputs."""
+        from prism_irl.switching.inputs import n_inputs_of
+        from prism_irl.switching.state_inputs import StateInputChain
+
+        if self.kernel not in ("auto", "pair") or demos.state_space.continuous:
+            raise InputError(f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --inputs.")
+        options: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
+        return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **options)
+
+
+@dataclass(frozen=True)
+class Learned(SwitchingOptions):
+    """A network that reads the history, trained by Adam on minibatches of trajectories.
+
+    Parameters
+    ----------
+    network : {"rnn", "lstm", "gru", "transformer"}
+    embedding, hidden : int
+        Sizes of the network.
+    learning_rate, batch_size, epochs_per_m_step : Adam on minibatches of trajectories
+    observe : {"past", "current"}
+        The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
+    """
+
+    has_network: ClassVar[bool] = True
+    network: NetworkName = "gru"
+    embedding: int = 32
+    hidden: int = 32
+    learning_rate: float = 3e-3
+    batch_size: int = 32
+    epochs_per_m_step: int = 1
+    observe: str = "past"
+
+    def check(self, n_intentions: int) -> None:
+        """Names, sizes and rates."""
+        check_choice(self, network=NETWORKS, observe=("past", "current"))
+        sizes = ("embedding", "hidden", "batch_size", "epochs_per_m_step")
+        check_numbers(self, dict.fromkeys(sizes, 1), integer=True)
+        check_numbers(self, {"learning_rate": 0})
+        if self.learning_rate == 0:
+            raise InputError("learning_rate must be above 0; with 0 the network would never learn.")
+
+    def _network(
+        self, demos: Demonstrations, n_outputs: int, *, quiet: bool, interaction: bool = False
+    ) -> HistoryNetwork:
+        """The network; a ``quiet`` one has small tables and an almost silent head, so that a chain begins as it was."""
+        from prism_irl.switching.networks import HistoryNetwork
+
+        return HistoryNetwork(
+            self.network,
+            n_states=demos.n_states,
+            n_actions=demos.n_actions,
+            n_observations=0 if demos.observations is None else demos.observations.shape[1],
+            n_outputs=n_outputs,
+            embedding=self.embedding,
+            hidden=self.hidden,
+            observe="current" if self.observe == "current" else "past",
+            token_scale=0.5 if quiet else 1.0,
+            head_scale=0.1 if quiet else 1.0,
+            interaction=interaction,
+        )
+
+    def _optimiser(self) -> Optimiser:
+        from prism_irl.switching.optimiser import Optimiser
+
+        return Optimiser(self.learning_rate, self.batch_size, self.epochs_per_m_step)
+
+    def _past_only(self) -> None:
+        if self.observe == "current":
+            raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
+
+
+@dataclass(frozen=True)
+class Independent(Learned):
+    """Options of the gate.
+
+    Parameters
+    ----------
+    l1, kl : float
+        Penalties of Eq. (loss).
+    """
+
+    is_chain: ClassVar[bool] = False
+    l1: float = 0.0
+    kl: float = 0.0
+
+    def check(self, n_intentions: int) -> None:
+        """The penalties too."""
+        super().check(n_intentions)
+        check_numbers(self, {"l1": 0, "kl": 0})
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> Gate:
+        """The gate, as in the paper."""
+        from prism_irl.switching.gate import Gate
+
+        network = self._network(demos, n_intentions, quiet=False)
+        return Gate(network, n_intentions, l1=self.l1, kl=self.kl, optimiser=self._optimiser())
+
+
+@dataclass(frozen=True)
+class Recurrent(Learned):
+    """Options of recurrent switching.
+
+    Parameters
+    ----------
+    switch_penalty : float
+        Penalty on the switching mass per step; more gives longer segments.
+    interaction : bool
+        The network also reads the pair (s_{t-1}, a_{t-1}), which tells a blocked move from a step.
+    """
+
+    defaults: ClassVar[Mapping[str, Any]] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
+    switch_penalty: float = 0.05
+    interaction: bool = True
+
+    def check(self, n_intentions: int) -> None:
+        """The penalty too."""
+        super().check(n_intentions)
+        self._past_only()
+        check_numbers(self, {"switch_penalty": 0})
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> RecurrentChain:
+        """The chain, which begins as the Markov chain that warmed it up."""
+        from prism_irl.switching.recurrent import RecurrentChain
+
+        network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
+        penalty, optimiser = self.switch_penalty, self._optimiser()
+        return RecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
+
+
+@dataclass(frozen=True)
+class Ordered(Recurrent):
+    """Options of stages in order.
+
+    Parameters
+    ----------
+    recurrent : bool
+        A network reads from the history when to advance; otherwise a constant probability does.
+    inputs : bool
+        Without a network: the log odds of advancing read the observations of a step; --inputs sets it.
+    input_ridge : float
+        Strength of the prior on what inputs do, in nats per squared standard deviation.
+    """
+
+    in_order: ClassVar[bool] = True
+    recurrent: bool = False
+    inputs: bool = False
+    input_ridge: float = 1.0
+
+    def check(self, n_intentions: int) -> None:
+        """Those of the network, and the strength of the prior."""
+        super().check(n_intentions)
+        check_numbers(self, {"input_ridge": 0})
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> Chain:  # type: ignore[override]
+        """A constant chain, one that reads inputs, or one with a network."""
+        from prism_irl.switching.inputs import n_inputs_of
+        from prism_irl.switching.ordered import OrderedChain, OrderedInputChain, OrderedRecurrentChain
+
+        if not self.recurrent:
+            if self.inputs:
+                return OrderedInputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
+            return OrderedChain(n_intentions)
+        network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
+        penalty, optimiser = self.switch_penalty, self._optimiser()
+        return OrderedRecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
+
+    def first_responsibilities(
+        self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
+    ) -> FloatArray | None:
+        """Stretches of random relative length, in order."""
+        import numpy as np
+
+        from prism_irl.switching.ordered import SURE
+
+        if n_intentions == 1:
+            return None
+        borders = generator.dirichlet(np.full(n_intentions, 8.0)).cumsum()[:-1]
+        moment = (demos.step_index + 0.5) / np.repeat(demos.lengths, demos.lengths)
+        labels = np.searchsorted(borders, moment)
+        return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)
