@@ -23,7 +23,7 @@ types: $(VENV)/.installed-test
 docs: $(VENV)/.installed-test
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 
-# What takes longer than ten seconds and is seldom touched (lost ranks, killed workers) has a target of its own: slow.
+# What takes longer than ten seconds and is seldom touched (killed workers) has a target of its own: slow.
 check: $(VENV)/.installed-test browser
 	$(BIN)/pytest -n 2 -m "not slow" --durations 40
 

@@ -19,7 +19,6 @@ from rich.table import Table
 import bridge
 import chains
 import continuous
-import data_parallel
 import growth
 import inverse
 import larger_than_memory
@@ -52,12 +51,6 @@ def main() -> None:
     all_cores()
     quick, title, clock = options.quick, machine(), time.perf_counter()
     rows = [*inverse.rows(), *chains.rows(8 if quick else 190), *networks.rows(8 if quick else 190, 1 if quick else 5)]
-    if quick:
-        rows += data_parallel.rows(32, 100, 3, repeats=1)
-    else:
-        rows += data_parallel.rows()
-        rows += data_parallel.rows(iterations=8, repeats=3, network="lstm")
-        rows += data_parallel.rows(iterations=8, repeats=3, switching="recurrent")
     rows += startup.rows(20, 1) if quick else startup.rows()
     read, whole = tables.measure(20_000 if quick else 2_000_000)
     rows += read

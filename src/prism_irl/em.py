@@ -240,11 +240,10 @@ def improve(start: Start, train: Prepared, seed: Any) -> float:
     """
     if is_in_minibatches(start.switching, start.rewards, train):
         return improve_in_parts(start.switching, start.rewards, train, seed, learn=not start.fixed_rewards)
-    train = start.switching.reshard(train, seed)
     seen = start.switching.improve(train, emissions(start.switching, start.rewards, train), seed)
     if not start.fixed_rewards:
         start.rewards.maximise(train, seen.responsibilities)
-    return train.mean(seen.log_likelihood)
+    return float(seen.log_likelihood.mean())
 
 
 def short_run(
@@ -280,7 +279,7 @@ def short_run(
             assert emission is not None
             fixed = switching.reads(emission if power == 1.0 else emission * power)
             posterior = switching.expectation(train, fixed, online=False)
-            step = EStep(train.mean(posterior.log_likelihood), None, fixed, posterior)
+            step = EStep(float(posterior.log_likelihood.mean()), None, fixed, posterior)
         m_step(switching, rewards, train, step)
         if after is not None:
             after(iteration)
@@ -314,7 +313,7 @@ def save_start(start: Start, path: Path) -> None:
     storage.save_tensors(path, tensors, header)
 
 
-def load_start(start: Start, path: Path, train: Prepared) -> bool:
+def load_start(start: Start, path: Path) -> bool:
     """Continue from a checkpoint; the pair must be built as it was. Returns whether the start had finished."""
     tensors, header = storage.load_tensors(path)
     if header.get("fingerprint") != start.fingerprint:

@@ -43,8 +43,8 @@ class EStep(NamedTuple):
 
 
 def is_in_parts(rewards: RewardModel, data: Prepared) -> bool:
-    """Whether these data are read in parts; a shard is a part already."""
-    return data.n_steps > LARGE and data.is_whole and rewards.adds_up
+    """Whether these data are read in parts."""
+    return data.n_steps > LARGE and rewards.adds_up
 
 
 def is_in_minibatches(switching: Switching, rewards: RewardModel, data: Prepared) -> bool:
@@ -69,7 +69,7 @@ def e_step(switching: Switching, rewards: RewardModel, data: Prepared, power: fl
     if counts is not None:
         return EStep(counts.log_likelihood, counts)
     emission, posterior = expectation(switching, rewards, data, power)
-    return EStep(data.mean(posterior.log_likelihood), None, emission, posterior)
+    return EStep(float(posterior.log_likelihood.mean()), None, emission, posterior)
 
 
 def _counted_in_parts(switching: Switching, rewards: RewardModel, data: Prepared, power: float) -> Counts:

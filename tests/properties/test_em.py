@@ -256,7 +256,7 @@ def test_a_checkpoint_holds_everything(make_demos, tmp_path, switching):
     em.save_start(stopped, tmp_path / "start.safetensors")
 
     resumed, _ = new_start(demos, switching=switching, seed=5)
-    assert not em.load_start(resumed, tmp_path / "start.safetensors", data)
+    assert not em.load_start(resumed, tmp_path / "start.safetensors")
     em.fit_start(resumed, data, None, seed=0)
     for name in ("iteration", "objective", "train", "monitored"):
         np.testing.assert_array_equal(column(resumed, name), column(straight, name))
@@ -270,7 +270,7 @@ def test_a_checkpoint_of_a_finished_start_is_not_run_again(make_demos, tmp_path)
     em.fit_start(start, data, None, seed=0)
     em.save_start(start, tmp_path / "start.safetensors")
     other, _ = new_start(demos, switching="markov", max_iterations=3, seed=9)
-    assert em.load_start(other, tmp_path / "start.safetensors", data)
+    assert em.load_start(other, tmp_path / "start.safetensors")
     assert other.monitor.rows == start.monitor.rows
     for name, value in start.parameters().items():
         np.testing.assert_array_equal(other.parameters()[name], value, name)
@@ -285,7 +285,7 @@ def test_an_infinite_likelihood_survives_a_checkpoint(make_demos, tmp_path):
     assert column(start, "validation").tolist() == [-np.inf] * 3
     em.save_start(start, tmp_path / "start.safetensors")
     resumed, _ = new_start(demos.subset([0]), switching="markov", max_iterations=4)
-    assert not em.load_start(resumed, tmp_path / "start.safetensors", data)
+    assert not em.load_start(resumed, tmp_path / "start.safetensors")
     em.fit_start(resumed, data, validation, seed=0)
     assert column(resumed, "validation").tolist() == [-np.inf] * 5
 
@@ -297,7 +297,7 @@ def test_a_checkpoint_of_another_model_is_refused(make_demos, tmp_path, change):
     em.save_start(start, tmp_path / "start.safetensors")
     other, _ = new_start(make_demos(), **{"switching": "markov", **change})
     with pytest.raises(InputError, match="does not fit this model"):
-        em.load_start(other, tmp_path / "start.safetensors", data)
+        em.load_start(other, tmp_path / "start.safetensors")
 
 
 def test_a_checkpoint_of_other_data_is_refused(make_demos, tmp_path):
@@ -306,4 +306,4 @@ def test_a_checkpoint_of_other_data_is_refused(make_demos, tmp_path):
     em.save_start(start, tmp_path / "start.safetensors")
     other, data = new_start(make_demos(n_states=6), switching="markov")
     with pytest.raises(InputError, match="does not fit this model"):
-        em.load_start(other, tmp_path / "start.safetensors", data)
+        em.load_start(other, tmp_path / "start.safetensors")

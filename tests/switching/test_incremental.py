@@ -77,10 +77,10 @@ def test_each_minibatch_is_evaluated_with_the_parameters_it_meets(kind, data, em
             from prism_irl.switching.gate import gate_loss
 
             w = data.gather(batch, torch.from_numpy(posterior.responsibilities)).float()
-            loss, size = gate_loss(replay.log_gate(batch), w, batch.mask, replay.l1, replay.kl), len(batch.mask)
+            loss = gate_loss(replay.log_gate(batch), w, batch.mask, replay.l1, replay.kl)
         else:
-            loss, size = replay.loss(batch, data.gather(batch, emission)), len(batch.real)
-        replay.optimiser.step(loss, size)
+            loss = replay.loss(batch, data.gather(batch, emission))
+        replay.optimiser.step(loss)
     torch.testing.assert_close(parameters(model), parameters(replay), rtol=0, atol=1e-5)
 
 

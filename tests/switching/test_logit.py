@@ -60,14 +60,6 @@ def test_without_effects_it_is_the_share_of_the_counts():
     np.testing.assert_allclose(shares, counts / counts.sum(1, keepdims=True), atol=1e-4)
 
 
-def test_parts_that_are_summed_give_what_the_whole_gives():
-    inputs, group, targets = problem(2, 80, 2, 3, 2)
-    whole = fit_logit(zeros(2, 3, 2), inputs, group, targets, ridge=1.0)
-    half = fit_logit(zeros(2, 3, 2), inputs, group, targets / 2, ridge=1.0, total=lambda values: 2 * values)
-    np.testing.assert_allclose(half.slopes, whole.slopes, atol=1e-6)
-    np.testing.assert_allclose(half.biases, whole.biases, atol=1e-6)
-
-
 def test_what_never_happened_stays_finite():
     inputs, group, targets = problem(3, 40, 2, 3, 1)
     targets[:, 2] = 0.0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import os
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +93,7 @@ def fit(
         from prism_irl.cli.tensorboard import writer_class
         from prism_irl.evaluation.checks import check_simulations
         from prism_irl.models.pair import PairModel
-        from prism_irl.scale import distributed, memory
+        from prism_irl.scale import memory
 
         check_simulations(simulations)
         model = continuous_defaults(model, preset, method, is_continuous(table, columns))
@@ -104,41 +102,33 @@ def fit(
             writer_class()
         iterates = _iterates(estimator)
         resume = folder.resume and iterates
-        if iterates and distributed.restarted() and (folder.begun / "checkpoint" / "request.json").exists():
-            # After a lost rank torchrun repeats the command as it was.
-            folder, resume = replace(folder, overwrite=False, resume=True), True
         watch: dict[str, Any] = {"resume": resume}
-        with distributed.join() as ranks:  # under torchrun the ranks fit together, and one of them writes and prints
-            source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
-            assert source.rows is not None
-            rows, covariates = read_inputs(source.rows, columns)
-            demos = rows.demonstrations
-            known = None if evidence is None else read_evidence(evidence, demos)
-            estimator = with_window(estimator, table, demos, columns.hz)
-            if isinstance(estimator, PairModel):
-                estimator._check_parameters(demos)  # before a folder is made
-            if intervals:
-                from prism_irl.studies.intervals import check_intervals
+        source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
+        assert source.rows is not None
+        rows, covariates = read_inputs(source.rows, columns)
+        demos = rows.demonstrations
+        known = None if evidence is None else read_evidence(evidence, demos)
+        estimator = with_window(estimator, table, demos, columns.hz)
+        if isinstance(estimator, PairModel):
+            estimator._check_parameters(demos)  # before a folder is made
+        if intervals:
+            from prism_irl.studies.intervals import check_intervals
 
-                check_intervals(intervals, estimator, demos)
-            if not ranks.writes:
-                if iterates:  # another method is not shared among ranks
-                    estimator.fit(demos, source.mdp, **watch)
-                return
-            path = claim.enter_context(folder.claimed())
-            checkpoint = path / "checkpoint"
-            request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
-            _open_checkpoint(checkpoint, request, resume=resume)
-            if iterates:
-                if isinstance(estimator, PairModel):
-                    memory.announce(demos, estimator, ranks.size)
-                    if (advice := threads.crowded()) is not None:
-                        print(f"prism: {advice}", file=sys.stderr)
-                with _watched(path if tensorboard else None, resume=resume) as on_iteration:
-                    watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
-                    estimator.fit(demos, source.mdp, **watch)
-            else:
-                estimator.fit(demos, source.mdp)
+            check_intervals(intervals, estimator, demos)
+        path = claim.enter_context(folder.claimed())
+        checkpoint = path / "checkpoint"
+        request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
+        _open_checkpoint(checkpoint, request, resume=resume)
+        if iterates:
+            if isinstance(estimator, PairModel):
+                memory.announce(demos, estimator)
+                if (advice := threads.crowded()) is not None:
+                    print(f"prism: {advice}", file=sys.stderr)
+            with _watched(path if tensorboard else None, resume=resume) as on_iteration:
+                watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
+                estimator.fit(demos, source.mdp, **watch)
+        else:
+            estimator.fit(demos, source.mdp)
         written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
         written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
@@ -168,8 +158,7 @@ def _drawing() -> AbstractContextManager[Drawing]:
     """Where the figures are drawn: in processes of their own where the command is one, and has a second core."""
     from prism_irl.figures.elsewhere import HERE, Drawing, drawing_elsewhere, has_room
 
-    alone = Drawing.allowed and "RANK" not in os.environ  # ranks share the cores already
-    return drawing_elsewhere() if alone and has_room(threads.bound()) else nullcontext(HERE)
+    return drawing_elsewhere() if Drawing.allowed and has_room(threads.bound()) else nullcontext(HERE)
 
 
 def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:

@@ -160,8 +160,8 @@ class Prepared:
             yield pad_batch(self.demos, order[:size], self.device)
             order = order[size:]
 
-    def shuffled(self, batch_size: int, generator: np.random.Generator) -> Iterable[Batch | None]:
-        """Batches for training, in a random order, padded one by one; None for one without any of this shard."""
+    def shuffled(self, batch_size: int, generator: np.random.Generator) -> Iterable[Batch]:
+        """Batches for training, in a random order, padded one by one."""
         return (
             pad_batch(self.demos, part, self.device) for part in minibatches(self.demos.lengths, batch_size, generator)
         )
@@ -178,10 +178,6 @@ class Prepared:
         rows = self.rows[steps_of(self.demos.offsets, trajectories)]
         return Prepared(self.demos.subset(trajectories), rows, self.device)
 
-    def reshard(self, batch_size: int, generator: np.random.Generator) -> Prepared:
-        """The data for a pass whose minibatches the generator fixes: where it is shared out, in equal parts of each."""
-        return self
-
     def gather(self, batch: Batch, flat: Any) -> Tensor:
         """Values of a flat tensor or array at the steps of a batch, on the batch's device."""
         import torch
@@ -189,38 +185,7 @@ class Prepared:
         flat = torch.as_tensor(flat)
         return gather(batch._replace(steps=batch.steps.to(flat.device)), flat).to(batch.mask.device)
 
-    # -- sums over all data, of which a shard (`data.sharing.Shard`) holds a part ------------------------------------
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all data are here."""
-        return True
-
     @property
     def n_steps(self) -> int:
-        """Number of steps of all data."""
+        """Number of steps."""
         return self.demos.n_steps
-
-    @property
-    def whole(self) -> Demonstrations:
-        """All data."""
-        return self.demos
-
-    def share(self, flat: FloatArray) -> FloatArray:
-        """Rows that belong here of an array with one row per step of all data."""
-        return flat
-
-    def collect(self, flat: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Undo `share`: values of the steps of all data, from those of the steps here."""
-        return flat
-
-    def total(self, values: FloatArray) -> FloatArray:
-        """Sum over all data, from the sum over the steps here."""
-        return values
-
-    def mean(self, values: FloatArray) -> float:
-        """Mean over all data of values per step."""
-        return float(values.mean())
-
-    def combine(self, parameters: Iterable[Tensor], size: int) -> None:
-        """Turn gradients of a mean over ``size`` items here into those of the mean over all items."""

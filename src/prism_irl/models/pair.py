@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from prism_irl import em, halves
-from prism_irl.data import sharing
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.known import aligned, alignment
@@ -193,10 +192,10 @@ class PairModel(PairRewards):
     def _first_responsibilities(
         self, kind: starts.StartKind, train: Prepared, generator: np.random.Generator
     ) -> FloatArray:
-        """Responsibilities (n, K) to begin with, found on all data even where this process holds a part of it."""
+        """Responsibilities (n, K) to begin with."""
         halves = self.switching_options, self.reward_options
-        found = starts.first_responsibilities(kind, train.whole, self.n_intentions, generator, *halves)
-        return train.share(aligned(found, train.whole, in_order=self.switching_options.in_order))
+        found = starts.first_responsibilities(kind, train.demos, self.n_intentions, generator, *halves)
+        return aligned(found, train.demos, in_order=self.switching_options.in_order)
 
     def _align(self, start: em.Start, chain: Any, train: Prepared) -> None:
         """Put what a search has found into the order of the known intentions; the chain too."""
@@ -234,9 +233,8 @@ class PairModel(PairRewards):
         """
         demos = self._checked(demos, mdp)
         self._set_up(demos, mdp)
-        world = sharing.current()
-        train, validation = self._validation_split(demos, world)
-        folder = None if checkpoint is None or not world.writes else Path(checkpoint)
+        train, validation = self._validation_split(demos)
+        folder = None if checkpoint is None else Path(checkpoint)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             if not resume:  # what an earlier fit left here is not ours to resume later
@@ -247,10 +245,9 @@ class PairModel(PairRewards):
         starts = []
         for index in range(self.n_starts):
             path = None if folder is None else folder / f"start_{index:02d}.safetensors"
-            with world.fetched(path if resume else None) as saved:
-                start = self._new_start(index, train.demos)
-                start.fingerprint = fingerprint
-                starts.append(self._run_start(start, train, validation, path, saved, on_iteration))
+            start = self._new_start(index, train.demos)
+            start.fingerprint = fingerprint
+            starts.append(self._run_start(start, train, validation, path, on_iteration, resume=resume))
         self._finish(starts, train, validation, demos)
         return self
 
@@ -291,14 +288,11 @@ class PairModel(PairRewards):
         self._dynamics = self.reward_options.dynamics(given, demos, self.discount)
         self.chosen_, self.choice_ = chosen_options(self, demos)
 
-    def _validation_split(
-        self, demos: Demonstrations, world: sharing.World = sharing.SOLO
-    ) -> tuple[Prepared, Prepared | None]:
+    def _validation_split(self, demos: Demonstrations) -> tuple[Prepared, Prepared | None]:
         if self.validation_fraction <= 0 or len(demos) < 2:
-            return world.prepare(demos, None, self.contexts_, self.device_), None
+            return self._prepare(demos), None
         held_out, kept = demos.split_indices(self.validation_fraction, seed=self.seed)
-        train, validation = (world.prepare(demos, part, self.contexts_, self.device_) for part in (kept, held_out))
-        return train, validation
+        return self._prepare(demos.subset(kept)), self._prepare(demos.subset(held_out))
 
     def _run_start(
         self,
@@ -306,11 +300,12 @@ class PairModel(PairRewards):
         train: Prepared,
         validation: Prepared | None,
         path: Path | None,
-        saved: Path | None,
         on_iteration: em.OnIteration | None,
+        *,
+        resume: bool,
     ) -> em.Start:
-        if saved is not None:
-            if em.load_start(start, saved, train):
+        if resume and path is not None and path.exists():
+            if em.load_start(start, path):
                 return start
         else:
             self._first_point(start, train)
@@ -328,10 +323,9 @@ class PairModel(PairRewards):
         best = max(starts, key=lambda start: start.score)
         self.free_choice_ = None
         self._keep(best, starts, train)
-        everything = None
         if getattr(self, "recount", False) and validation is not None:
             # Count the policies once more on all trajectories, now that validation has decided what it had to decide.
-            everything = sharing.current().prepare(demos, None, self.contexts_, self.device_)
+            everything = self._prepare(demos)
             self.rewards_model_.maximise(everything, _posterior_of(best, everything).responsibilities)
         options = self.reward_options
         if isinstance(options, Goals) and (
@@ -382,8 +376,7 @@ class PairModel(PairRewards):
             for start in starts
         ]
         equals = [s for s in starts if s is not best and s.score > best.score - AGREEMENT_MARGIN]
-        found = (em.labels(s.switching, s.rewards, train) for s in (best, *equals))
-        labels = [train.collect(own) for own in found] if equals else []
+        labels = [em.labels(s.switching, s.rewards, train) for s in (best, *equals)] if equals else []
         self.agreement_ = agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from prism_irl import halves
-from prism_irl.data import sharing
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.known import check_known
 from prism_irl.errors import InputError
@@ -75,5 +74,3 @@ def _check_starts(model: Any, switching: SwitchingOptions, rewards: RewardOption
         halves.check_choice(model, starts=("mixed", "windows", "random", "annealed"))
     if getattr(model, "starts", "") == "annealed" and not switching.is_chain:
         raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')
-    if rewards.searches and sharing.current().size > 1:
-        raise InputError("Goals are searched for in one process; run this model without torchrun.")

@@ -225,7 +225,7 @@ class PolicyTable(RewardModel):
         counts: FloatArray = np.empty((self.n_intentions, C, A))
         for k, weights in enumerate(responsibilities.T):
             counts[k] = np.bincount(data.pairs, weights=weights, minlength=(C + 1) * A)[: C * A].reshape(C, A)
-        return data.total(counts)
+        return counts
 
 
 class Problem(NamedTuple):

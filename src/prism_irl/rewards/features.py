@@ -89,7 +89,7 @@ class GaussianPolicies(RewardModel):
                 gram[k, block], cross[k, block] = weighted.T @ rows, weighted.T @ y
                 square[k, block] = float(w @ y**2)
         sums = np.concatenate([part.ravel() for part in (gram, cross, square, responsibilities.sum(0))])
-        parts = np.split(data.total(sums), np.cumsum([gram.size, cross.size, square.size]))
+        parts = np.split(sums, np.cumsum([gram.size, cross.size, square.size]))
         gram, cross, square = parts[0].reshape(gram.shape), parts[1].reshape(cross.shape), parts[2].reshape(K, G)
         sizes = parts[3][:, None] * np.bincount(self.blocks)
         for k in range(K):

@@ -128,7 +128,7 @@ class LandmarkGoals(RewardModel):
             [self._losses(places, y, r, goal[None]) for r, goal in zip(responsibilities.T, self.goals, strict=True)]
         )
         go = self._landmark_losses(x, y, responsibilities)
-        found = data.total(np.concatenate([stay, go], axis=1)).argmin(axis=1)
+        found = np.concatenate([stay, go], axis=1).argmin(axis=1)
         for k in np.flatnonzero(found):
             self.goals[k] = self.graph.landmarks[found[k] - 1]
 
@@ -171,7 +171,7 @@ class LandmarkGoals(RewardModel):
         size = FIRST_STEP * SHRINK ** (self._steps % ROUNDS)
         around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
         places = (goal + around)[self.graph.within(goal + around)]
-        return np.asarray(places[int(data.total(self._losses(x, y, w, places)).argmin())])
+        return np.asarray(places[int(self._losses(x, y, w, places).argmin())])
 
     def fit_skill(self, data: Prepared, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
         """Local habits and skills, then those of everywhere, by ridge regression in turns; then the noise."""
@@ -184,7 +184,7 @@ class LandmarkGoals(RewardModel):
             for k, features in enumerate(local):
                 rest = y - self._straight(x) - ways[k] @ self.weights[:, :d].T
                 sums += sums_of(features, rest, cells, L, responsibilities[:, k])
-            self.local = solve(data.total(sums), self.habit_ridge)
+            self.local = solve(sums, self.habit_ridge)
             rests = [y - habit_at(self.local, cells, features) for features in local]
             theta, residual = self._global(data, x, rests, ways, responsibilities)
             self.weights = theta.T
@@ -204,7 +204,6 @@ class LandmarkGoals(RewardModel):
         for k, (way, rest) in enumerate(zip(ways, rests, strict=True)):
             joined = np.concatenate([way, np.ones((len(x), 1)), x, rest], axis=1)
             sums += (joined * responsibilities[:, k, None]).T @ joined
-        sums = data.total(sums)
         gram, cross, square = sums[:p, :p], sums[:p, p:], np.diag(sums[p:, p:])
         theta = np.asarray(np.linalg.solve(gram + self.ridge * np.eye(p), cross), dtype=np.float64)
         return theta, np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)

@@ -134,7 +134,7 @@ class LinearPolicies(RewardModel):
 
     def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
         """Weighted ridge regression, its sums taken a few thousand steps at a time."""
-        self.maximise_counts(data.total(self.sums(data, responsibilities)))
+        self.maximise_counts(self.sums(data, responsibilities))
 
     def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
         """Weighted products of features and commands with one another, and the weights, over some steps; flat."""

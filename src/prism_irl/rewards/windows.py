@@ -154,14 +154,14 @@ class WindowPolicies(RewardModel):
         A share α of a shrunk covariance is that of white noise: a prior that is worth ν = n α / (1 − α) of n windows.
         """
         if not self.reach[0]:  # the first call fixes what windows are, for good
-            steps = in_steps(self.options.window, data.whole)
-            (_, self.centre, self.directions), whole = leading(data.whole, steps, self.directions.shape[1])
+            steps = in_steps(self.options.window, data.demos)
+            (_, self.centre, self.directions), whole = leading(data.demos, steps, self.directions.shape[1])
             self.reach = np.array([float(steps)])
-            self._views[data.whole] = whole
+            self._views[data.demos] = whole
         if self.shrinkage:
-            n = self.power * data.whole.n_steps / (1 if self.seen.shared else self.n_intentions)
+            n = self.power * data.demos.n_steps / (1 if self.seen.shared else self.n_intentions)
             self.seen.noise, self.seen.noise_strength = 1.0, n * self.shrinkage / (1.0 - self.shrinkage)
-        self.maximise_counts(data.total(self.sums(data, responsibilities)))
+        self.maximise_counts(self.sums(data, responsibilities))
 
     def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
         """Products of windows, then those of commands, weighted; flat."""

@@ -46,18 +46,15 @@ class Estimate:
         return f"{readable(self.total)} (" + ", ".join(f"{name} {readable(self.parts[name])}" for name in largest) + ")"
 
 
-def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
+def estimate(demos: Demonstrations, model: Any) -> Estimate:
     """Memory of one process of a fit.
 
     Parameters
     ----------
     demos : Demonstrations
     model : PRISM or another `PairModel`
-    n_ranks : int
-        Processes that share the data (`scale.distributed`).
     """
     K, A, n = model.n_intentions, demos.n_actions, demos.n_steps
-    here = -(-n // n_ranks)
     stored = sum(part.nbytes for part in (demos.states, demos.actions, demos.offsets))
     vectors = 0 if demos.observations is None else demos.observations.nbytes
     mapped = not demos.states.flags.writeable  # read from disk as needed
@@ -70,15 +67,15 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     # anything else is to be fitted, its half has imported torch.
     plain = "torch" not in sys.modules
     kept = 1 if plain and table <= 8 * K * n else 2
-    copied, believed = (stored + vectors) // n_ranks, here
-    batched = 0 if plain else min(here, KEPT_STEPS) * BATCHED + vectors // n_ranks
-    if demos.state_space.continuous and n_ranks == 1 and n > expectation.LARGE and _adds_up(model):
+    copied, believed = stored + vectors, n
+    batched = 0 if plain else min(n, KEPT_STEPS) * BATCHED + vectors
+    if demos.state_space.continuous and n > expectation.LARGE and _adds_up(model):
         # Iterations read some trajectories at a time, and what is made of mapped data is mapped.
-        copied, believed = (0, expectation.PART) if mapped else (copied, here)
+        copied, believed = (0, expectation.PART) if mapped else (copied, n)
         batched = 0 if mapped or network is None else batched
     parts = {
         "demonstrations": (0 if mapped else stored + vectors) + copied,
-        "context rows": 3 * 8 * here,
+        "context rows": 3 * 8 * n,
         "batches": batched,
         "emissions and beliefs": kept * 8 * (4 * K + 1) * believed,
         "policies and counts": table * (5 + 4 * model.n_starts),
@@ -90,7 +87,7 @@ def estimate(demos: Demonstrations, model: Any, n_ranks: int = 1) -> Estimate:
     if network is not None:
         outputs = K * K if network.is_chain else K
         gates = {"rnn": 2, "gru": 6, "lstm": 8, "transformer": 16}[network.network]
-        training = min(network.batch_size * longest, here) * 2
+        training = min(network.batch_size * longest, n) * 2
         parts["activations"] = 4 * max(batch, training) * (2 * network.embedding + gates * network.hidden + 2 * outputs)
     return Estimate(parts)
 
@@ -121,20 +118,19 @@ def _n_contexts(demos: Demonstrations, model: Any) -> int:
     return rows
 
 
-def announce(demos: Demonstrations, model: Any, n_ranks: int = 1) -> None:
+def announce(demos: Demonstrations, model: Any) -> None:
     """Say on standard error what a large fit will take, warn where the machine has less, and refuse where much less.
 
     Libraries are there already; the rest would be found missing after hours of EM, or by the system, without a word.
     """
-    needed = estimate(demos, model, n_ranks)
+    needed = estimate(demos, model)
     there = available()
     advice = f"{needed}; use fewer starts (--n-starts), a shorter --history or fewer steps"
     check_bytes("This fit", needed.total - needed.parts["libraries"], advice, share=DOUBT)
     if there is not None and needed.total > there:
-        each = "" if n_ranks == 1 else " for each rank"
         print(
-            f"prism: warning: this fit needs about {needed}{each}, and {readable(there)} are free; use more ranks "
-            "(torchrun), fewer starts, a shorter history, or a machine with more memory.",
+            f"prism: warning: this fit needs about {needed}, and {readable(there)} are free; use fewer "
+            "starts, a shorter history, or a machine with more memory.",
             file=sys.stderr,
         )
     elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:

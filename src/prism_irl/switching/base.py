@@ -166,10 +166,6 @@ class Switching(ABC):
         """`maximise` from what `count` gave, or from the sums over parts of the data."""
         raise NotImplementedError
 
-    def reshard(self, data: Prepared, seed: Any) -> Prepared:
-        """The data as `improve` with the same seed would have them shared out among processes."""
-        return data
-
     has_parts: ClassVar[bool] = False
     """Whether there are `improve_parts`."""
 

@@ -76,10 +76,6 @@ class Gate(SwitchingModule):
         likelihood = torch.empty(0, dtype=torch.float64)  # nobody asks for it
         self._train(data, log_emission, weights, likelihood, seed, known=len(weights))
 
-    def reshard(self, data: Prepared, seed: Any) -> Prepared:
-        """An equal share of every minibatch for each process."""
-        return self.optimiser.reshard(data, seed)
-
     def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
         """Eq. (posterior) and Eq. (loss) from one forward pass per minibatch.
 
@@ -102,7 +98,7 @@ class Gate(SwitchingModule):
                     ran.logits, batch, log_emission, weights, likelihood, self.l1, self.kl, known < n
                 )
                 ran.backward(gradient)
-                self.optimiser.update(len(batch.mask))
+                self.optimiser.update()
             else:
                 logits = self.network(batch)
                 if known < n:
@@ -113,7 +109,7 @@ class Gate(SwitchingModule):
                     posterior = data.gather(batch, weights)
                 log_gate = torch.log_softmax(logits, dim=-1)
                 loss = gate_loss(log_gate, posterior.float(), batch.mask, self.l1, self.kl)
-                self.optimiser.step(loss, len(batch.mask))
+                self.optimiser.step(loss)
             known += len(batch.real)
 
     def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:

@@ -154,7 +154,7 @@ class InputKernel(SwitchingModule, Chain, ReadsInputs):
 
 def first_intentions(data: Prepared, posterior: Posterior) -> Tensor:
     """P(z_1=k), (K,), as the beliefs about first steps count it."""
-    first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+    first = torch.from_numpy(posterior.responsibilities[data.demos.offsets[:-1]].sum(0)) + FLOOR
     return first / first.sum()
 
 
@@ -207,7 +207,7 @@ class InputChain(InputKernel):
         bias = (self.bias[j] - self.bias[j, j]).cpu().numpy()[others]
         start = Logit(bias[None], self.weights[j].cpu().numpy()[others])
         group = np.zeros(len(inputs), np.int64)
-        found = fit_logit(start, inputs, group, targets, ridge=self.ridge, total=data.total)
+        found = fit_logit(start, inputs, group, targets, ridge=self.ridge)
         self.bias[j, j] = 0.0
         self.bias[j, others] = torch.from_numpy(found.biases[0]).to(self.bias)
         self.weights[j, others] = torch.from_numpy(found.slopes).to(self.weights)

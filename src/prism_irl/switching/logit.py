@@ -14,7 +14,6 @@ only in the slopes, so that a Newton step solves one small system per group and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +48,6 @@ def fit_logit(
     ridge: float,
     prior: FloatArray | None = None,
     metric: FloatArray | None = None,
-    total: Callable[[FloatArray], FloatArray] = np.asarray,
 ) -> Logit:
     """Maximise the objective above from a start.
 
@@ -65,10 +63,8 @@ def fit_logit(
         Steps m at the mean of the inputs.
     metric : (C − 1, C − 1), optional
         M of the objective [default: the identity].
-    total : callable
-        Sums an array over all processes that hold a part of the rows.
     """
-    problem = _Problem(inputs, group, targets, len(start.biases), prior, ridge, metric, total)
+    problem = _Problem(inputs, group, targets, len(start.biases), prior, ridge, metric)
     present, (value, *slope) = start, problem.at(start)
     for _ in range(ITERATIONS):
         step = problem.newton(*slope)
@@ -99,7 +95,6 @@ class _Problem:
         prior: FloatArray | None,
         ridge: float,
         metric: FloatArray | None,
-        total: Callable[[FloatArray], FloatArray],
     ) -> None:
         weight = targets.sum(axis=1)
         used = weight > 1e-8
@@ -107,8 +102,7 @@ class _Problem:
         self.G, self.C = n_groups, targets.shape[1]
         self.prior = np.full((n_groups, self.C), LEAST) + (0.0 if prior is None else prior)
         self.ridge, self.metric = ridge, np.eye(self.C - 1) if metric is None else metric
-        self.total = total
-        self.weight = max(float(total(np.array([self.w.sum()]))[0]), 1.0)
+        self.weight = max(float(self.w.sum()), 1.0)
 
     def _by_group(self, values: FloatArray) -> FloatArray:
         """Sum rows (m,) within groups, (G,)."""
@@ -122,21 +116,17 @@ class _Problem:
         log_p = logit.log_proba(self.x, self.group)
         p = np.exp(log_p[:, 1:])
         gap = p * self.w[:, None] - self.y[:, 1:]
-        parts = [np.array([-(self.y * log_p).sum()]), *(self._by_group(gap[:, f]) for f in range(F)), (gap.T @ self.x)]
+        value = -(self.y * log_p).sum()
+        gradient = np.stack([self._by_group(gap[:, f]) for f in range(F)], axis=1)
+        slope_gradient = gap.T @ self.x
+        within, border, slopes = np.empty((G, F, F)), np.empty((G, F, F, d)), np.empty((F, F, d, d))
         for f in range(F):
             for e in range(F):
                 curve = self.w * p[:, f] * ((f == e) - p[:, e])
-                parts.append(self._by_group(curve))
-                parts += [self._by_group(curve * self.x[:, i]) for i in range(d)]
-                parts.append((self.x * curve[:, None]).T @ self.x)
-        flat = self.total(np.concatenate([np.ravel(part) for part in parts]))
-        value, flat = float(flat[0]), flat[1:]
-        gradient, flat = flat[: F * G].reshape(F, G).T, flat[F * G :]
-        slope_gradient, flat = flat[: F * d].reshape(F, d), flat[F * d :]
-        pairs = flat.reshape(F, F, G * (d + 1) + d * d)
-        within = np.moveaxis(pairs[..., :G], -1, 0)
-        border = np.moveaxis(pairs[..., G : G * (d + 1)].reshape(F, F, d, G), -1, 0)
-        slopes = pairs[..., G * (d + 1) :].reshape(F, F, d, d)
+                within[:, f, e] = self._by_group(curve)
+                for i in range(d):
+                    border[:, f, e, i] = self._by_group(curve * self.x[:, i])
+                slopes[f, e] = (self.x * curve[:, None]).T @ self.x
         # The prior: steps of every group at the mean of the inputs, and the ridge.
         log_q, steps = _log_softmax(logit.biases), self.prior.sum(axis=1)
         q = np.exp(log_q[:, 1:])

@@ -121,12 +121,12 @@ class MarkovChain(Chain):
     def maximise(self, data: Prepared, log_emission: Any, posterior: Posterior, seed: Any) -> None:
         """Expected transition counts of the E-step, normalised."""
         assert posterior.transitions is not None
-        begun = data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))
-        self._normalise(begun, data.total(posterior.transitions))
+        begun = posterior.responsibilities[data.demos.offsets[:-1]].sum(0)
+        self._normalise(begun, posterior.transitions)
 
     def count(self, data: Prepared, table: FloatArray) -> Counts | None:
-        """Both passes over a table of policies, where there is a compiled path and all data are here."""
-        if not data.is_whole or not self.only_counts:
+        """Both passes over a table of policies, where there is a compiled path."""
+        if not self.only_counts:
             return None
         return expected_counts(self.begin, self.moves, table, data)
 

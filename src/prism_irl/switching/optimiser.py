@@ -35,49 +35,32 @@ class Optimiser:
         """Attach to the parameters of a module; returns self."""
         self.parameters = dict(module.named_parameters())
         self.adam = torch.optim.Adam(self.parameters.values(), lr=self.learning_rate)
-        self.data: Prepared | None = None
         return self
 
-    def reshard(self, data: Prepared, seed: Any) -> Prepared:
-        """The data shared out among processes for the minibatches of the first epoch with this seed."""
-        return data.reshard(self.batch_size, np.random.default_rng(seed))
-
     def minibatches(self, data: Prepared, seed: Any) -> Iterator[Batch]:
-        """All minibatches of all epochs, in an order that ``seed`` fixes; `step` once for each.
-
-        A shard of the data skips a minibatch in which it has no trajectory, but not its update.
-        """
-        self.data = data
+        """All minibatches of all epochs, in an order that ``seed`` fixes; `step` once for each."""
         generator = np.random.default_rng(seed)
         for _ in range(self.epochs):
-            for batch in data.shuffled(self.batch_size, generator):
-                if batch is None:
-                    self.step(None, 0)
-                else:
-                    yield batch
+            yield from data.shuffled(self.batch_size, generator)
 
     def parts(self, data: Prepared, seed: Any) -> Iterator[tuple[Prepared, bool]]:
         """The trajectories of the same minibatches, taken from the data one by one, and whether it is the last epoch.
 
         For data that are all here and larger than what one would hold twice.
         """
-        self.data = data
         generator = np.random.default_rng(seed)
         for epoch in range(self.epochs):
             for trajectories in minibatches(data.demos.lengths, self.batch_size, generator):
                 yield data.subset(trajectories), epoch == self.epochs - 1
 
-    def step(self, loss: Tensor | None, size: int) -> None:
-        """One update; the loss is a mean over ``size`` items, trajectories or steps."""
+    def step(self, loss: Tensor) -> None:
+        """One update down the gradient of the loss."""
         self.adam.zero_grad(set_to_none=True)
-        if loss is not None:
-            loss.backward()
-        self.update(size)
+        loss.backward()
+        self.update()
 
-    def update(self, size: int) -> None:
-        """One update with the gradients that the parameters have, a mean over ``size`` items."""
-        if self.data is not None:
-            self.data.combine(self.parameters.values(), size)
+    def update(self) -> None:
+        """One update with the gradients that the parameters have."""
         on_cpu = all(parameter.device.type == "cpu" for parameter in self.parameters.values())
         self.adam.param_groups[0]["fused"] = on_cpu  # one pass over memory instead of eight, same update
         self.adam.step()

@@ -65,7 +65,7 @@ class TrajectoryChoice(SwitchingModule):
     @torch.no_grad()
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """ρ_k = mean responsibility of the trajectories."""
-        first = torch.from_numpy(data.total(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))) + FLOOR
+        first = torch.from_numpy(posterior.responsibilities[data.demos.offsets[:-1]].sum(0)) + FLOOR
         self.weights.copy_(first / first.sum())
 
     def stream(self, n_trajectories: int = 1) -> Stream:

@@ -141,10 +141,10 @@ class PlaceChain(SwitchingModule, Chain):
             return
         staying = pairs[:, range(K), range(K)]
         leaving = pairs.sum(axis=2) - staying
-        self.onward.copy_(others_only(torch.from_numpy(data.total(pairs.sum(axis=0)))))
+        self.onward.copy_(others_only(torch.from_numpy(pairs.sum(axis=0))))
         assert data.demos.observations is not None
         x = data.demos.observations
-        whole = data.total(np.stack([leaving.sum(axis=0), staying.sum(axis=0)]))
+        whole = np.stack([leaving.sum(axis=0), staying.sum(axis=0)])
         centres = cell_centres(data)
         for j in range(K):
             self._settle(j, x, leaving[:, j], staying[:, j], whole[:, j], centres, data)
@@ -166,7 +166,7 @@ class PlaceChain(SwitchingModule, Chain):
         near, out, stay = x[used].astype(np.float64), leaving[used], staying[used]
 
         def best(centres: FloatArray, radii: FloatArray) -> tuple[float, FloatArray, float, float, float]:
-            within = data.total(_within(near, out, stay, centres, radii))  # (2, candidates, radii)
+            within = _within(near, out, stay, centres, radii)  # (2, candidates, radii)
             value, rates = _profile(within, whole)
             c, r = np.unravel_index(int(value.argmax()), value.shape)
             return float(value[c, r]), centres[c], float(radii[r]), float(rates[0][c, r]), float(rates[1][c, r])
@@ -174,7 +174,7 @@ class PlaceChain(SwitchingModule, Chain):
         found = best(place[None] if self.anchored else centres, tried)
         centre, size = found[1], found[2]
         at = np.linalg.norm(near - centre, axis=1) <= 2.0 * size
-        sums = data.total(np.append(out[at] @ near[at], out[at].sum()))
+        sums = np.append(out[at] @ near[at], out[at].sum())
         if sums[-1] > FLOOR and not self.anchored:  # cells are coarse; the steps that leave say where exactly
             found = max(found, best((sums[:-1] / sums[-1])[None], tried), key=lambda each: each[0])
         if radius > 0:
@@ -198,7 +198,7 @@ def cell_centres(data: Prepared) -> FloatArray:
     assert demos.observations is not None
     cells, S = demos.states.astype(np.int64), demos.n_states
     sums = [np.bincount(cells, column, S) for column in (*demos.observations.T.astype(np.float64), np.ones(len(cells)))]
-    whole = data.total(np.stack(sums, axis=1))
+    whole = np.stack(sums, axis=1)
     seen = whole[:, -1] > 0
     return np.asarray(whole[seen, :-1] / whole[seen, -1:])
 

@@ -104,11 +104,7 @@ class RecurrentChain(SwitchingModule, Chain):
     def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
         """Epochs of Adam on the log marginal with the emissions held fixed."""
         for batch in self.optimiser.minibatches(data, seed):
-            self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)), len(batch.real))
-
-    def reshard(self, data: Prepared, seed: Any) -> Prepared:
-        """An equal share of every minibatch for each process."""
-        return self.optimiser.reshard(data, seed)
+            self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)))
 
     def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
         """The same epochs; the responsibilities are those that the last epoch's gradients held fixed."""
@@ -136,7 +132,7 @@ class RecurrentChain(SwitchingModule, Chain):
         loss, beliefs = self.loss_and_beliefs(batch, log_emission)
         scatter(batch, beliefs.smoothed, smoothed)
         scatter(batch, beliefs.log_likelihood, likelihood)
-        self.optimiser.step(loss, len(batch.real))
+        self.optimiser.step(loss)
 
     def training_state(self) -> dict[str, Tensor]:
         """Adam's moments."""

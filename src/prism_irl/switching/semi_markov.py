@@ -148,11 +148,11 @@ class SemiMarkovChain(SwitchingModule, Chain):
         """Expected counts of the E-step, normalised: of staying, of successors, of phases at entry and at the start."""
         K, R, counted = self.n_intentions, self.phases, posterior.phases
         assert counted is not None
-        first = torch.from_numpy(data.total(counted.initial)).to(self.initial) + FLOOR
+        first = torch.from_numpy(counted.initial).to(self.initial) + FLOOR
         self.initial.copy_(first / first.sum())
         if K == 1:
             return  # nowhere to go: phases of one intention mean nothing
-        pairs = torch.from_numpy(data.total(counted.transitions)).to(self.stay).reshape(K, R, K, R)
+        pairs = torch.from_numpy(counted.transitions).to(self.stay).reshape(K, R, K, R)
         steps = pairs.sum((1, 2, 3))
         kept = torch.einsum("krkr->k", pairs)
         self.stay.copy_(((kept + FLOOR) / (steps + 2 * FLOOR)).clamp(FLOOR, 1.0 - FLOOR))

@@ -164,7 +164,7 @@ class SemiMarkovInputChain(SemiMarkovChain, ReadsInputs):
         was = np.zeros_like(posterior.responsibilities)  # P(z_{t-1}=k), zero at first steps
         was[1:] = posterior.responsibilities[:-1]
         was[data.demos.offsets[:-1]] = 0.0
-        options: dict[str, Any] = {"ridge": self.ridge, "total": data.total}
+        options: dict[str, Any] = {"ridge": self.ridge}
         for k in range(K):
             kept = np.minimum(pairwise[:, k, k], was[:, k])
             bias = -float(torch.logit(stay[k], eps=FLOOR))

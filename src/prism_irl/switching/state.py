@@ -91,7 +91,7 @@ class StateKernel(SwitchingModule, Chain):
         """Expected steps that leave each state, (S, K, K), from the E-step where it has counted them."""
         if posterior.leaving is None:
             return self.state_transitions(data, log_emission)
-        return torch.from_numpy(data.total(posterior.leaving))
+        return torch.from_numpy(posterior.leaving)
 
     @torch.no_grad()
     def state_transitions(self, data: Prepared, log_emission: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ class StateKernel(SwitchingModule, Chain):
             assert beliefs.pairwise is not None
             left = batch.states[:, :-1].reshape(-1).clamp_max(self.n_states)
             counts.index_add_(0, left, beliefs.pairwise[:, 1:].reshape(-1, K * K).to(counts))
-        whole = torch.from_numpy(data.total(counts.cpu().numpy())).to(counts)
+        whole = counts
         return whole[: self.n_states].reshape(-1, K, K)
 
     def _take_initial(self, chain: MarkovChain) -> None:

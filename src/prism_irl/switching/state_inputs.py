@@ -66,7 +66,7 @@ class StateInputChain(InputKernel):
             (table - table[..., j : j + 1])[..., others].cpu().numpy() for table in (self.bias[j], self.biases[:, j])
         )
         nowhere = np.zeros(len(inputs), np.int64)
-        pooled = fit_logit(Logit(bias[None], weights), inputs, nowhere, targets, ridge=self.ridge, total=data.total)
+        pooled = fit_logit(Logit(bias[None], weights), inputs, nowhere, targets, ridge=self.ridge)
         at_mean = np.exp(pooled.log_proba(np.zeros((1, self.n_inputs)), np.zeros(1, np.int64)))
         found = fit_logit(
             Logit(biases, weights),
@@ -75,7 +75,6 @@ class StateInputChain(InputKernel):
             targets,
             ridge=self.ridge,
             prior=np.broadcast_to(self.shrinkage * at_mean, (self.n_states, 1 + len(others))),
-            total=data.total,
         )
         self.bias[j, j], self.biases[:, j, j] = 0.0, 0.0
         self.bias[j, others] = torch.from_numpy(pooled.biases[0]).to(self.bias)
