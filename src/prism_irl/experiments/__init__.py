@@ -1,1 +1,0 @@
-"""One file per experiment of the paper."""

@@ -1,1 +1,0 @@
-"""Robot manipulation (paper §5.3)."""

@@ -1,1 +1,0 @@
-"""Continuous worlds: intentions without tokens, with known truth and on real recordings."""

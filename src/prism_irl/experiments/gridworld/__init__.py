@@ -1,1 +1,0 @@
-"""The frustration gridworld (paper §5.1)."""

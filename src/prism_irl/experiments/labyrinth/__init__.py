@@ -1,1 +1,0 @@
-"""The labyrinth (paper §5.2)."""

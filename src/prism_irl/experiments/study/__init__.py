@@ -1,1 +1,0 @@
-"""Calibration of comparisons between animals and of intervals, on simulated studies whose truth is known."""

@@ -1,1 +1,0 @@
-"""The commands of the tutorial, over many simulated mice."""
