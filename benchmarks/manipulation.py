@@ -33,8 +33,10 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         os.environ["PRISM_DATA"] = temporary
-        from prism_irl.experiments.bridge import run as bridge
+        from prism_irl.cli.reproduce import import_script
         from prism_irl.worlds.manipulation import PickAndPlace
+
+        bridge = import_script("bridge.run")
 
         out = arguments.out or Path(temporary) / "run"
         out.mkdir(parents=True, exist_ok=True)

@@ -8,20 +8,176 @@ one reported here; label accuracy on those was seen during development.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from prism_irl.evaluation.value_difference import Truth
-from prism_irl.experiments import harness
-from prism_irl.experiments.gridworld.moved import elsewhere
-from prism_irl.experiments.gridworld.settings import EVD_COLUMNS, METHODS, NAMES, PAPER_EVD, Gridworld
+import harness
+from harness import NETWORK, Simulated, posterior_above_counter
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import print_experiment
+from prism_irl.cli.progress import fits_progress
+from prism_irl.cli.run_folder import RunFolder
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import state_rewards
+from prism_irl.evaluation.reward_transfer import Elsewhere
+from prism_irl.evaluation.value_difference import Truth, recovered_order, recovered_policies
+from prism_irl.figures import maps, style
 from prism_irl.mdp import MDP
+from prism_irl.models.base import IntentionModel
 from prism_irl.models.registry import Method
+from prism_irl.report.state_places import grid
+from prism_irl.studies import results
 from prism_irl.studies.cross_validation import OnFit
-from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
+from prism_irl.studies.exemplar import choose_exemplar, write_exemplar
+from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
+
+METHODS = (
+    "prism-recurrent",
+    "recurrent+soft-1",
+    "prism",
+    "prism-paper",
+    "prism-paper-starts",
+    "hiql",
+    "swirl-1",
+    "swirl-2",
+    "mixture",
+    "dirl",
+    "iavi",
+    "iql",
+    "maxcausalent",
+    "maxent",
+    "ngram",
+    "bc",
+    "uniform",
+)
+NAMES = {
+    "recurrent+soft-1": "Recurrent switching, planned rewards",
+    "prism-paper": "PRISM, paper gate, one random start",
+    "prism-paper-starts": "PRISM, paper gate, our starts",
+    "bc": "Behaviour cloning",
+}
+"""What methods are called here where the registry has another name, or none."""
+
+PAPER_EVD = {
+    "prism-paper": (2.40, 5.60, -1.74, -6.02),
+    "hiql": (2.51, 6.12, -1.95, -6.80),
+    "iavi": (2.06, 6.74, -1.41, -9.20),
+    "maxcausalent": (5.32, 6.67, -3.32, -9.12),
+    "maxent": (6.61, 6.76, -4.16, -9.10),
+}
+"""Table evd of the paper: EVD (MAE) goal, abandon, EVD (s0) goal, abandon.
+
+Of another world: the paper says neither where its barriers are nor what a step in the target is worth, how long
+trajectories are or which state s0 is.
+"""
+
+EVD_COLUMNS = ("evd_goal", "evd_abandon", "evd_s0_goal", "evd_s0_abandon")
+
+
+@dataclass(frozen=True)
+class Gridworld:
+    """Settings of the experiment.
+
+    Parameters
+    ----------
+    n_trajectories, folds : the paper's 1024 and 5
+    only_folds : run these folds only
+    seeds : seeds of the fits; spread is over folds and seeds
+    simulation_seed : seed of the data
+    starts : starts of each learned method
+    paper_iterations : EM iterations of the paper's gate
+    moved : worlds with other barriers in which recovered rewards are planned with
+    chosen : identifiers of the methods to run, all when None
+    """
+
+    n_trajectories: int = 1024
+    folds: int = 5
+    only_folds: tuple[int, ...] | None = None
+    seeds: tuple[int, ...] = (0, 1, 2)
+    simulation_seed: int = 1
+    starts: int = 4
+    max_iterations: int = 180
+    paper_iterations: int = 180
+    moved: int = 20
+    quick: bool = False
+    chosen: tuple[str, ...] | None = None
+    world: FrustrationWorld = field(default_factory=FrustrationWorld)
+
+    @classmethod
+    def small(cls) -> Gridworld:
+        """A smaller honest run, for `--quick`."""
+        return cls(
+            n_trajectories=400,
+            only_folds=(0, 1),
+            seeds=(0,),
+            starts=2,
+            max_iterations=80,
+            paper_iterations=60,
+            quick=True,
+        )
+
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Options of each method; a GRU of 32 units was chosen by likelihood on other simulations."""
+        discount = {"discount": self.world.discount}
+        learned = {
+            "n_starts": self.starts,
+            "max_iterations": self.max_iterations,
+            **discount,
+            **NETWORK,
+            "batch_size": 64,
+        }
+        swirl = {"kernel": "table", "n_starts": self.starts}
+        paper = {"max_iterations": self.paper_iterations}
+        return {
+            "": discount,
+            "prism-recurrent": learned,
+            "recurrent+soft-1": {"n_starts": min(self.starts, 2), **discount, **NETWORK},
+            "prism": learned,
+            "prism-paper": paper,
+            "prism-paper-starts": {**paper, "starts": "mixed", "n_starts": self.starts},
+            "swirl-1": swirl,
+            "swirl-2": swirl,
+            **{name: {} for name in ("bc", "dirl", "maxent")},  # as their authors have them
+        }
+
+
+def moved_worlds(world: FrustrationWorld, n: int, seed: int = 0) -> list[FrustrationWorld]:
+    """Draw worlds with as many barriers, all in cells that were free, in which every free cell can be reached."""
+    rng = np.random.default_rng(seed)
+    targets = {world.state(world.goal), world.state(world.abandon)}
+    candidates = [int(s) for s in np.flatnonzero(world.free) if int(s) not in targets]
+    found: list[FrustrationWorld] = []
+    while len(found) < n:
+        drawn = sorted(rng.choice(candidates, len(world.barriers), replace=False))
+        moved = replace(world, barriers=tuple((int(s) % world.size, int(s) // world.size) for s in drawn))
+        if _connected(moved):
+            found.append(moved)
+    return found
+
+
+def _connected(world: FrustrationWorld) -> bool:
+    """Whether every free cell can be reached from every other."""
+    steps = (world.transitions.max(axis=1) > 0)[np.ix_(world.free, world.free)]
+    reached = np.linalg.matrix_power(steps.astype(np.float64), len(steps)) > 0  # staying is a step, too
+    return bool(reached.all())
+
+
+def elsewhere(world: FrustrationWorld, n: int) -> tuple[Elsewhere, ...]:
+    """The moved worlds as places to plan in, entered anywhere."""
+    return tuple(
+        Elsewhere(MDP.from_dense(moved.transitions, discount=world.discount), moved.rewards, moved.start)
+        for moved in moved_worlds(world, n)
+    )
+
 
 OUR_STARTS = "prism-paper-starts"
 """The paper's gate with the starts that every other family gets, beside the paper's own protocol."""
@@ -56,8 +212,6 @@ def run(
 
     Finished fits are remembered in ``folder/cache``, so that an interrupted run goes on where it stopped.
     """
-    from prism_irl.experiments.gridworld import figures as gridworld_figures
-
     cache = folder / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     simulation = settings.world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
@@ -88,7 +242,7 @@ def run(
         notes=_notes(settings, known),
         methods=found,
     )
-    gridworld_figures.write_all(folder / "figures", settings.world, result, done)
+    write_all(folder / "figures", settings.world, result, done)
     return result
 
 
@@ -115,3 +269,163 @@ def _notes(settings: Gridworld, known: float) -> list[str]:
     if settings.quick:
         notes.insert(0, "A quick run: fewer trajectories, folds, starts and iterations than the paper's protocol.")
     return notes
+
+
+Models = Mapping[str, IntentionModel]
+
+
+def write_all(folder: Path, world: FrustrationWorld, result: dict[str, Any], done: Simulated) -> None:
+    """Write every figure as SVG and PNG, with captions for the report."""
+    names = {name: entry["name"] for name, entry in result["methods"].items()}
+    # The best predictor whose intentions switch and whose gate has not seen the action; without one, any method.
+    best = choose_exemplar(done.evaluation.methods, result["methods"])
+    main = next((id for id in done.models if id != "oracle"), None) if best is None else best.id
+    drawings: dict[str, results.Draw] = {"method_bars": partial(results.likelihood_figure, result=result)}
+    if main is not None:
+        model, name = done.models[main], names[main]
+        drawings["c_posterior"] = lambda path: posterior(path, done, main, name)
+        drawings["b_values"] = lambda path: values(path, world, {main: model}, names, done.test)
+        if hasattr(model, "rewards_"):
+            drawings["b_rewards"] = lambda path: rewards(path, world, {main: model}, names, done.test)
+    drawings["values_all"] = lambda path: values(path, world, done.models, names, done.test)
+    drawings["rewards_all"] = lambda path: rewards(path, world, done.models, names, done.test)
+    results.write_figures(folder, drawings)
+    if main is not None and model.n_intentions == len(INTENTIONS):
+        write_exemplar(
+            folder.parent,
+            done.test,
+            model,
+            name=f"{name}, the best predictor here with several intentions",
+            how="It was fitted to the other folds; the trajectories shown are those of the first fold, which it "
+            "has not seen.",
+            order=recovered_order(model, done.test, len(INTENTIONS)),  # of the truth
+            maps=False,
+            layout=grid(world.size, world.size, world.barriers),
+            names=INTENTIONS,
+            actions=ACTIONS,
+            counters={"frustration": done.counters},
+            events=_events(world, done.test),
+        )
+
+
+def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDArray[np.bool_]]:
+    """Steps in which the expert runs into a barrier or wall, and those in which it arrives at one of its targets."""
+    first, before = test.first_steps, np.roll(test.states, 1)
+    met = np.asarray(world.blocked[test.states, test.actions], bool)
+    arrives = {
+        f"{intention} reached": (test.states == world.state(cell)) & (first | (before != test.states))
+        for intention, cell in zip(INTENTIONS, (world.goal, world.abandon), strict=True)
+    }
+    return {"barrier met": met, **arrives}
+
+
+def _world_map(ax: Axes, world: FrustrationWorld, values: Any, greedy: Any, **look: Any) -> None:
+    look |= {"greedy": greedy, "barriers": world.barriers}
+    maps.grid_heatmap(ax, values, width=world.size, height=world.size, **look)
+
+
+def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
+    """(b): values, under the true reward, of the expert's and of the recovered policies."""
+    mdp = MDP.from_dense(world.transitions, discount=world.discount)
+    columns = {"Truth": world.policies}
+    for name in names:  # in the order of the table, whatever order the fits finished in
+        found = None if name == "oracle" or name not in models else recovered_policies(models[name], test, 2)
+        if found is not None:
+            columns[names[name]] = found
+    figure, pairs = _bands(list(columns))
+    goals = (world.goal, world.abandon)
+    limits = (0.0, float(mdp.policy_evaluation(world.policies, world.rewards).max()))
+    for (name, policies), pair in zip(columns.items(), pairs, strict=True):
+        for row, ax in enumerate(pair):
+            value, greedy = mdp.policy_evaluation(policies[row], world.rewards[row]), policies[row].argmax(-1)
+            title = textwrap.fill(name, 15) if row == 0 else None
+            _world_map(ax, world, value, greedy, mark=(goals[row],), title=title, limits=limits)
+    maps.add_colorbar(pairs[0][0], [ax for pair in pairs for ax in pair], label="value")
+    style.save(figure, path)
+    return (
+        "State values under the true reward of each intention, for the expert's policy and for the recovered ones "
+        "(arrows: most probable action; dark: barriers; star: target)."
+    )
+
+
+def _bands(names: Sequence[str], most: int = 6) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """Two axes per name, goal above abandon, side by side; names that do not fit into a row follow in the next band."""
+    across = min(most, len(names))
+    bands = -(-len(names) // across)
+    figure, axes = style.new_figure(2 * bands, across, width=1.45 * across + 1.0, height=3.5 * bands)
+    pairs = []
+    for index in range(bands * across):
+        band, column = divmod(index, across)
+        pair = axes[2 * band * across + column], axes[(2 * band + 1) * across + column]
+        if index < len(names):
+            pairs.append(pair)
+            if column == 0:
+                for ax, intention in zip(pair, INTENTIONS, strict=True):
+                    ax.set_ylabel(intention)
+        else:
+            for ax in pair:
+                ax.set_axis_off()
+    return figure, pairs
+
+
+def rewards(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
+    """Reward of each recovered intention, averaged over the policy, with the actions that are best under it."""
+    columns = {"Truth": (world.rewards[:, :, 0], world.q.argmax(-1))}
+    for name in names:
+        found = None if name == "oracle" or name not in models else _reward_map(models[name], test)
+        if found is not None:
+            columns[names[name]] = found
+    figure, pairs = _bands(list(columns))
+    for (name, (own, greedy)), pair in zip(columns.items(), pairs, strict=True):
+        for row, ax in enumerate(pair):
+            title = textwrap.fill(name, 15) if row == 0 else None
+            _world_map(ax, world, own[row], greedy[row], title=title)
+    style.save(figure, path)
+    return (
+        "Recovered rewards of each intention, expected under its own policy, with greedy actions; every map has its "
+        "own colours, because a reward has no unit. Grey: states that the intention never visits, where a reward would "
+        "be an echo of its neighbours. A single intention stands in both rows; that of DIRL is the mean over time."
+    )
+
+
+def _reward_map(model: Any, test: Demonstrations) -> tuple[Any, Any] | None:
+    """(2, S) rewards and (2, S) greedy actions of the intentions that match the true ones; None without rewards."""
+    if (drifting := getattr(model, "time_varying_rewards_", None)) is not None:
+        own = np.repeat(drifting.mean(axis=0)[None], 2, axis=0)
+        return own, np.repeat(model.policies_.mean(axis=0)[None], 2, axis=0).argmax(-1)
+    found = state_rewards(model, own=True)
+    if found is None or not hasattr(model, "q_"):
+        return None
+    order = recovered_order(model, test, 2)
+    return found[order], np.asarray(model.q_)[order].argmax(-1)
+
+
+def posterior(path: Path, done: Simulated, main: str, name: str) -> str:
+    """(c): posterior over time above the hidden counter, for a trajectory with more switches than most (3 of 4)."""
+    labels, offsets = done.test.labels, done.test.offsets
+    assert labels is not None
+    switched = np.diff(labels, prepend=labels[0]) != 0
+    switches = np.add.reduceat((switched & ~done.test.first_steps).astype(np.int64), offsets[:-1])
+    chosen = int(np.argsort(switches, kind="stable")[len(switches) * 3 // 4])
+    order = recovered_order(done.models[main], done.test, 2)
+    figure, _ = posterior_above_counter(
+        done, main, order, chosen, title=name, intentions=INTENTIONS, label="frustration", width=5.0
+    )
+    style.save(figure, path)
+    return (
+        "Probability of each intention over time for one test trajectory, above the hidden frustration counter that "
+        "drives the switches and that no method sees; the strip shows the true intention."
+    )
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
+    """`prism reproduce gridworld`."""
+    settings = Gridworld.small() if quick else Gridworld()
+
+    def work(path: Path, on_fit: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=fits.jobs, on_fit=on_fit, title="Frustration gridworld (paper §5.1)")
+
+    folder.make(work, print_experiment, progress=fits_progress, config={"settings": asdict(settings)})

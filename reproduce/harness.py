@@ -17,9 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.figures import style, timelines
 from prism_irl.models import registry
+from prism_irl.models.oracle import WorldOracle
 from prism_irl.models.prism import PAPER
 from prism_irl.models.registry import Method
 from prism_irl.studies import results

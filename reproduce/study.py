@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from prism_irl import __version__, storage
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import print_table
+from prism_irl.cli.progress import counting
+from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
-from prism_irl.experiments.study.barrier import barrier_study, what_if
-from prism_irl.experiments.study.settings import ASKED, EFFECTS, Settings, Study
 from prism_irl.figures import style
 from prism_irl.labels import label_accuracy, match
 from prism_irl.models.hiql import HIQL
@@ -26,9 +28,138 @@ from prism_irl.models.prism import PRISM
 from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.contrast import contrast
+from prism_irl.studies.imagine import Change, imagine
 from prism_irl.studies.intervals import intervals
 from prism_irl.switching.options import Markov
-from prism_irl.worlds.cohort import CONDITIONS, Cohort, CohortWorld
+from worlds.cohort import CONDITIONS, Cohort, CohortWorld
+
+PILOT = 10_000
+EFFECTS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "usage": {"usage": 1.8},
+    "switching": {"switching": 2.0},
+    "rewards": {"moved": 0.4},
+    "covariate": {"covariate": 1.0},
+    "barrier": {"barriers": ((0, 2), (1, 2), (2, 2)), "soft": True},
+    "barrier-hard": {"barriers": ((0, 2), (1, 2), (2, 2))},
+}
+"""Scenario → what the drug does to the cohort; covariate and barriers are the same in both groups."""
+RARE = {"covariate": 5, "barrier": 10, "barrier-hard": 10}
+"""Scenarios whose fits take longest, of which there is one study in so many."""
+MOVED = ((2, 2), (3, 2), (4, 2))
+"""Where the barriers go."""
+ASKED = {"usage": ("usage",), "switching": ("switch_rate", "dwell", "kernel"), "rewards": ("reward",)}
+"""Measures in which an effect counts as found."""
+
+
+class Study(NamedTuple):
+    """One simulated study."""
+
+    scenario: str
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """Name in tables."""
+        return f"{self.scenario}-s{self.seed:04d}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The experiment.
+
+    Parameters
+    ----------
+    simulations : int
+        Studies of every scenario but the `RARE` ones.
+    resamples : int
+        Of the intervals of a fit.
+    imagined : int
+        Of the intervals of a prediction.
+    starts : int
+        Of every fit.
+    first_seed : int
+        Of the studies of every scenario; the others follow it.
+    """
+
+    quick: bool = False
+    simulations: int = 200
+    resamples: int = 200
+    imagined: int = 60
+    starts: int = 3
+    first_seed: int = 0
+    cohort: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def small(cls) -> Settings:
+        """A smaller honest run."""
+        return cls(quick=True, simulations=6, resamples=20, imagined=20, starts=2)
+
+    def studies(self) -> Iterator[Study]:
+        """Every study, the scenarios in turn, so that an interrupted run has some of each."""
+        for i in range(self.simulations):
+            chosen = (scenario for scenario in EFFECTS if i % RARE.get(scenario, 1) == 0)
+            yield from (Study(scenario, self.first_seed + i) for scenario in chosen)
+
+    def world(self, scenario: str) -> CohortWorld:
+        """Where a scenario takes place."""
+        return CohortWorld(**EFFECTS[scenario], **self.cohort)
+
+
+def barrier_study(world: CohortWorld, cohort: Cohort, settings: Settings, study: Study) -> dict[str, Any]:
+    """Fit where the barrier was, predict where it went, and ask the simulator."""
+    demos = cohort.demonstrations
+    assert demos.labels is not None
+    moved = replace(world, barriers=MOVED)
+    options: dict[str, Any] = {"n_starts": 2, "device": "cpu", "seed": study.seed, "discount": world.discount}
+    model = PRISM(2, switching="markov", rewards="soft-1", **options).fit(demos, world.mdp)
+    closed = [world.size * y + x for x, y in MOVED]
+    change = Change(moved.mdp)
+    found = imagine(model, demos, change, closed=closed, resamples=settings.imagined, seed=study.seed)
+    unaware = imagine(model, demos, change._replace(aware=False), closed=closed, simulations=20, seed=study.seed)
+    begin = demos.states[demos.offsets[:-1]].astype(np.int64)
+    begin = np.where(np.isin(begin, closed), -1, begin)
+    other, again = (
+        _visits(moved.simulate(seed + study.seed, begin).demonstrations, begin) for seed in (10**6, 2 * 10**6)
+    )
+    low, high = found["visits"]["after"]["interval"]
+    free = ~np.isin(np.arange(world.n_states), closed)
+    predicted = found["visits"]["after"]["mean"]
+    return {
+        "found": False,
+        "p_adjusted": {},
+        "covers": {},
+        "label_accuracy": label_accuracy(demos.labels, model.predict(demos)),
+        "what_if": {
+            "inside": float(((low <= other) & (other <= high))[free].mean()),
+            "width": float((high - low)[free].mean()),
+            "prediction": _apart(predicted, other),
+            "unaware": _apart(unaware["visits"]["after"]["mean"], other),
+            "unchanged": _apart(found["recorded"], other),
+            "another_cohort": _apart(again, other),
+        },
+    }
+
+
+def _visits(demos: Demonstrations, begin: Any) -> Any:
+    """Share of time in every state, (S,), over trajectories that can begin as those of the data did."""
+    kept = demos.subset(np.flatnonzero(begin >= 0))
+    return np.bincount(kept.states, minlength=demos.n_states) / kept.n_steps
+
+
+def _apart(one: Any, other: Any) -> float:
+    """Total variation: the share of time that would have to be spent elsewhere."""
+    return 0.5 * float(np.abs(np.asarray(one) - np.asarray(other)).sum())
+
+
+def what_if(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Means over studies of one kind."""
+    return {
+        "of": len(rows),
+        **{name: float(np.mean([row["what_if"][name] for row in rows])) for name in rows[0]["what_if"]},
+        "least_inside": float(min(row["what_if"]["inside"] for row in rows)),
+    }
+
 
 LEVEL = 0.05
 FloatArray = npt.NDArray[np.float64]
@@ -229,3 +360,30 @@ def _draw(path: Path, result: dict[str, Any]) -> str:
         "How often contrasts find a difference (none: false positives; 0.05 is the level), and how often 95% intervals "
         "hold the truth, with binomial intervals."
     )
+
+
+def command(folder: RunFolder, fits: FitsOptions, *, quick: bool, first_seed: int = 0) -> None:
+    """`prism reproduce study`."""
+    settings = replace(Settings.small() if quick else Settings(), first_seed=first_seed)
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=fits.jobs, on_part=lambda done, total: report("studies", done, total, ""))
+
+    config = {"settings": asdict(settings)}
+    folder.make(work, print_study, progress=lambda: counting("studies"), config=config, report=False)
+
+
+def print_study(metrics: Mapping[str, Any]) -> None:
+    """How often contrasts find something, and how often intervals hold the truth."""
+    rows = [{"what": f"contrast finds a difference: {name}", **found} for name, found in metrics["found"].items()]
+    rows += [
+        {"what": f"interval holds the truth: {name}, {scenario}", **found}
+        for name, own in metrics["coverage"].items()
+        for scenario, found in own.items()
+    ]
+    columns = {"measure": ("what", 0), "share": ("share", 3), "from": ("low", 3), "to": ("high", 3), "of": ("of", 0)}
+    print_table(str(metrics["title"]), rows, columns)
+    predicted = [{"what": name, **found} for name, found in metrics["what_if"].items()]
+    shown = {"a barrier moves": ("what", 0), "cells inside": ("inside", 3), "prediction": ("prediction", 3)}
+    shown |= {key.replace("_", " "): (key, 3) for key in ("unaware", "unchanged", "another_cohort")}
+    print_table("Predicted visits, and their distance to those of new animals", predicted, shown | {"of": ("of", 0)})

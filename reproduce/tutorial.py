@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import __version__
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import cell, print_table
+from prism_irl.cli.progress import counting
+from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import infer_once, label_metrics, summary
-from prism_irl.experiments.oracle import WorldOracle
+from prism_irl.models.oracle import WorldOracle
 from prism_irl.models.prism import PRISM
 from prism_irl.models.run_files import fit_metrics
 from prism_irl.report.answers import questions
@@ -186,3 +190,26 @@ def notes(result: Mapping[str, Any]) -> list[str]:
             f"right at less than {100 * RIGHT:.0f}% of the steps; {own['wrong']} of all are."
         )
     return found
+
+
+def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
+    """`prism reproduce tutorial`."""
+    settings = Tutorial.small() if quick else Tutorial()
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=fits.jobs, on_part=lambda done, total: report("mice", done, total, ""))
+
+    config = {"settings": asdict(settings)}
+    folder.make(work, print_tutorial, progress=lambda: counting("mice"), config=config, report=False)
+
+
+def print_tutorial(metrics: Mapping[str, Any]) -> None:
+    """What the tutorial's commands called good, and how new bouts were predicted."""
+    rows = [{"what": f"prism {name}", **found} for name, found in metrics["commands"].items()]
+    columns = {"measure": ("what", 0), "mice": ("of", 0), "good": ("good", 0), "wrong": ("wrong", 0)}
+    print_table(str(metrics["title"]), rows, {**columns, "good and wrong": ("good_and_wrong", 0)})
+    new = metrics["new_bouts"]
+    print(f"new bouts: predictive LL {cell(new['predictive_ll'], 3)} (exact filter {cell(new['oracle_ll'], 3)}),")
+    print(f"true intention {cell(new['label_accuracy'], 3)} (exact filter {cell(new['oracle_accuracy'], 3)})")
+    for note in metrics["notes"]:
+        print(note)

@@ -19,7 +19,6 @@ ORDER: list[set[str]] = [
     {"models"},
     {"scale"},
     {"studies"},
-    {"experiments"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -106,5 +105,6 @@ def test_tests_mirror_the_tree():
 
 
 def _has_module(test: Path) -> bool:
-    module = PACKAGE / test.parent / test.name.removeprefix("test_")
+    root = TESTS.parent if test.parts[0] == "reproduce" else PACKAGE
+    module = root / test.parent / test.name.removeprefix("test_")
     return module.is_file() or module.with_suffix("").is_dir()

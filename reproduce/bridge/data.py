@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bridge import features as manipulation_features
+from bridge.settings import Bridge
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.experiments.bridge import features as manipulation_features
-from prism_irl.experiments.bridge.settings import Bridge
 from prism_irl.robots.episodes import EpisodeSource, open_episodes
 from prism_irl.robots.vision import pipeline
 from prism_irl.robots.vision.embeddings import EmbeddingCache, embed

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bridge.data import Data
+from bridge.methods import BASELINES, Outcome
+from bridge.settings import Bridge
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import fit_facts
-from prism_irl.experiments.bridge.data import Data
-from prism_irl.experiments.bridge.methods import BASELINES, Outcome
-from prism_irl.experiments.bridge.settings import Bridge
 from prism_irl.figures import style
 from prism_irl.figures.filmstrip import filmstrip
 from prism_irl.labels import match

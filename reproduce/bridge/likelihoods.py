@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl.experiments.bridge.data import Data, fitted_tokenizer
-from prism_irl.experiments.bridge.settings import PAPER_BY_K, PAPER_MODEL_TYPE, Bridge
-from prism_irl.experiments.harness import build_method
+from bridge.data import Data, fitted_tokenizer
+from bridge.settings import PAPER_BY_K, PAPER_MODEL_TYPE, Bridge
+from harness import build_method
 from prism_irl.models.registry import Method
 from prism_irl.robots.vision import pipeline
 from prism_irl.studies.cross_validation import Fit, cross_validate, table

@@ -11,21 +11,27 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from bridge.data import Data, IntArray, encoder_of, fitted_tokenizer, load
+from bridge.likelihoods import likelihood_table, n_fits
+from bridge.methods import HABITS, Contestant, Outcome, contestants
+from bridge.settings import PAPER_GRANULARITY, Bridge
 from prism_irl import storage
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import print_experiment, print_table
+from prism_irl.cli.progress import counting
+from prism_irl.cli.reproduce import RobotOptions
+from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import label_metrics, summary
-from prism_irl.experiments.bridge.data import Data, IntArray, encoder_of, fitted_tokenizer, load
-from prism_irl.experiments.bridge.likelihoods import likelihood_table, n_fits
-from prism_irl.experiments.bridge.methods import HABITS, Contestant, Outcome, contestants
-from prism_irl.experiments.bridge.settings import PAPER_GRANULARITY, Bridge
 from prism_irl.labels import match, mean_dwell
 from prism_irl.models.persistence import save
 from prism_irl.robots.rlds import RLDSSource
@@ -54,7 +60,7 @@ def run(
     are given to all episodes and compared with the true phases, which no method sees. The fits of the likelihood table,
     which take longest, are remembered in ``folder``/cache; ``jobs`` of them, and of the methods, are made at a time.
     """
-    from prism_irl.experiments.bridge import figures as bridge_figures
+    from bridge import figures as bridge_figures
 
     data = load(settings, folder)
     train, test = data.splits[0]
@@ -209,3 +215,67 @@ def _notes(settings: Bridge, data: Data) -> list[str]:
     if settings.quick:
         notes.insert(0, "A quick run: fewer episodes, starts, iterations and settings than the full one.")
     return notes
+
+
+def command(
+    folder: RunFolder, fits: FitsOptions, *, quick: bool, dataset: Path | None = None, robots: RobotOptions
+) -> None:
+    """`prism reproduce bridge`."""
+    further = tuple(name.strip() for name in (robots.encoders or "").split(",") if name.strip())
+    settings = Bridge.of(
+        dataset,
+        quick=quick,
+        split=robots.split,
+        encoder=robots.encoder,
+        weights=robots.weights,
+        granularity_encoders=further or None,
+    )
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(
+            settings, path, jobs=fits.jobs, on_method=lambda name, done, total: report("fits", done, total, name)
+        )
+
+    def show(metrics: dict[str, Any]) -> None:
+        where = "simulated pick-and-place" if metrics["simulated"] else str(dataset)
+        print(f"{metrics['n_trajectories']} episodes, {metrics['n_steps']} steps: {where}")
+        print_experiment(metrics)
+        print_phases(metrics)
+        print_tokens(metrics)
+
+    folder.make(
+        work,
+        show,
+        progress=lambda: counting("fits"),
+        config=lambda metrics: {"dataset": metrics["dataset"], "settings": asdict(settings)},
+    )
+
+
+def print_phases(metrics: dict[str, Any]) -> None:
+    """Label metrics and, in a column of its own, the density of commands."""
+    entries = metrics["methods"].values()
+    if all(entry["label_accuracy"] is None for entry in entries):
+        return
+    keys = ("label_accuracy", "ari", "nmi", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50", "log_density")
+    columns = {key.replace("_", " "): (key, 1 if key.startswith(("edit", "f1")) else 3) for key in keys}
+    title = "Phases against the truth (log density: of commands, not of tokens)"
+    print_table(title, entries, {"method": ("name", 0), **columns}, 140)
+
+
+def print_tokens(metrics: dict[str, Any]) -> None:
+    """Likelihood against K and network, and granularity, with the paper's numbers of BridgeData V2 beside them."""
+    columns = {"K": ("K", 0), "network": ("network", 0), "predictive LL": ("predictive_ll", 3)}
+    columns |= {"paper score": ("paper_score", 3), "log K": ("log_k", 3), "mean dwell": ("mean_dwell", 1)}
+    title = "Paper's model on tokens, held-out episodes (paper score: not a likelihood)"
+    print_table(title, metrics["likelihood_by_k"], {**columns, "paper, BridgeData V2": ("reported", 3)})
+    keys = ("coverage", "revisits", "singletons")
+    rows = []
+    for row in metrics["granularity"]:
+        paper = row.get("reported") or [None] * len(keys)
+        rows.append(row | {f"paper_{key}": value for key, value in zip(keys, paper, strict=True)})
+    columns = {"encoder": ("encoder", 0), "states": ("n_states", 0), "coverage %": ("coverage", 2)}
+    columns |= {"revisits": ("revisits", 2), "singletons %": ("singletons", 2)}
+    columns |= {f"paper: {key}": (f"paper_{key}", 2) for key in keys}
+    print_table("Granularity of the state tokens, mean ± std over episodes", rows, columns, 140)
+    if metrics.get("simulated"):
+        print("The paper's tables of BridgeData V2 are not run here: prism reproduce bridge DATASET --weights FOLDER")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from prism_irl.experiments.harness import NETWORK, paper_options
+from harness import NETWORK, paper_options
 
 PAPER_BY_K = {1: -2.52187, 2: -1.81282, 3: -1.43000, 4: -1.16584, 5: -0.96912, 6: -0.82373}
 """Table num_latents of the paper, Bridge V2: test score of the RNN for each K; not likelihoods above K = 1."""

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from continuous import arm
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.npz import read_arrays
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
-from prism_irl.experiments.continuous import arm
 from prism_irl.models.phases import smoothed
 from prism_irl.scale import fanout
-from prism_irl.worlds.goals2d import GoalsSquare
 from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES, PickAndPlace
-from prism_irl.worlds.point_maze import PointMaze
+from worlds.goals2d import GoalsSquare
+from worlds.point_maze import PointMaze
 
 SMOOTHING = 5
 """Steps (half a second) over which velocities of the instruments are averaged."""

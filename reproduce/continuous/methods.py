@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from continuous.data import Data
+from continuous.transfer import transfer
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.lags import with_memory
 from prism_irl.data.windows import around, moving, standardised
 from prism_irl.evaluation.consensus import consensus
-from prism_irl.experiments.continuous.data import Data
-from prism_irl.experiments.continuous.transfer import transfer
 from prism_irl.labels import ari
 from prism_irl.models.phases import KMeansPhases
 from prism_irl.models.prism import PRISM
 from prism_irl.models.reference_scores import MEMORY, one_policy
 from prism_irl.rewards.options import Features, Windows
-from prism_irl.worlds.point_maze import PointMaze
+from worlds.point_maze import PointMaze
 
 IntArray = npt.NDArray[np.int64]
 REACH = 20

@@ -16,13 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prism_irl import __version__
-from prism_irl.devices import limit_threads
-from prism_irl.evaluation.likelihood import LABEL_METRICS, label_metrics, summary
-from prism_irl.evaluation.metrics import segmentation_metrics
-from prism_irl.experiments.continuous.arm import can_simulate, path_of
-from prism_irl.experiments.continuous.data import SURGERY, Data, episodes_of, has_surgery, load, prepare
-from prism_irl.experiments.continuous.methods import (
+from continuous.arm import can_simulate, path_of
+from continuous.data import SURGERY, Data, episodes_of, has_surgery, load, prepare
+from continuous.methods import (
     BASELINES,
     HALVES,
     HELD_OUT,
@@ -33,7 +29,15 @@ from prism_irl.experiments.continuous.methods import (
     held_out,
     run_method,
 )
-from prism_irl.experiments.continuous.told import TOLD, told
+from continuous.told import TOLD, told
+from prism_irl import __version__
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import print_table
+from prism_irl.cli.progress import counting
+from prism_irl.cli.run_folder import RunFolder
+from prism_irl.devices import limit_threads
+from prism_irl.evaluation.likelihood import LABEL_METRICS, label_metrics, summary
+from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.labels import mean_dwell
 from prism_irl.report.render import write_report
 from prism_irl.scale import fanout, remember
@@ -301,3 +305,31 @@ def table(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def settings_json(settings: Continuous) -> dict[str, Any]:
     """What config.json says."""
     return asdict(settings)
+
+
+def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
+    """`prism reproduce continuous`."""
+    settings = Continuous.of(quick=quick, cache=folder.begun / "cache")
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=fits.jobs, on_part=lambda done, total: report("fits", done, total, ""))
+
+    config = {"settings": settings_json(settings)}
+    folder.make(work, print_worlds, progress=lambda: counting("fits"), config=config, report=False)
+
+
+def print_worlds(metrics: dict[str, Any]) -> None:
+    """One table per continuous data set."""
+    columns = {
+        "method": ("name", 0),
+        "accuracy": ("label_accuracy", 3),
+        "ARI": ("ari", 3),
+        "F1@50": ("f1_at_50", 0),
+        "log density": ("predictive_ll", 3),
+        "goal distance": ("goal_distance", 2),
+        "transfer": ("transfer", 2),
+        "halves agree": ("halves_agreement", 2),
+        "dwell": ("mean_dwell", 1),
+    }
+    for name, methods in metrics["data"].items():
+        print_table(name, methods.values(), columns, width=130)

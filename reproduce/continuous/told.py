@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from continuous.data import Data
+from continuous.methods import LINEAR, blind, fit
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.experiments.continuous.data import Data
-from prism_irl.experiments.continuous.methods import LINEAR, blind, fit
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.options import RewardOptions, Windows
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from prism_irl.worlds.point_maze import PointMaze
+from worlds.point_maze import PointMaze
 
 FloatArray = npt.NDArray[np.float64]
 WALKERS, STEPS, DISCOUNT = 64, 200, 0.97

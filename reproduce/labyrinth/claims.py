@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+import harness
+from labyrinth.data import Data
+from labyrinth.parts import Work, cross_validated
+from labyrinth.settings import PAPER_SWIRL, Labyrinth
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import data_folder
 from prism_irl.evaluation.alignment import SHUFFLES
-from prism_irl.experiments import harness
-from prism_irl.experiments.labyrinth.data import Data
-from prism_irl.experiments.labyrinth.parts import Work, cross_validated
-from prism_irl.experiments.labyrinth.settings import PAPER_SWIRL, Labyrinth
 from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.prism import PRISM
 from prism_irl.models.registry import Method, method

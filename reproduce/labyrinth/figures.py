@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from labyrinth.data import Data
+from labyrinth.settings import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS
 from prism_irl.evaluation.facts import state_rewards
-from prism_irl.experiments.labyrinth.data import Data
-from prism_irl.experiments.labyrinth.settings import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS
 from prism_irl.figures import curves, maps, style, timelines
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE
 from prism_irl.labels import match

@@ -16,12 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.alignment import SHUFFLES
-from prism_irl.evaluation.consensus import consensus
-from prism_irl.experiments import harness
-from prism_irl.experiments.labyrinth.data import Data
-from prism_irl.experiments.labyrinth.settings import (
+import harness
+from labyrinth.data import Data
+from labyrinth.settings import (
     PAPER_MODEL_TYPE,
     PAPER_NUM_LATENTS,
     PAPER_SWIRL,
@@ -31,6 +28,9 @@ from prism_irl.experiments.labyrinth.settings import (
     TRANSFORMER_PENALTIES,
     Labyrinth,
 )
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.alignment import SHUFFLES
+from prism_irl.evaluation.consensus import consensus
 from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.prism import PAPER, PRISM

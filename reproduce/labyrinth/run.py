@@ -12,17 +12,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labyrinth.data import Data, load
+from labyrinth.settings import PARTS, Labyrinth, check_parts
 from prism_irl import storage
-from prism_irl.experiments.labyrinth.data import Data, load
-from prism_irl.experiments.labyrinth.settings import PARTS, Labyrinth, check_parts
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import console, print_experiment, print_table
+from prism_irl.cli.progress import fits_progress
+from prism_irl.cli.run_folder import RunFolder
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import OnFit
 
 if TYPE_CHECKING:
-    from prism_irl.experiments.labyrinth.parts import Runner
+    from labyrinth.parts import Runner
 
 
 def run(
@@ -40,9 +45,9 @@ def run(
     Finished fits are remembered in ``folder/cache`` and finished parts in ``folder/parts``, so that an interrupted run
     goes on where it stopped and parts can be run one by one.
     """
-    from prism_irl.experiments.labyrinth import claims, transformer
-    from prism_irl.experiments.labyrinth import figures as labyrinth_figures
-    from prism_irl.experiments.labyrinth import parts as labyrinth_parts
+    from labyrinth import claims, transformer
+    from labyrinth import figures as labyrinth_figures
+    from labyrinth import parts as labyrinth_parts
 
     check_parts(parts)
     data = load(settings) if data is None else data
@@ -175,3 +180,69 @@ def _notes(settings: Labyrinth, data: Data, found: dict[str, Any], methods: dict
             "names, too; whether there are intentions is for prism evidence labyrinth to say."
         )
     return notes
+
+
+def command(folder: RunFolder, fits: FitsOptions, *, quick: bool, parts: str | None = None) -> None:
+    """`prism reproduce labyrinth`."""
+    settings = Labyrinth.small() if quick else Labyrinth()
+    chosen = PARTS if parts is None else tuple(part.strip() for part in parts.split(",") if part.strip())
+    check_parts(chosen)
+    data = load(settings)  # says what to fetch before anything is written
+
+    def work(path: Path, on_fit: OnFit) -> dict[str, Any]:
+        return run(settings, path, parts=chosen, jobs=fits.jobs, on_fit=on_fit, data=data)
+
+    config = {"data": {"sha256": data.demos.checksum()}, "settings": asdict(settings)}
+    folder.make(work, print_labyrinth, progress=fits_progress, config=config)
+
+
+def print_labyrinth(metrics: dict[str, Any]) -> None:
+    """Every table of the experiment."""
+    print_experiment(metrics)
+    print_paper_tables(metrics)
+    print_alignment(metrics)
+
+
+def print_paper_tables(metrics: dict[str, Any]) -> None:
+    """Tables num_latents, model_type and timing, with the paper's numbers beside ours."""
+    paper = metrics.get("paper", {})
+    columns = {
+        "ours": ("paper_score_test", 3),
+        "paper": ("reported_test", 3),
+        "ours, train": ("paper_score_train", 3),
+        "paper, train": ("reported_train", 3),
+        "predictive LL": ("predictive_test", 3),
+        "mean dwell": ("mean_dwell", 1),
+    }
+    for name, first in (("num_latents", "K"), ("model_type", "network")):
+        if paper.get(name):
+            title = f"Table {name}: test score as in the paper (not a likelihood)"
+            print_table(title, paper[name], {first: (first, 0), **columns}, 140)
+    for row in paper.get("timing", []):
+        console(140).print(
+            f"Seconds per EM iteration on {row['device']} (paper, {row['reported_device']}): "
+            f"E-step {row['e_step']:.4f} ({row['reported_e_step']}), "
+            f"rewards per intention {row['rewards_per_intention']:.6f} ({row['reported_rewards']}), "
+            f"network per intention {row['network_per_intention']:.3f} ({row['reported_network']}), "
+            f"total {row['total']:.3f} ({row['reported_total']})."
+        )
+
+
+def print_alignment(metrics: dict[str, Any]) -> None:
+    """What the intentions mean: names from the maps, enrichment against shuffled labels, agreement."""
+    rows = []
+    modes: list[str] = []
+    for entry in metrics.get("alignment", {}).get("methods", {}).values():
+        modes, shuffled = list(entry["matched"]), entry["shuffled"]
+        named = (f"{event} {_beside(v, shuffled['in_named'][event])}" for event, v in entry["in_named"].items())
+        cells = {mode: _beside(value, shuffled["matched"][mode]) for mode, value in entry["matched"].items()}
+        names = None if entry["names"] is None else ", ".join(entry["names"])
+        rows.append(entry | cells | {"in_named": ", ".join(named), "names": names})
+    if rows:
+        columns = {"method": ("name", 0), "agreement": ("agreement", 2), **{mode: (mode, 0) for mode in modes}}
+        columns |= {"in the named intention": ("in_named", 0), "names": ("names", 0)}
+        print_table("Alignment of fits to all data (shuffled labels in brackets)", rows, columns, 140)
+
+
+def _beside(value: float | None, control: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}" + ("" if control is None else f" ({control:.2f})")

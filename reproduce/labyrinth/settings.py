@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness import NETWORK
 from prism_irl.errors import InputError
-from prism_irl.experiments.harness import NETWORK
 from prism_irl.models.prism import PAPER
 
 PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl", "transformer")

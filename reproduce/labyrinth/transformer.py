@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 from torch import Tensor, nn
 
+from labyrinth.data import Data
+from labyrinth.parts import Work
+from labyrinth.settings import TRANSFORMER_PENALTIES, Labyrinth
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.experiments.labyrinth.data import Data
-from prism_irl.experiments.labyrinth.parts import Work
-from prism_irl.experiments.labyrinth.settings import TRANSFORMER_PENALTIES, Labyrinth
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.references import Empirical
 from prism_irl.studies.cross_validation import data_key, fit_key, read_row, write_row

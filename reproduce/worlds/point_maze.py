@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import shortest_path
 
-from prism_irl.worlds.goals2d import FloatArray, GoalsSquare
+from worlds.goals2d import FloatArray, GoalsSquare
 
 MEDIUM = ("########", "#..##..#", "#..#...#", "##...###", "#..#...#", "#.#..#.#", "#...#..#", "########")
 MOVED = ("########", "#..##..#", "#..#...#", "##...###", "#......#", "#.##.#.#", "#..##..#", "########")

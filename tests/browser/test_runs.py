@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+import gridworld
+import harness
+from bridge import run as bridge
+from labyrinth import figures as labyrinth_figures
+from labyrinth import run as labyrinth
 from prism_irl.evaluation.alignment import Events
-from prism_irl.experiments import harness
-from prism_irl.experiments.bridge import run as bridge
-from prism_irl.experiments.gridworld import figures as gridworld_figures
-from prism_irl.experiments.labyrinth import figures as labyrinth_figures
-from prism_irl.experiments.labyrinth import run as labyrinth
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.persistence import save
@@ -57,7 +57,7 @@ def gridworld_run(folder):
     done = harness.run_simulated(simulation, methods, only_folds=(0,))
     found = done.evaluation.table()
     result = harness.write(folder, done.evaluation, "Gridworld", "gridworld", quick=True, methods=found)
-    gridworld_figures.write_all(folder / "figures", world, result, done)
+    gridworld.write_all(folder / "figures", world, result, done)
 
 
 def labyrinth_run(folder):

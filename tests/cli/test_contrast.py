@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli.contrast import two_levels
-from prism_irl.worlds.cohort import CohortWorld
 from support import prism
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture(scope="module")

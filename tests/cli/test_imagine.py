@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli.main import main
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from prism_irl.data.inputs import Inputs
 from prism_irl.data.tables import read
 from prism_irl.errors import InputError
 from prism_irl.models.persistence import load
-from prism_irl.worlds.cohort import CohortWorld
 from support import one_sentence, prism
+from worlds.cohort import CohortWorld
 
 QUICK = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 10, "--simulations", 0, "--device", "cpu")
 

@@ -8,8 +8,8 @@ from prism_irl.data.tables import read
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.hiql import HIQL
-from prism_irl.worlds.cohort import CohortWorld
 from support import prism
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture

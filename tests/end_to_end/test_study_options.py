@@ -11,7 +11,7 @@ from prism_irl.cli.contrast import contrast
 from prism_irl.cli.imagine import imagine
 from prism_irl.cli.individuals import individuals
 from prism_irl.cli.main import main
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 COMMANDS = {"contrast": contrast, "individuals": individuals, "imagine": imagine}
 OF_FIT = ("inputs", "since", "missing", "intervals", "labels")

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from gridworld import truth
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.value_difference import Truth, likeliest_expert, read_truth, recovered_order
-from prism_irl.experiments.gridworld.run import truth
-from prism_irl.experiments.oracle import WorldOracle
 from prism_irl.mdp import MDP, boltzmann
+from prism_irl.models.oracle import WorldOracle
 from prism_irl.models.references import Empirical, NGram
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 

@@ -17,7 +17,7 @@ from prism_irl.models.imagined import Imagined
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 WORLD = CohortWorld(animals=3, trajectories=3, horizon=40, barriers=((1, 1),), size=4)
 QUICK = {"n_starts": 1, "max_iterations": 5, "device": "cpu"}

@@ -11,7 +11,7 @@ from prism_irl.models import own_models
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.own_models import ConditionModels, OwnModels, has_own_chains, with_own_chain
 from prism_irl.models.prism import PRISM
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PRISM
 from prism_irl.models.refit import refit
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture(scope="module")

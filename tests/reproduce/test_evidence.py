@@ -9,15 +9,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import evidence
+from evidence import SIZES, TRUTHS, Calibration, DataSet
 from prism_irl.cli.main import main
-from prism_irl.experiments.evidence import run, settings
-from prism_irl.experiments.evidence.settings import Calibration, DataSet
 from prism_irl.studies import null
 from prism_irl.studies.analysis import Analysis
-from prism_irl.worlds.errands import ErrandsWorld
-from prism_irl.worlds.habits import HabitWorld
+from worlds.errands import ErrandsWorld
+from worlds.habits import HabitWorld
 
 ANALYSIS = Analysis(intentions=(2,), folds=2, starts=1, max_iterations=5)
+MAKE = DataSet.make
+"""Before small worlds take its place."""
 
 
 class Tiny(Calibration):
@@ -43,14 +45,14 @@ def small_worlds():
         return ErrandsWorld(horizon=30).simulate(16, seed=self.seed).demonstrations, None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(settings.DataSet, "make", make)
+        patch.setattr(evidence.DataSet, "make", make)
         yield
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calibration")
-    result = run.run(TINY, folder)
+    result = evidence.run(TINY, folder)
     assert json.loads((folder / "metrics.json").read_text()) == result
     return folder
 
@@ -82,14 +84,14 @@ def test_everything_is_left_behind(folder):
 
 
 def test_what_is_done_is_not_done_again(folder, monkeypatch):
-    monkeypatch.setattr(run, "test_one", None)
-    monkeypatch.setattr(run, "count_one", None)
+    monkeypatch.setattr(evidence, "test_one", None)
+    monkeypatch.setattr(evidence, "count_one", None)
     before = json.loads((folder / "metrics.json").read_text())
     told = []
-    assert run.run(TINY, folder, on_part=lambda *numbers: told.append(numbers)) == before
+    assert evidence.run(TINY, folder, on_part=lambda *numbers: told.append(numbers)) == before
     assert told == [(3, 4), (4, 4)]
     with pytest.raises(TypeError):  # other settings are another test
-        run.run(Tiny(analysis=ANALYSIS, surrogates=2, quick=True), folder)
+        evidence.run(Tiny(analysis=ANALYSIS, surrogates=2, quick=True), folder)
 
 
 def row(found, *, world="habit", truth=1, n=50, **changes):
@@ -97,19 +99,19 @@ def row(found, *, world="habit", truth=1, n=50, **changes):
 
 
 def test_shares_have_exact_intervals():
-    found = run.share([row(i < 2) for i in range(40)])
+    found = evidence.share([row(i < 2) for i in range(40)])
     assert (found["found"], found["of"], found["share"]) == (2, 40, 0.05)
     # Clopper and Pearson's, from the beta distribution.
     assert found["low"] == pytest.approx(stats.beta.ppf(0.025, 2, 39))
     assert found["high"] == pytest.approx(stats.beta.ppf(0.975, 3, 38))
-    assert run.share([row(False)] * 5)["low"] == 0.0
+    assert evidence.share([row(False)] * 5)["low"] == 0.0
 
 
 def test_false_positives_and_power_are_kept_apart():
     rows = [row(i == 0) for i in range(4)] + [row(False, world="drift", n=100)] * 2
     rows += [row(True, world="mice", truth=3, n=200)] * 3 + [row(False, world="mice", truth=3, n=200)]
     rows += [row(False, world="mice", truth=3, n=50), row(True, world="errands", truth=2, n=200)]
-    found = run.summary(rows)
+    found = evidence.summary(rows)
     assert (found["false_positives"]["found"], found["false_positives"]["of"]) == (1, 6)
     assert {kind: (s["found"], s["of"]) for kind, s in found["by_kind"].items()} == {"habit": (1, 4), "drift": (0, 2)}
     assert {key: (p["n"], p["share"]) for key, p in found["power"].items()} == {
@@ -118,24 +120,24 @@ def test_false_positives_and_power_are_kept_apart():
         "errands 200": (200, 1.0),
     }
     assert (found["power_at_largest"]["found"], found["power_at_largest"]["of"]) == (4, 5)
-    assert run.summary(rows[:6])["power_at_largest"] is None
+    assert evidence.summary(rows[:6])["power_at_largest"] is None
 
 
 def test_words_are_those_of_the_numbers():
     rows = [row(i < 3) for i in range(40)] + [row(True, world="mice", truth=3, n=200)]
-    first, second = run.notes(Calibration(), rows)
+    first, second = evidence.notes(Calibration(), rows)
     assert "in 3 of 40 cases (7.5%" in first
     assert "the level is 5%" in first
     chance = sum(stats.binom.pmf(k, 40, 0.05) for k in range(3, 41))
     assert f"by chance with probability {chance:.2f}" in first
     assert second == "With intentions and 200 trajectories they are found in 1 of 1 cases."
-    assert len(run.notes(Calibration(), rows[:40])) == 1
-    assert "with probability 1.00" in run.notes(Calibration(), [row(False)] * 40)[0]
+    assert len(evidence.notes(Calibration(), rows[:40])) == 1
+    assert "with probability 1.00" in evidence.notes(Calibration(), [row(False)] * 40)[0]
 
 
 def test_the_table_has_a_row_per_kind_and_size():
     rows = [row(True), row(False, gain=0.3), row(True, n=100), row(True, world="mice", truth=3, n=200)]
-    found = run._table(rows)
+    found = evidence._table(rows)
     assert [entry["name"] for entry in found.values()] == [
         "habit, 50 trajectories (no intentions)",
         "habit, 100 trajectories (no intentions)",
@@ -147,9 +149,9 @@ def test_the_table_has_a_row_per_kind_and_size():
 
 
 def test_the_command_prints_it_and_leaves_a_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(settings.Calibration, "small", classmethod(lambda cls: TINY))
+    monkeypatch.setattr(evidence.Calibration, "small", classmethod(lambda cls: TINY))
     monkeypatch.setattr(
-        run, "test_one", lambda data, *_: row(True, world=data.world, truth=data.truth, n=data.n, id=data.id)
+        evidence, "test_one", lambda data, *_: row(True, world=data.world, truth=data.truth, n=data.n, id=data.id)
     )
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -161,3 +163,67 @@ def test_the_command_prints_it_and_leaves_a_page(tmp_path, monkeypatch):
     assert "No more false positives than the level of the test allows for." in page  # 2 of 2, at a level of one half
     assert "evidence found" in page
     assert "Predictive LL" not in page  # there are no likelihoods to compare
+
+
+def test_every_data_set_has_a_name_of_its_own():
+    for settings in (Calibration(), Calibration.small()):
+        names = [data.id for data in settings.data_sets()]
+        assert len(set(names)) == len(names)
+
+
+def test_there_are_enough_of_them():
+    found = list(Calibration().data_sets())
+    without = [data for data in found if data.truth == 1]
+    assert len(without) >= 40
+    assert {data.world for data in without} == {"habit", "drift", "cloned"}
+    habits = {(data.place, data.memory, data.individuals) for data in without if data.world == "habit"}
+    assert len(habits) == 2 * 5 * 2
+    assert {data.n for data in without} == set(SIZES)
+    for world, truth in TRUTHS.items():
+        own = [data for data in found if data.world == world]
+        assert {data.truth for data in own} == {truth}
+        assert {data.n for data in own} == set(SIZES)
+    assert sum(data.truth > 1 for data in found) >= 20
+
+
+def test_halves_go_by_the_parity_of_seeds():
+    assert [DataSet("mice", 3, 50, seed).half for seed in (0, 1, 2, 3)] == ["settle", "report"] * 2
+    assert {data.half for data in Calibration().data_sets()} == {"report"}
+    even = Calibration(habits=(0, 2), further=(0,), power=(0,), smaller=(2,))
+    assert {data.half for data in even.data_sets()} == {"settle"}
+    assert not {data.id for data in even.data_sets()} & {data.id for data in Calibration().data_sets()}
+
+
+def test_a_quick_run_has_every_kind():
+    kinds = [{data.world for data in settings.data_sets()} for settings in (Calibration(), Calibration.small())]
+    assert kinds[0] == kinds[1]
+    assert len(list(Calibration.small().data_sets())) < 20
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        DataSet("habit", 1, 8, 1, 2, "grid"),
+        DataSet("habit", 1, 8, 1, 2, "maze", individuals=True),
+        DataSet("drift", 1, 8, 1, 2, "grid"),
+        *(DataSet(world, truth, 8, 1) for world, truth in TRUTHS.items()),
+    ],
+    ids=lambda data: data.id,
+)
+def test_data_sets_are_what_they_are_called(data):
+    demos, mdp = MAKE(data)
+    again, _ = MAKE(data)
+    np.testing.assert_array_equal(demos.actions, again.actions)
+    assert len(demos) == 8
+    assert (demos.groups is not None) == data.individuals
+    if mdp is not None:
+        assert (mdp.n_states, mdp.n_actions) == (demos.n_states, demos.n_actions)
+    labels = 1 if demos.labels is None else len(np.unique(demos.labels))
+    assert labels == data.truth
+
+
+def test_drift_changes_the_habit():
+    still, _ = MAKE(DataSet("habit", 1, 20, 1, 2, "grid"))
+    moving, _ = MAKE(DataSet("drift", 1, 20, 1, 2, "grid"))
+    assert (still.actions[:50] == moving.actions[:50]).all()  # the first trajectory has not moved yet
+    assert (still.actions[-50:] != moving.actions[-50:]).any()

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.experiments.gridworld import figures as gridworld_figures
-from prism_irl.experiments.gridworld import run as gridworld
-from prism_irl.experiments.gridworld.settings import DEMO_METHODS, EVD_COLUMNS, METHODS, PAPER_EVD, Gridworld
-from prism_irl.experiments.oracle import WorldOracle
+import gridworld
+from gridworld import EVD_COLUMNS, METHODS, PAPER_EVD, Gridworld, elsewhere, moved_worlds
+from prism_irl.models.oracle import WorldOracle
 from prism_irl.worlds.frustration import FrustrationWorld
 
 IDS = ["oracle", *METHODS]
@@ -43,7 +42,7 @@ def done(tmp_path_factory):
     """The folder, what was returned, what the progress bar heard, and what the figures would show."""
     folder, heard, drawn = tmp_path_factory.mktemp("gridworld"), [], []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gridworld_figures, "write_all", lambda *arguments: drawn.append(arguments))
+        patch.setattr(gridworld, "write_all", lambda *arguments: drawn.append(arguments))
         result = gridworld.run(
             TINY, folder, on_fit=lambda fit, total: heard.append((fit.method.id, total)), title="Tiny"
         )
@@ -158,7 +157,7 @@ def test_events_are_barriers_met_and_targets_reached():
     world = FrustrationWorld(horizon=30)
     simulation = world.simulate(20, seed=3)
     demos, counters = simulation.demonstrations, simulation.counters
-    found = gridworld_figures._events(world, demos)
+    found = gridworld._events(world, demos)
     inside = np.setdiff1d(np.arange(demos.n_steps), demos.offsets[1:] - 1)
     grown, kept = (counters[inside + 1] == counters[inside] + more for more in (1, 0))
     met = found["barrier met"][inside]
@@ -175,7 +174,7 @@ def test_events_are_barriers_met_and_targets_reached():
 def test_rewards_of_all_methods_can_be_drawn(done, tmp_path):
     _, result, _, [(_, world, _, fitted)] = done
     names = {name: entry["name"] for name, entry in result["methods"].items()}
-    caption = gridworld_figures.rewards(tmp_path / "rewards", world, fitted.models, names, fitted.test)
+    caption = gridworld.rewards(tmp_path / "rewards", world, fitted.models, names, fitted.test)
     assert "both rows" in caption
     text = (tmp_path / "rewards.svg").read_text()
     assert "DIRL" in text
@@ -184,17 +183,16 @@ def test_rewards_of_all_methods_can_be_drawn(done, tmp_path):
 
 
 def test_settings_of_the_shorter_runs_are_labelled():
-    for settings in (Gridworld.small(), Gridworld.demo()):
-        assert settings.quick
-        assert settings.n_trajectories < Gridworld().n_trajectories
-        assert "quick run" in gridworld._notes(settings, -0.5)[0]
+    settings = Gridworld.small()
+    assert settings.quick
+    assert settings.n_trajectories < Gridworld().n_trajectories
+    assert "quick run" in gridworld._notes(settings, -0.5)[0]
     assert not Gridworld().quick
     assert len(Gridworld().seeds) == 3
-    assert set(DEMO_METHODS) <= {method.id for method in gridworld.methods(Gridworld())}
 
 
 def test_chosen_methods_and_folds_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(gridworld_figures, "write_all", lambda *_: None)
+    monkeypatch.setattr(gridworld, "write_all", lambda *_: None)
     result = gridworld.run(replace(TINY, chosen=("iavi", "oracle"), only_folds=(1, 3), folds=4), tmp_path)
     assert list(result["methods"]) == ["oracle", "iavi"]
     assert result["folds"] == 2
@@ -205,3 +203,30 @@ def test_the_oracle_can_be_cloned_with_its_world():
     from sklearn.base import clone
 
     assert clone(WorldOracle(TINY.world)).world == TINY.world
+
+
+WORLD = FrustrationWorld()
+
+
+def test_barriers_have_moved_and_every_cell_can_be_reached():
+    worlds = moved_worlds(WORLD, 12)
+    assert len({world.barriers for world in worlds}) > 6
+    for world in worlds:
+        assert len(world.barriers) == len(WORLD.barriers)
+        assert set(world.barriers).isdisjoint(WORLD.barriers)
+        reached = np.zeros(world.n_states, bool)
+        reached[0] = True
+        for _ in range(world.n_states):  # breadth first, from the origin
+            reached |= (world.transitions[reached] > 0).any(axis=(0, 1))
+        assert reached[world.free].all()
+        assert not reached[~world.free].any()
+    assert moved_worlds(WORLD, 12) == worlds
+
+
+def test_the_true_reward_earns_everything_and_nothing_earns_little():
+    for world in elsewhere(WORLD, 3):
+        for k in range(2):
+            assert world.transfer(WORLD.rewards[k], k) == pytest.approx(1.0)
+            assert world.transfer(np.zeros((25, 5)), k) < 0.2
+            assert world.transfer(WORLD.rewards[1 - k], k) < 0.2
+            assert world.carried(WORLD.policies[k], k) < 1.0

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from prism_irl.experiments import harness
+import harness
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.references import Uniform

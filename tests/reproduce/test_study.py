@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from prism_irl.experiments.study import run as study
-from prism_irl.experiments.study.settings import Settings, Study
+import study
+from study import Settings, Study
 
 SMALL = Settings(
     quick=True,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_irl.experiments.tutorial import run as tutorial
-from prism_irl.experiments.tutorial.run import SELECT, Tutorial
+import tutorial
 from prism_irl.worlds.frustration import FrustrationWorld
+from tutorial import SELECT, Tutorial
 
 SMALL = Tutorial(
     seeds=(7,),

@@ -9,7 +9,7 @@ from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.report.contrast import in_words, section
 from prism_irl.studies.contrast import contrast, design
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 LEVELS = ("saline", "drug")
 TESTED = {"evidence": {"p_value": 0.05, "gain": 0.01, "surrogates": 19}}

@@ -6,7 +6,7 @@ import pytest
 from prism_irl.models.hiql import HIQL
 from prism_irl.studies.contrast import contrast
 from prism_irl.studies.contrast_intervals import Renamed, refitted
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from prism_irl.models.prism import PRISM
 from prism_irl.models.references import Uniform
 from prism_irl.studies.imagine import Change, imagine, one_draw
 from prism_irl.studies.imagine_files import in_words, rows_of
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 WORLD = CohortWorld(animals=3, trajectories=2, horizon=40, size=3)
 

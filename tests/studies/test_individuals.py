@@ -7,8 +7,8 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.studies.individuals import individuals, shrunk
-from prism_irl.worlds.cohort import CohortWorld
 from support import prism
+from worlds.cohort import CohortWorld
 
 
 class Oracle:

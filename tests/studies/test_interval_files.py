@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from prism_irl.worlds.cohort import CohortWorld
 from support import prism
+from worlds.cohort import CohortWorld
 
 QUICK = ("--method", "hiql", "--intentions", 2, "--n-starts", 2, "--simulations", 0)
 

@@ -8,7 +8,7 @@ from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.references import Uniform
 from prism_irl.studies import intervals as study
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture(scope="module")

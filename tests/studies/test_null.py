@@ -13,8 +13,8 @@ from prism_irl.studies import null
 from prism_irl.studies import tested as outcome
 from prism_irl.studies.analysis import Analysis
 from prism_irl.studies.tested import HALVES, Task, units
-from prism_irl.worlds.habits import HabitWorld
 from support import one_sentence
+from worlds.habits import HabitWorld
 
 SMALL = Analysis(intentions=(2,), folds=2, starts=1, max_iterations=5)
 

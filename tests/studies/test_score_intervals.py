@@ -10,7 +10,7 @@ from prism_irl.models.references import Empirical, Uniform
 from prism_irl.models.registry import Method
 from prism_irl.studies.cross_validation import UNIT_SCORES, cross_validate
 from prism_irl.studies.score_intervals import in_words, score_intervals, scoring
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 METHODS = [Method("uniform", "Uniform", Uniform()), Method("empirical", "One intention", Empirical())]
 

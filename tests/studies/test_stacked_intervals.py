@@ -9,7 +9,7 @@ from prism_irl.models.hiql import HIQL
 from prism_irl.scale.stacked.resamples import can_stack_refits, refits_at_once
 from prism_irl.studies.intervals import one_draw
 from prism_irl.studies.stacked_intervals import stacked_draws
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 @pytest.fixture(scope="module")

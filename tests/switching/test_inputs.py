@@ -16,7 +16,7 @@ from prism_irl.studies.intervals import intervals, numbers_of
 from prism_irl.switching.inputs import InputChain
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.options import Markov, Ordered, SemiMarkov, State
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 def with_covariate(world, seed):

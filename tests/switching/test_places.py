@@ -18,8 +18,8 @@ from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.options import State
 from prism_irl.switching.places import EVEN, RADII, PlaceChain, _within
 from prism_irl.switching.state import StatePairChain
-from prism_irl.worlds.point_maze import PointMaze
 from support import one_sentence
+from worlds.point_maze import PointMaze
 
 WORLD = PointMaze(noise=0.2)
 

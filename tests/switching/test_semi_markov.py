@@ -15,7 +15,7 @@ from prism_irl.models.prism import PRISM
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.options import SemiMarkov
 from prism_irl.switching.semi_markov import SemiMarkovChain
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 def random_chain(K, R, seed):

@@ -27,24 +27,24 @@ def print_json(value: Any) -> None:
     print(json.dumps(storage.read_plain(value), indent=2))
 
 
-def _console(width: int = 110) -> Console:
+def console(width: int = 110) -> Console:
     """Standard output; where it is not a terminal, wide enough for the table."""
-    console = Console()
-    return console if console.is_terminal else Console(width=width)
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=width)
 
 
-def _print_table(title: str, rows: Iterable[Mapping[str, Any]], columns: Columns, width: int = 110) -> None:
+def print_table(title: str, rows: Iterable[Mapping[str, Any]], columns: Columns, width: int = 110) -> None:
     """One line per row; a row can have a ``style``."""
     table = Table(title=title, title_justify="left")
     for heading in columns:
         words = heading in WORDS
         table.add_column(heading, justify="left" if words else "right", no_wrap=not words)
     for row in rows:
-        table.add_row(*(_cell(row.get(key), digits) for key, digits in columns.values()), style=row.get("style"))
-    _console(width).print(table)
+        table.add_row(*(cell(row.get(key), digits) for key, digits in columns.values()), style=row.get("style"))
+    console(width).print(table)
 
 
-def _cell(value: Any, digits: int) -> str:
+def cell(value: Any, digits: int) -> str:
     """Text as it is; a number, or mean and spread of several; a dash where there is none."""
     if value is None or isinstance(value, str):
         return value or "–"
@@ -55,14 +55,9 @@ def _cell(value: Any, digits: int) -> str:
 
 
 def print_experiment(metrics: dict[str, Any]) -> None:
-    """Every table that a comparison of methods or an experiment has."""
+    """Methods with their scores, and what their policies and rewards are worth where the truth is known."""
     print_methods(metrics)
     print_value_differences(metrics)
-    print_paper_tables(metrics)
-    print_alignment(metrics)
-    if "granularity" in metrics:
-        print_phases(metrics)
-        print_tokens(metrics)
 
 
 def print_methods(metrics: dict[str, Any]) -> None:
@@ -78,11 +73,11 @@ def print_methods(metrics: dict[str, Any]) -> None:
     }
     if all(entry.get("label_accuracy") is None for entry in entries):
         del columns["label accuracy"]
-    marked = [entry | {"paper": _cell(entry["paper_score"], 3) + " *" * entry["leaks"]} for entry in entries]
+    marked = [entry | {"paper": cell(entry["paper_score"], 3) + " *" * entry["leaks"]} for entry in entries]
     for entry in marked:
         if entry.get("n_intentions") == 1:
             entry["mean_dwell"] = None  # nothing that could change: the length of a trajectory says nothing here
-    _print_table(metrics["title"], marked, columns)
+    print_table(metrics["title"], marked, columns)
     if any(entry["leaks"] for entry in entries):
         print("* not a likelihood: the gate has seen the action that it is scored on, so this number can")
         print("  exceed the truth's. The same model's predictive LL is the honest one.")
@@ -101,7 +96,7 @@ def print_value_differences(metrics: dict[str, Any]) -> None:
     if rows:
         columns = {_evd_heading(key): (key, 2) for key in keys}
         title = "Expected value difference of recovered policies and the expert, true reward (closer to zero is better)"
-        _print_table(title, rows, {"method": ("name", 0), **columns}, 140)
+        print_table(title, rows, {"method": ("name", 0), **columns}, 140)
     _print_rewards(list(entries))
 
 
@@ -132,24 +127,7 @@ def _print_rewards(entries: list[Mapping[str, Any]]) -> None:
         title = "Rewards: distance from the true one (STARC; 0: the same but for shaping and scale, 1: the opposite)"
         if any(key.startswith("transfer_") for key in keys):
             title += ", and what a plan earns where barriers have moved (1: as much as with the true reward)"
-        _print_table(title, rows, {"method": ("name", 0), **columns}, 160)
-
-
-def print_worlds(metrics: dict[str, Any]) -> None:
-    """One table per continuous data set."""
-    columns = {
-        "method": ("name", 0),
-        "accuracy": ("label_accuracy", 3),
-        "ARI": ("ari", 3),
-        "F1@50": ("f1_at_50", 0),
-        "log density": ("predictive_ll", 3),
-        "goal distance": ("goal_distance", 2),
-        "transfer": ("transfer", 2),
-        "halves agree": ("halves_agreement", 2),
-        "dwell": ("mean_dwell", 1),
-    }
-    for name, methods in metrics["data"].items():
-        _print_table(name, methods.values(), columns, width=130)
+        print_table(title, rows, {"method": ("name", 0), **columns}, 160)
 
 
 def print_scores(scores: dict[str, Any], *, leaks: bool, density: bool = False) -> None:
@@ -181,16 +159,16 @@ def print_selection(metrics: dict[str, Any]) -> None:
         mark = " ←" if key == f"k{metrics['recommended']}" else ""
         cells = {"K": key.removeprefix("k") + mark, "use": f"{100 * entry['minimum_use']:.1f}%"}
         rows.append(entry | cells | {"mean": entry["predictive_ll"]["mean"]})
-    _print_table(metrics["title"], rows, columns)
-    console = _console()
-    console.print(metrics["recommendation"], soft_wrap=not console.is_terminal, highlight=False)
+    print_table(metrics["title"], rows, columns)
+    terminal = console()
+    terminal.print(metrics["recommendation"], soft_wrap=not terminal.is_terminal, highlight=False)
 
 
 def print_notes(metrics: dict[str, Any], most: int | None = None) -> None:
     """Print what a run says in words."""
-    console = _console()
+    terminal = console()
     for note in metrics["notes"][:most]:
-        console.print(note, soft_wrap=not console.is_terminal, highlight=False)
+        terminal.print(note, soft_wrap=not terminal.is_terminal, highlight=False)
 
 
 def print_evidence(metrics: dict[str, Any]) -> None:
@@ -204,96 +182,8 @@ def print_evidence(metrics: dict[str, Any]) -> None:
         "gain": ("gain", 0),
         "95% of the gain": ("gain_interval", 0),
     }
-    _print_table(metrics["title"], [row._asdict() for row in budget_rows(metrics)], columns)
+    print_table(metrics["title"], [row._asdict() for row in budget_rows(metrics)], columns)
     print_notes(metrics, 2 + len(metrics["evidence"]["alignments"]))
-
-
-def print_calibration(metrics: dict[str, Any]) -> None:
-    """Print how often evidence was found in data of every kind, and what that says about the test."""
-    columns = {
-        "data": ("name", 0),
-        "evidence found": ("evidence_found", 0),
-        "data sets": ("data_sets", 0),
-        "gain over habit": ("gain_over_habit", 4),
-        "seconds": ("seconds", 1),
-    }
-    _print_table(metrics["title"], metrics["methods"].values(), columns)
-    print_notes(metrics)
-
-
-def print_paper_tables(metrics: dict[str, Any]) -> None:
-    """Tables num_latents, model_type and timing, with the paper's numbers beside ours."""
-    paper = metrics.get("paper", {})
-    columns = {
-        "ours": ("paper_score_test", 3),
-        "paper": ("reported_test", 3),
-        "ours, train": ("paper_score_train", 3),
-        "paper, train": ("reported_train", 3),
-        "predictive LL": ("predictive_test", 3),
-        "mean dwell": ("mean_dwell", 1),
-    }
-    for name, first in (("num_latents", "K"), ("model_type", "network")):
-        if paper.get(name):
-            title = f"Table {name}: test score as in the paper (not a likelihood)"
-            _print_table(title, paper[name], {first: (first, 0), **columns}, 140)
-    for row in paper.get("timing", []):
-        _console(140).print(
-            f"Seconds per EM iteration on {row['device']} (paper, {row['reported_device']}): "
-            f"E-step {row['e_step']:.4f} ({row['reported_e_step']}), "
-            f"rewards per intention {row['rewards_per_intention']:.6f} ({row['reported_rewards']}), "
-            f"network per intention {row['network_per_intention']:.3f} ({row['reported_network']}), "
-            f"total {row['total']:.3f} ({row['reported_total']})."
-        )
-
-
-def print_alignment(metrics: dict[str, Any]) -> None:
-    """What the intentions mean: names from the maps, enrichment against shuffled labels, agreement."""
-    rows = []
-    modes: list[str] = []
-    for entry in metrics.get("alignment", {}).get("methods", {}).values():
-        modes, shuffled = list(entry["matched"]), entry["shuffled"]
-        named = (f"{event} {_beside(v, shuffled['in_named'][event])}" for event, v in entry["in_named"].items())
-        cells = {mode: _beside(value, shuffled["matched"][mode]) for mode, value in entry["matched"].items()}
-        names = None if entry["names"] is None else ", ".join(entry["names"])
-        rows.append(entry | cells | {"in_named": ", ".join(named), "names": names})
-    if rows:
-        columns = {"method": ("name", 0), "agreement": ("agreement", 2), **{mode: (mode, 0) for mode in modes}}
-        columns |= {"in the named intention": ("in_named", 0), "names": ("names", 0)}
-        _print_table("Alignment of fits to all data (shuffled labels in brackets)", rows, columns, 140)
-
-
-def _beside(value: float | None, control: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}" + ("" if control is None else f" ({control:.2f})")
-
-
-def print_phases(metrics: dict[str, Any]) -> None:
-    """Label metrics and, in a column of its own, the density of commands."""
-    entries = metrics["methods"].values()
-    if all(entry["label_accuracy"] is None for entry in entries):
-        return
-    keys = ("label_accuracy", "ari", "nmi", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50", "log_density")
-    columns = {key.replace("_", " "): (key, 1 if key.startswith(("edit", "f1")) else 3) for key in keys}
-    title = "Phases against the truth (log density: of commands, not of tokens)"
-    _print_table(title, entries, {"method": ("name", 0), **columns}, 140)
-
-
-def print_tokens(metrics: dict[str, Any]) -> None:
-    """Likelihood against K and network, and granularity, with the paper's numbers of BridgeData V2 beside them."""
-    columns = {"K": ("K", 0), "network": ("network", 0), "predictive LL": ("predictive_ll", 3)}
-    columns |= {"paper score": ("paper_score", 3), "log K": ("log_k", 3), "mean dwell": ("mean_dwell", 1)}
-    title = "Paper's model on tokens, held-out episodes (paper score: not a likelihood)"
-    _print_table(title, metrics["likelihood_by_k"], {**columns, "paper, BridgeData V2": ("reported", 3)})
-    keys = ("coverage", "revisits", "singletons")
-    rows = []
-    for row in metrics["granularity"]:
-        paper = row.get("reported") or [None] * len(keys)
-        rows.append(row | {f"paper_{key}": value for key, value in zip(keys, paper, strict=True)})
-    columns = {"encoder": ("encoder", 0), "states": ("n_states", 0), "coverage %": ("coverage", 2)}
-    columns |= {"revisits": ("revisits", 2), "singletons %": ("singletons", 2)}
-    columns |= {f"paper: {key}": (f"paper_{key}", 2) for key in keys}
-    _print_table("Granularity of the state tokens, mean ± std over episodes", rows, columns, 140)
-    if metrics.get("simulated"):
-        print("The paper's tables of BridgeData V2 are not run here: prism reproduce bridge DATASET --weights FOLDER")
 
 
 def print_contrast(found: Mapping[str, Any], names: Sequence[str], fit: Mapping[str, Any]) -> None:
@@ -312,37 +202,9 @@ def print_contrast(found: Mapping[str, Any], names: Sequence[str], fit: Mapping[
         "p": ("p", 0),
         "adjusted p": ("adjusted", 0),
     }
-    _print_table(shown.title, rows, columns)
+    print_table(shown.title, rows, columns)
     for finding in shown.findings:
         print(finding.text)
-
-
-def print_study(metrics: Mapping[str, Any]) -> None:
-    """How often contrasts find something, and how often intervals hold the truth."""
-    rows = [{"what": f"contrast finds a difference: {name}", **found} for name, found in metrics["found"].items()]
-    rows += [
-        {"what": f"interval holds the truth: {name}, {scenario}", **found}
-        for name, own in metrics["coverage"].items()
-        for scenario, found in own.items()
-    ]
-    columns = {"measure": ("what", 0), "share": ("share", 3), "from": ("low", 3), "to": ("high", 3), "of": ("of", 0)}
-    _print_table(str(metrics["title"]), rows, columns)
-    predicted = [{"what": name, **found} for name, found in metrics["what_if"].items()]
-    shown = {"a barrier moves": ("what", 0), "cells inside": ("inside", 3), "prediction": ("prediction", 3)}
-    shown |= {key.replace("_", " "): (key, 3) for key in ("unaware", "unchanged", "another_cohort")}
-    _print_table("Predicted visits, and their distance to those of new animals", predicted, shown | {"of": ("of", 0)})
-
-
-def print_tutorial(metrics: Mapping[str, Any]) -> None:
-    """What the tutorial's commands called good, and how new bouts were predicted."""
-    rows = [{"what": f"prism {name}", **found} for name, found in metrics["commands"].items()]
-    columns = {"measure": ("what", 0), "mice": ("of", 0), "good": ("good", 0), "wrong": ("wrong", 0)}
-    _print_table(str(metrics["title"]), rows, {**columns, "good and wrong": ("good_and_wrong", 0)})
-    new = metrics["new_bouts"]
-    print(f"new bouts: predictive LL {_cell(new['predictive_ll'], 3)} (exact filter {_cell(new['oracle_ll'], 3)}),")
-    print(f"true intention {_cell(new['label_accuracy'], 3)} (exact filter {_cell(new['oracle_accuracy'], 3)})")
-    for note in metrics["notes"]:
-        print(note)
 
 
 def print_score_intervals(metrics: Mapping[str, Any]) -> None:
@@ -353,4 +215,4 @@ def print_score_intervals(metrics: Mapping[str, Any]) -> None:
     unit = "animals" if found["unit"] == "group" else "trajectories"
     columns = {"method": ("method", 0), "predictive LL": ("predictive_ll", 4), "from": ("low", 4), "to": ("high", 4)}
     columns |= {"below the best": ("below_best", 4), "at least": ("below_low", 4), "at most": ("below_high", 4)}
-    _print_table(f"95% intervals over {found['n_units']} held-out {unit}", found["rows"], columns)
+    print_table(f"95% intervals over {found['n_units']} held-out {unit}", found["rows"], columns)

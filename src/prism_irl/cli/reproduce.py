@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+import sys
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,17 @@ from cyclopts import Parameter
 from prism_irl.cli.options import CommonOptions, FitsOptions
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.errors import InputError
+
+SCRIPTS = {
+    "gridworld": "gridworld",
+    "labyrinth": "labyrinth.run",
+    "bridge": "bridge.run",
+    "evidence": "evidence",
+    "continuous": "continuous.run",
+    "study": "study",
+    "tutorial": "tutorial",
+}
+"""Experiment → its module in the folder reproduce, whose function ``command`` makes a run."""
 
 
 @Parameter(name="*")
@@ -44,7 +56,7 @@ def reproduce(
     robots: RobotOptions = RobotOptions(),
     common: CommonOptions = CommonOptions(),
 ) -> None:
-    """Run an experiment of the paper and put its numbers beside ours.
+    """Run an experiment of the paper and put its numbers beside ours, in a clone of the repository.
 
     Example: prism reproduce gridworld --quick --out runs/gridworld
 
@@ -86,159 +98,30 @@ def reproduce(
             f"--first-seed {first_seed}: it belongs to study, and must be 0 or more; leave it out elsewhere."
         )
     folder = RunFolder(out or Path("runs") / experiment, overwrite=overwrite, resume=resume, common=common)
+    own: dict[str, dict[str, Any]] = {
+        "bridge": {"dataset": dataset, "robots": robots},
+        "labyrinth": {"parts": parts},
+        "study": {"first_seed": first_seed or 0},
+    }
+    script = import_script(SCRIPTS[experiment])
     from prism_irl.scale.fanout import cluster
 
     with cluster(fits.scheduler):
-        if experiment == "bridge":
-            _bridge(folder, dataset, robots, fits.jobs, quick=quick)
-        elif experiment == "labyrinth":
-            _labyrinth(folder, parts, fits.jobs, quick=quick)
-        elif experiment == "continuous":
-            _continuous(folder, fits.jobs, quick=quick)
-        elif experiment == "evidence":
-            _evidence(folder, fits.jobs, quick=quick)
-        elif experiment == "study":
-            _study(folder, fits.jobs, first_seed or 0, quick=quick)
-        elif experiment == "tutorial":
-            _tutorial(folder, fits.jobs, quick=quick)
-        else:
-            from prism_irl.experiments.gridworld.run import Gridworld, run
-
-            settings = Gridworld.small() if quick else Gridworld()
-            run_world(folder, run, settings, fits.jobs, "Frustration gridworld (paper §5.1)")
+        script.command(folder, fits, quick=quick, **own.get(experiment, {}))
 
 
-def run_world(folder: RunFolder, run: Callable[..., dict[str, Any]], settings: Any, jobs: int, title: str) -> None:
-    """Run the experiment of a simulated world with these settings into a folder; `prism demo` has small ones."""
-    from prism_irl.cli.printing import print_experiment
-    from prism_irl.cli.progress import fits_progress
+def import_script(name: str) -> Any:
+    """Return a module of the folder reproduce, which stands beside src in a checkout and is no part of the package.
 
-    def work(path: Path, on_fit: Any) -> dict[str, Any]:
-        return run(settings, path, jobs=jobs, on_fit=on_fit, title=title)
-
-    config = {"settings": asdict(settings)}
-    folder.make(work, print_experiment, progress=fits_progress, config=config)
-
-
-def _labyrinth(folder: RunFolder, parts: str | None, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli.printing import print_experiment
-    from prism_irl.cli.progress import fits_progress
-    from prism_irl.experiments.labyrinth import run as labyrinth
-
-    settings = labyrinth.Labyrinth.small() if quick else labyrinth.Labyrinth()
-    chosen = labyrinth.PARTS if parts is None else tuple(part.strip() for part in parts.split(",") if part.strip())
-    labyrinth.check_parts(chosen)
-    data = labyrinth.load(settings)  # says what to fetch before anything is written
-
-    folder.make(
-        lambda path, on_fit: labyrinth.run(settings, path, parts=chosen, jobs=jobs, on_fit=on_fit, data=data),
-        print_experiment,
-        progress=fits_progress,
-        config={"data": {"sha256": data.demos.checksum()}, "settings": asdict(settings)},
-    )
-
-
-def _continuous(folder: RunFolder, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli.printing import print_worlds
-    from prism_irl.cli.progress import counting
-    from prism_irl.experiments.continuous.run import Continuous, run, settings_json
-
-    settings = Continuous.of(quick=quick, cache=folder.begun / "cache")
-
-    def work(path: Path, report: Any) -> dict[str, Any]:
-        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("fits", done, total, ""))
-
-    folder.make(
-        work,
-        print_worlds,
-        progress=lambda: counting("fits"),
-        config={"settings": settings_json(settings)},
-        report=False,
-    )
-
-
-def _evidence(folder: RunFolder, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli.printing import print_calibration
-    from prism_irl.cli.progress import counting
-    from prism_irl.experiments.evidence.run import run
-    from prism_irl.experiments.evidence.settings import Calibration
-
-    settings = Calibration.small() if quick else Calibration()
-
-    def work(path: Path, report: Any) -> dict[str, Any]:
-        return run(
-            settings,
-            path,
-            jobs=jobs,
-            on_part=lambda done, total: report("data sets", done, total, ""),
-        )
-
-    folder.make(
-        work,
-        print_calibration,
-        progress=lambda: counting("data sets"),
-        config={"settings": asdict(settings)},
-    )
-
-
-def _study(folder: RunFolder, jobs: int, first_seed: int, *, quick: bool) -> None:
-    from prism_irl.cli.printing import print_study
-    from prism_irl.cli.progress import counting
-    from prism_irl.experiments.study.run import run
-    from prism_irl.experiments.study.settings import Settings
-
-    settings = replace(Settings.small() if quick else Settings(), first_seed=first_seed)
-
-    def work(path: Path, report: Any) -> dict[str, Any]:
-        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("studies", done, total, ""))
-
-    folder.make(
-        work, print_study, progress=lambda: counting("studies"), config={"settings": asdict(settings)}, report=False
-    )
-
-
-def _tutorial(folder: RunFolder, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli.printing import print_tutorial
-    from prism_irl.cli.progress import counting
-    from prism_irl.experiments.tutorial.run import Tutorial, run
-
-    settings = Tutorial.small() if quick else Tutorial()
-
-    def work(path: Path, report: Any) -> dict[str, Any]:
-        return run(settings, path, jobs=jobs, on_part=lambda done, total: report("mice", done, total, ""))
-
-    config = {"settings": asdict(settings)}
-    folder.make(work, print_tutorial, progress=lambda: counting("mice"), config=config, report=False)
-
-
-def _bridge(folder: RunFolder, dataset: Path | None, robots: RobotOptions, jobs: int, *, quick: bool) -> None:
-    from prism_irl.cli.printing import print_experiment
-    from prism_irl.cli.progress import counting
-    from prism_irl.experiments.bridge import run as bridge
-
-    further = tuple(name.strip() for name in (robots.encoders or "").split(",") if name.strip())
-    settings = bridge.Bridge.of(
-        dataset,
-        quick=quick,
-        split=robots.split,
-        encoder=robots.encoder,
-        weights=robots.weights,
-        granularity_encoders=further or None,
-    )
-
-    def work(path: Path, report: Any) -> dict[str, Any]:
-        return bridge.run(
-            settings, path, jobs=jobs, on_method=lambda name, done, total: report("fits", done, total, name)
-        )
-
-    def show(metrics: dict[str, Any]) -> None:
-        where = "simulated pick-and-place" if metrics["simulated"] else str(dataset)
-        print(f"{metrics['n_trajectories']} episodes, {metrics['n_steps']} steps: {where}")
-        print_experiment(metrics)
-
-    folder.make(
-        work,
-        show,
-        progress=lambda: counting("fits"),
-        config=lambda metrics: {"dataset": metrics["dataset"], "settings": asdict(settings)},
+    It is that of the checkout which the package is imported from, else that of the current folder. Only its scripts can
+    be imported from then on, after everything that is installed, here and in the processes that fits are spread over.
+    """
+    for checkout in (Path(__file__).resolve().parents[3], Path.cwd()):
+        folder = checkout / "reproduce"
+        if all((folder / "/".join(script.split("."))).with_suffix(".py").is_file() for script in SCRIPTS.values()):
+            if str(folder) not in sys.path:
+                sys.path.append(str(folder))
+            return import_module(name)
+    raise InputError(
+        "The experiments are no part of the installed package; clone its repository, and type this in the clone."
     )

@@ -1,1 +1,1 @@
-"""Simulators with known intentions, and some that are known to have none."""
+"""Simulators with known intentions."""

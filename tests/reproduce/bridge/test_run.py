@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bridge import data as bridge_data
+from bridge import features as manipulation_features
+from bridge import run as bridge
+from bridge.likelihoods import likelihood_table, n_fits
+from bridge.settings import Bridge
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
-from prism_irl.experiments.bridge import data as bridge_data
-from prism_irl.experiments.bridge import features as manipulation_features
-from prism_irl.experiments.bridge import run as bridge
-from prism_irl.experiments.bridge.likelihoods import likelihood_table, n_fits
-from prism_irl.experiments.bridge.settings import Bridge
 from prism_irl.models.persistence import load
 from prism_irl.models.prism import PRISM
 from prism_irl.robots.episodes import Episode

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism_irl.experiments.continuous import arm
-from prism_irl.experiments.continuous.data import OWN, episodes_of, load, prepare
-from prism_irl.experiments.continuous.methods import held_out, run_method, shown
-from prism_irl.experiments.continuous.run import ARM, Continuous, tasks_of
+from continuous import arm
+from continuous.data import OWN, episodes_of, load, prepare
+from continuous.methods import held_out, run_method, shown
+from continuous.run import ARM, Continuous, tasks_of
 from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES
 
 SMALL = 0.1
@@ -60,7 +60,7 @@ def test_the_gripper_alone_tells_the_phases(cache):
 
 
 def test_a_run_has_the_arm_where_its_files_are(cache, monkeypatch):
-    monkeypatch.setattr("prism_irl.experiments.continuous.run.can_simulate", lambda: False)
+    monkeypatch.setattr("continuous.run.can_simulate", lambda: False)
     assert ARM not in Continuous.of(cache=cache).data
     for seed in Continuous.seeds[:2]:
         arm.path_of(cache, 200, seed).touch()

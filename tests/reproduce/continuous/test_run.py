@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism_irl.experiments.continuous import data as worlds
-from prism_irl.experiments.continuous.methods import PAIRS, blind, fit, leading, run_method, windows
-from prism_irl.experiments.continuous.run import Continuous, run, tasks_of
-from prism_irl.experiments.continuous.told import TOLD, told
-from prism_irl.experiments.continuous.transfer import transfer
+from continuous import data as worlds
+from continuous.methods import PAIRS, blind, fit, leading, run_method, windows
+from continuous.run import Continuous, run, tasks_of
+from continuous.told import TOLD, told
+from continuous.transfer import transfer
 from prism_irl.labels import ari
 from prism_irl.rewards.options import Windows
-from prism_irl.worlds.point_maze import PointMaze
+from worlds.point_maze import PointMaze
 
 SMALL = {"n_starts": 1, "max_iterations": 2, "warm_up": 1, "n_candidates": 1}
 
@@ -106,7 +106,7 @@ def test_a_consensus_of_one_is_that_one_and_of_several_all_count(surgery, monkey
     data = worlds.load("suturing", 0)._replace(n_intentions=4)
     members = [fit(data.demos, 4, pair, 1000 + i, SMALL).predict(data.demos) for i in range(3)]
     for n in (1, 3):
-        monkeypatch.setattr("prism_irl.experiments.continuous.methods.MEMBERS", n)
+        monkeypatch.setattr("continuous.methods.MEMBERS", n)
         found = run_method("windows-consensus", data, 1, SMALL).labels
         assert min(ari(found, labels) for labels in members[:n]) > (0.999 if n == 1 else 0.3)
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labyrinth import claims
+from labyrinth import figures as labyrinth_figures
+from labyrinth import parts as labyrinth_parts
+from labyrinth import run as labyrinth
+from labyrinth.data import Data
+from labyrinth.settings import PAPER_NUM_LATENTS, PARTS, Labyrinth
 from prism_irl import storage
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.evaluation.alignment import Events
-from prism_irl.experiments.labyrinth import claims
-from prism_irl.experiments.labyrinth import figures as labyrinth_figures
-from prism_irl.experiments.labyrinth import parts as labyrinth_parts
-from prism_irl.experiments.labyrinth import run as labyrinth
-from prism_irl.experiments.labyrinth.data import Data
-from prism_irl.experiments.labyrinth.settings import PAPER_NUM_LATENTS, PARTS, Labyrinth
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.report.render import write_report
 from prism_irl.worlds.labyrinth import LabyrinthWorld

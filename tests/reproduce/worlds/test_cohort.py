@@ -5,7 +5,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.evaluation.units import count_units, ratio
-from prism_irl.worlds.cohort import CohortWorld
+from worlds.cohort import CohortWorld
 
 
 class Oracle:

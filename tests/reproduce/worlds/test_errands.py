@@ -7,7 +7,7 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.worlds.errands import ErrandsWorld
+from worlds.errands import ErrandsWorld
 
 UP, DOWN, LEFT, RIGHT, STAY = range(5)
 

@@ -9,7 +9,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
-from prism_irl.worlds.goals2d import GoalsSquare
+from worlds.goals2d import GoalsSquare
 
 
 def test_every_goal_comes_once_in_a_round():

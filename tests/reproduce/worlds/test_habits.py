@@ -9,7 +9,7 @@ from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.references import NGram
-from prism_irl.worlds.habits import SCALES, HabitWorld
+from worlds.habits import SCALES, HabitWorld
 
 PLACES = ("maze", "grid")
 

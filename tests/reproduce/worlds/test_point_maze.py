@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_irl.labels import label_accuracy
-from prism_irl.worlds.point_maze import MEDIUM, MOVED, PointMaze
+from worlds.point_maze import MEDIUM, MOVED, PointMaze
 
 
 def test_nobody_is_ever_inside_a_wall():
