@@ -144,3 +144,45 @@ def test_large_state_sets_do_not_overflow() -> None:
     contexts = Contexts.fit(demos, 3)
     words = spelled(contexts)
     assert [words[row] for row in contexts.encode(demos)][2:] == [(0, 60_000, 1), (60_000, 1, 60_000), (1, 60_000, 1)]
+
+
+# -- actions -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reads", "expected"),
+    [
+        ("states", [(2, 1, 0), (1, 0, -1)]),
+        ("actions", [(2, 4, 3), (1, 3, -1)]),
+        ("both", [(2, 4, 1), (1, 3, 0)]),
+    ],
+)
+def test_windows_hold_what_contexts_read(reads, expected):
+    demos = Demonstrations.from_arrays([[0, 1, 2]], [[3, 4, 0]], n_states=3, n_actions=5)
+    contexts = Contexts.fit(demos, 3, reads)
+    windows = contexts.windows(demos, 3)
+    assert [tuple(row) for row in windows[[2, 1]]] == expected
+    rows = contexts.encode(demos)
+    assert rows[2] == contexts.n_contexts - 1
+    again = Contexts.from_state(3, contexts.state())
+    np.testing.assert_array_equal(again.encode(demos), rows)
+    recent = np.full((1, 3), -1)
+    for t in range(3):
+        recent = contexts.push(recent, np.array([[0, 1, 2][t]]))
+        np.testing.assert_array_equal(recent[0], windows[t])
+        recent = contexts.took(recent, np.array([[3, 4, 0][t]]))
+
+
+@pytest.mark.parametrize("reads", ["actions", "both"])
+def test_contexts_of_actions_are_a_tree(reads):
+    rng = np.random.default_rng(0)
+    demos = Demonstrations.from_arrays(rng.integers(4, size=(5, 20)), rng.integers(2, size=(5, 20)), n_states=4)
+    contexts = Contexts.fit(demos, 4, reads)
+    rows, windows = contexts.encode(demos), contexts.windows(demos, 4)
+    for row in np.unique(rows[rows >= contexts.starts[-2]]):
+        assert len(np.unique(windows[rows == row], axis=0)) == 1
+    for level, parents in enumerate(contexts.parents, start=2):
+        there = (windows[:, level - 1] >= 0).nonzero()[0]
+        assert (np.unique(contexts.cut(level).encode(demos)[there]) >= contexts.starts[level - 1]).all()
+        np.testing.assert_array_equal(np.unique(contexts.cut(level - 1).encode(demos)[there]), np.unique(parents))
+    np.testing.assert_array_equal(contexts.cut(2).encode(demos), Contexts.fit(demos, 2, reads).encode(demos))

@@ -14,7 +14,14 @@ from prism_irl.mdp import MDP
 from prism_irl.models.references import BACKOFFS, Empirical, NGram, Uniform, validation_split
 from prism_irl.rewards.tabular import TabularPolicies
 
-MODELS = [Uniform(), Empirical(), NGram(), NGram(length=3, backoff=2.0)]
+MODELS = [
+    Uniform(),
+    Empirical(),
+    NGram(),
+    NGram(length=3, backoff=2.0),
+    NGram(length=2, reads="actions", kernels=True),
+    NGram(length=3, backoff=2.0, reads="both", kernels=True),
+]
 
 
 def order_two(seed, n_trajectories=30, length=60):
@@ -90,7 +97,7 @@ def test_ngram_equals_tabular_policies_by_hand(make_demos):
     contexts = Contexts.fit(train, 3)
     table = TabularPolicies(1, 3, contexts, train.valid_actions, smoothing=0.1, backoff=2.5)
     table.maximise(Prepared.of(train, contexts), np.ones((train.n_steps, 1)))
-    model = NGram(length=3, backoff=2.5, smoothing=0.1).fit(train)
+    model = NGram(length=3, backoff=2.5, smoothing=0.1, reads="states", kernels=False).fit(train)
     np.testing.assert_allclose(model.log_likelihood(test), table.log_likelihood(Prepared.of(test, contexts))[:, 0])
 
 
@@ -100,7 +107,8 @@ def test_order_two_world_is_recognised(seed):
     assert model.length_ == 2
     test = order_two(seed + 100)
     assert model.score(test) > Empirical().fit(order_two(seed)).score(test) + 0.3
-    assert len(model.validation_) == 1 + 3 * len(BACKOFFS)
+    assert model.reads_ == "states"
+    assert len(model.validation_) == 3 * (1 + 3 * len(BACKOFFS))
 
 
 def test_choices_are_made_on_validation_data_and_counted_on_all():
@@ -108,7 +116,7 @@ def test_choices_are_made_on_validation_data_and_counted_on_all():
     model = NGram().fit(demos)
     train, validation = validation_split(demos, 0.1, 0)
     best = max(row["log_likelihood"] for row in model.validation_)
-    chosen = NGram(length=model.length_, backoff=model.backoff_).fit(train)
+    chosen = NGram(length=model.length_, backoff=model.backoff_, reads=model.reads_, kernels=False).fit(train)
     assert chosen.score(validation) == pytest.approx(best, abs=1e-3)
     assert model.table_.counts[0, :3].sum() == demos.n_steps  # every step, those of the validation part too
 
@@ -147,6 +155,8 @@ def test_unknown_states_are_uniform(make_demos):
         NGram(backoff=-1.0),
         NGram(smoothing=float("nan")),
         NGram(validation_fraction=1.0),
+        NGram(reads="thoughts"),
+        NGram(kernels="slow"),
     ],
 )
 def test_bad_parameters(make_demos, model):
@@ -157,3 +167,61 @@ def test_bad_parameters(make_demos, model):
 def test_an_mdp_of_another_world_is_refused(make_demos):
     with pytest.raises(InputError, match="same sets"):
         Uniform().fit(make_demos(), MDP.from_demonstrations(make_demos(n_states=4)))
+
+
+# -- what was done -----------------------------------------------------------------------------------------------------
+
+
+def perseverant(seed, *, rate, weight, n=40, length=80):
+    """Choices between two, by a cue and by a trace of past choices; rate 1 is the last choice alone."""
+    rng = np.random.default_rng(seed)
+    states, actions, trace = rng.integers(4, size=(n, length)), np.zeros((n, length), np.int64), np.zeros(n)
+    for t in range(length):
+        logit = (states[:, t] - 1.5) + weight * trace
+        actions[:, t] = rng.random(n) < 1 / (1 + np.exp(-logit))
+        trace += rate * (2 * actions[:, t] - 1 - trace)
+    return Demonstrations.from_arrays(states, actions, n_states=4, n_actions=2)
+
+
+def test_a_habit_knows_what_was_done_last():
+    train, test = (perseverant(seed, rate=1.0, weight=1.5) for seed in (0, 1))
+    model, blind = NGram(max_length=3).fit(train), NGram(max_length=3, reads="states", kernels=False).fit(train)
+    assert model.reads_ in ("actions", "both")
+    assert model.score(test) > blind.score(test) + 0.1
+    assert model.score(test) < -0.4  # nothing leaks: the process itself has no more to say
+
+
+def test_a_habit_knows_slow_traces():
+    train, test = (perseverant(seed, rate=0.05, weight=3.0) for seed in (0, 1))
+    model, short = NGram(max_length=3).fit(train), NGram(max_length=3, kernels=False).fit(train)
+    assert model.kernels_ is not None
+    assert model.score(test) > short.score(test) + 0.005
+
+
+@pytest.mark.parametrize(
+    "model", [NGram(length=4, reads=reads, kernels=True) for reads in ("states", "actions", "both")]
+)
+def test_whoever_walks_has_the_probabilities_that_are_scored(make_demos, model):
+    demos = make_demos(7, lengths=(15, 15, 15))
+    model.fit(demos)
+    chooser, found = model.chooser(demos, np.arange(3)), model.action_proba(demos).reshape(3, 15, -1)
+    for t in range(15):
+        weights = chooser.weights(demos.states.reshape(3, 15)[:, t].astype(np.int64))
+        np.testing.assert_allclose(weights / weights.sum(1, keepdims=True), found[:, t])
+        chooser.take(demos.actions.reshape(3, 15)[:, t].astype(np.int64))
+
+
+def test_states_say_it_all_where_they_reveal_the_actions():
+    states = np.random.default_rng(0).integers(3, size=(20, 40))
+    actions = np.concatenate([states[:, 1:], states[:, :1]], axis=1)  # the action is where one goes
+    model = NGram(max_length=3).fit(Demonstrations.from_arrays(states, actions, n_states=3, n_actions=3))
+    assert {row["reads"] for row in model.validation_} == {"states"}
+
+
+def test_a_livelier_habit_has_the_same_counts_and_surer_rare_contexts():
+    model = NGram(length=3, backoff=64.0).fit(order_two(0))
+    lively = model.livelier(0.5)
+    assert (model.backoff_, lively.backoff_) == (64.0, 0.5)
+    entropy = [-(p * np.log(p)).sum(-1).mean() for p in (model.policies_[0, 3:], lively.policies_[0, 3:])]
+    assert entropy[1] < entropy[0] - 0.1
+    assert lively.table_.counts is model.table_.counts

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
     from prism_irl.models.references import TabularReference
     from prism_irl.rewards.accents import Accents
+    from prism_irl.rewards.choice_kernels import ChoiceKernels
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -122,6 +123,8 @@ class TableChooser:
     n_trajectories : int
     accents, who : Accents and (B,) int64, optional
         How individuals differ, and which of them walks each trajectory.
+    kernels : ChoiceKernels, optional
+        What slow traces of past choices do.
     """
 
     def __init__(
@@ -131,19 +134,26 @@ class TableChooser:
         n_trajectories: int,
         accents: Accents | None = None,
         who: IntArray | None = None,
+        kernels: ChoiceKernels | None = None,
     ) -> None:
         self.policies, self.contexts, self.accents, self.who = policies, contexts, accents, who
+        self.kernels, self.traces = kernels, None if kernels is None else kernels.begin(n_trajectories)
         self.recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
 
     def weights(self, states: IntArray) -> FloatArray:
         """Row of the table."""
-        self.recent = push(self.recent, states)
+        self.recent = self.contexts.push(self.recent, states)
         rows = self.contexts.lookup(self.recent)
         chosen: FloatArray = self.policies[rows]
-        return chosen if self.accents is None or self.who is None else chosen * self.accents.at(rows, self.who)
+        if self.accents is not None and self.who is not None:
+            chosen = chosen * self.accents.at(rows, self.who)
+        return chosen if self.kernels is None or self.traces is None else chosen * self.kernels.factors(self.traces)
 
     def take(self, actions: IntArray) -> None:
-        """A table remembers where it was, not what it did."""
+        """Remember what was chosen, where contexts or kernels read it."""
+        self.recent = self.contexts.took(self.recent, actions)
+        if self.kernels is not None and self.traces is not None:
+            self.traces = self.kernels.after(self.traces, actions)
 
 
 class Successors:

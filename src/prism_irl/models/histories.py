@@ -17,7 +17,7 @@ import numpy as np
 
 from prism_irl import em
 from prism_irl.data.batching import Prepared
-from prism_irl.data.contexts import Contexts
+from prism_irl.data.contexts import Contexts, Reads, levels_of
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.splits import validation_split
@@ -111,6 +111,7 @@ def choose_history(
     smoothing: float = 0.01,
     seed: int = 0,
     gain: float = SCREEN_GAIN,
+    reads: Reads = "states",
 ) -> HistoryChoice:
     """Choose the history length and the back-off strength by likelihood on validation trajectories.
 
@@ -128,8 +129,10 @@ def choose_history(
         Of the starts, the same for every candidate, so that candidates differ in what is compared alone.
     gain : float
         Nats per step that a longer history must gain with one intention.
+    reads : {"states", "actions", "both"}
+        What the histories are made of.
     """
-    search = _Search(train, validation, smoothing, seed)
+    search = _Search(train, validation, smoothing, seed, reads)
     length, backoff = search.screen(lengths, backoffs, gain)
     if n_intentions == 1:
         return HistoryChoice(length, backoff, search.tried)
@@ -152,8 +155,10 @@ def choose_history(
 class _Search:
     """Validation likelihoods of tables and of short chains, remembered in ``tried``."""
 
-    def __init__(self, train: Demonstrations, validation: Demonstrations, smoothing: float, seed: int) -> None:
-        self.train, self.validation, self.smoothing, self.seed = train, validation, smoothing, seed
+    def __init__(
+        self, train: Demonstrations, validation: Demonstrations, smoothing: float, seed: int, reads: Reads = "states"
+    ) -> None:
+        self.train, self.validation, self.smoothing, self.seed, self.reads = train, validation, smoothing, seed, reads
         self.tried: list[dict[str, float]] = []
         self._longest = Contexts(train.n_states)
 
@@ -201,10 +206,10 @@ class _Search:
         return float(tops.mean())
 
     def _data(self, length: int) -> tuple[Prepared, Prepared, Contexts]:
-        if self._longest.length < length:
-            self._longest = self.train.with_history(length)
-        longest, levels = self._longest, length - 1
-        contexts = Contexts(longest.n_states, longest.parents[:levels], longest.oldest[:levels])
+        levels = levels_of(length, self.reads)
+        if self._longest.length < levels:
+            self._longest = Contexts.fit(self.train, levels, self.reads)
+        contexts = self._longest.cut(levels)
         return Prepared.of(self.train, contexts), Prepared.of(self.validation, contexts), contexts
 
     def _table(self, n_intentions: int, contexts: Contexts, backoff: float) -> TabularPolicies:

@@ -1,20 +1,22 @@
 """References that are not inverse reinforcement learning: what any claim about intentions has to beat.
 
 `Uniform` knows which actions exist, `Empirical` how often each was taken in each state (K = 1: exactly the likelihood
-of IAVI), `NGram` what followed the last few states. All three are the back-off policies of `rewards.tabular` with
-one intention. Most of the predictability of an animal is short memory, so the n-gram belongs beside every result.
+of IAVI), `NGram` what followed the last few states and actions. All three are the back-off policies of
+`rewards.tabular` with one intention. Most of the predictability of an animal is short memory, so the n-gram belongs
+beside every result.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from prism_irl import storage
+from prism_irl import checked, storage
 from prism_irl.data.batching import Prepared
-from prism_irl.data.contexts import Contexts
+from prism_irl.data.contexts import READS, Contexts, Reads, levels_of, reveals_actions
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import TableChooser
@@ -22,7 +24,9 @@ from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel, with_valid_actions_of
 from prism_irl.models.histories import choose_history
 from prism_irl.models.splits import check_fraction, validation_split
-from prism_irl.rewards.accents import accents_info, find_accents, load_accents
+from prism_irl.rewards.accents import accents_info, find_accents, leave_one_out, load_accents
+from prism_irl.rewards.backoff import normalise
+from prism_irl.rewards.choice_kernels import RATES, ChoiceKernels, fit_kernels
 from prism_irl.rewards.tabular import TabularPolicies
 
 BACKOFFS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -30,23 +34,31 @@ BACKOFFS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 LENGTH_GAIN = 1e-4
 """Nats per step that a longer history must gain on validation data: less is noise, and short memories explain more."""
 
+KERNEL_GAIN = 3e-4
+"""Nats per step that slow choice kernels must gain on validation data over contexts alone."""
+
 
 class TabularReference(IntentionModel):
     """Shared part of the references: one table p(a | context), and nothing else."""
 
     contexts_: Contexts
     table_: TabularPolicies
+    kernels_: ChoiceKernels | None = None
 
     def action_proba(self, demos: Demonstrations) -> FloatArray:
-        """p(a | last states) of every step, (n, A)."""
+        """p(a | last states and actions) of every step, (n, A)."""
         demos = self._check_new(demos)
-        return self.table_.policies_along(Prepared.of(demos, self.contexts_), np.arange(demos.n_steps))[:, 0]
+        found = self.table_.policies_along(Prepared.of(demos, self.contexts_), np.arange(demos.n_steps))[:, 0]
+        if self.kernels_ is None:
+            return found
+        named = (demos.states < self.n_states_)[:, None]  # about other states nothing is known
+        return normalise(found * np.where(named, self.kernels_.along(demos), 1.0), found)
 
     def chooser(self, demos: Demonstrations, trajectories: IntArray) -> TableChooser:
         """Chooses by the table."""
         accents = self.table_.accents
         who = None if accents is None else accents.who(demos)[trajectories]
-        return TableChooser(self.policies_[0], self.contexts_, len(trajectories), accents, who)
+        return TableChooser(self.policies_[0], self.contexts_, len(trajectories), accents, who, self.kernels_)
 
     @property
     def policies_(self) -> FloatArray:
@@ -66,7 +78,8 @@ class TabularReference(IntentionModel):
         """Contexts and table."""
         contexts = storage.prefixed("contexts", self.contexts_.state())
         accents = {} if self.table_.accents is None else storage.prefixed("accents", self.table_.accents.state())
-        return {**contexts, **accents, **storage.prefixed("table", self.table_.state())}
+        kernels = {} if self.kernels_ is None else {"kernels.weights": self.kernels_.weights}
+        return {**contexts, **accents, **kernels, **storage.prefixed("table", self.table_.state())}
 
     def _info(self) -> dict[str, Any]:
         """Sizes and the length of the history."""
@@ -81,6 +94,9 @@ class TabularReference(IntentionModel):
         self.table_ = TabularPolicies(1, self.n_actions_, self.contexts_)
         self.table_.load_state({name: value.numpy() for name, value in storage.part("table", tensors).items()})
         self.table_.accents = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
+        if "kernels.weights" in tensors:
+            self.kernels_ = ChoiceKernels(tensors["kernels.weights"].numpy(), self.n_actions_)
+            checked.shape("weights of the choice kernels", self.kernels_.weights, RATES.shape)
 
 
 class Uniform(TabularReference):
@@ -119,17 +135,19 @@ class Empirical(TabularReference):
 
 @dataclass(eq=False, repr=False)
 class NGram(TabularReference):
-    """Back-off policy over the last L states: short memory, no intention.
+    """Habit: a back-off policy over the last steps, with slow choice kernels where they predict; no intention.
 
-    Each context shrinks towards the same context without its oldest state (`rewards.tabular`). L and the strength of
-    the shrinkage are chosen by likelihood on validation trajectories, and the policy is then counted on all data.
+    Each context shrinks towards the same context without its oldest symbol (`rewards.tabular`). What contexts are made
+    of (states, actions, or both in turn), their length, the strength of the shrinkage and whether past choices leave
+    slow traces (`rewards.choice_kernels`) are chosen by likelihood on validation trajectories, and the policy is then
+    counted on all data.
 
     Parameters
     ----------
     max_length : int
         Longest history that "auto" tries.
     length : int or "auto"
-        Number L of states that the policy sees, the present one included.
+        Number L of steps that the policy sees, the present one included.
     backoff : float or "auto"
         Strength of the shrinkage, in steps.
     individuals : bool
@@ -141,11 +159,15 @@ class NGram(TabularReference):
         Share of the trajectories that the choices are made on; see `validation_split` for a single trajectory.
     seed : int
         Which trajectories those are.
+    reads : {"auto", "states", "actions", "both"}
+        What contexts are made of; "auto" is states where those reveal the actions.
+    kernels : bool or "auto"
+        Whether past choices leave slow traces.
 
     Attributes
     ----------
-    length_, backoff_ : what was chosen
-    validation_ : list of dict with length, backoff and validation log-likelihood per step of everything tried
+    length_, backoff_, reads_, kernels_ : what was chosen
+    validation_ : list of dict with reads, length, backoff and validation log-likelihood per step of everything tried
     """
 
     max_length: int = 6
@@ -155,20 +177,48 @@ class NGram(TabularReference):
     smoothing: float = 0.01
     validation_fraction: float = 0.1
     seed: int = 0
+    reads: Reads | Literal["auto"] = "auto"
+    kernels: bool | Literal["auto"] = "auto"
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
-        """Choose length and back-off on validation trajectories, then count everything."""
+        """Choose the memory on validation trajectories, then count everything."""
         self._check_parameters()
         demos = with_valid_actions_of(mdp, demos)
-        self._choose(demos)
-        contexts = demos.with_history(self.length_)
+        train, validation = validation_split(demos, self.validation_fraction, self.seed)
+        self._choose(demos, train, validation)
+        slow = self.kernels is True
+        if self.kernels == "auto" and validation is not None:  # nothing to choose on: no memory
+            self._count_with(train, (train, None), kernels=True)
+            with_traces = self.score(validation)
+            self.kernels_ = None
+            slow = with_traces > self.score(validation) + KERNEL_GAIN
+        return self._count_with(demos, (train, validation), kernels=slow)
+
+    def _count_with(
+        self, demos: Demonstrations, parts: tuple[Demonstrations, Demonstrations | None], *, kernels: bool
+    ) -> Self:
+        """Contexts, counts, individuals and traces of these trajectories, with the memory that was chosen."""
+        contexts = Contexts.fit(demos, levels_of(self.length_, self.reads_), self.reads_)
         settings = {"smoothing": self.smoothing, "backoff": self.backoff_}
         self._set_table(demos, contexts, **settings)
+        self.kernels_ = None
         if self.individuals:
-            parts = validation_split(demos, self.validation_fraction, self.seed)
             self.table_.accents = find_accents(demos, parts, contexts, smoothing=self.smoothing, backoff=self.backoff_)
         self._count(demos)
+        if kernels:
+            data = Prepared.of(demos, contexts)
+            base = leave_one_out(self.table_, data)
+            accents = self.table_.accents
+            self.kernels_ = fit_kernels(demos, base if accents is None else base * accents.along(data))
         return self
+
+    def livelier(self, backoff: float) -> Self:
+        """The same habit, its rare contexts shrunk less: what it does there, it does more surely."""
+        found = copy(self)
+        found.table_ = copy(self.table_)
+        found.table_.backoff, found.backoff_ = backoff, backoff
+        found.table_.policies = found.table_._shrink(found.table_.counts)
+        return found
 
     def _check_parameters(self) -> None:
         for name in ("max_length", "length"):
@@ -177,41 +227,57 @@ class NGram(TabularReference):
                 raise InputError(f"{name} must be a whole number of at least 1, not {value!r}.")
         if self.backoff != "auto":
             _check_not_negative("backoff", self.backoff)
+        if self.reads not in ("auto", *READS):
+            raise InputError(f"reads is {self.reads!r}; give auto, states, actions or both.")
+        if self.kernels not in ("auto", True, False):
+            raise InputError(f"kernels is {self.kernels!r}; give auto, True or False.")
         _check_not_negative("smoothing", self.smoothing)
         check_fraction(self.validation_fraction)
 
-    def _choose(self, demos: Demonstrations) -> None:
+    def _choose(self, demos: Demonstrations, train: Demonstrations, validation: Demonstrations | None) -> None:
         lengths = range(1, self.max_length + 1) if self.length == "auto" else [self.length]
         backoffs = BACKOFFS if self.backoff == "auto" else (self.backoff,)
-        self.length_, self.backoff_ = int(lengths[0]), float(backoffs[len(backoffs) // 2])
-        self.validation_: list[dict[str, float]] = []
-        if len(lengths) == len(backoffs) == 1:
-            return
-        train, validation = validation_split(demos, self.validation_fraction, self.seed)
-        if validation is None:  # nothing to choose on: no memory rather than an unfounded one
-            return
-        choice = choose_history(
-            train,
-            validation,
-            1,
-            lengths=list(lengths),
-            backoffs=backoffs,
-            smoothing=self.smoothing,
-            gain=LENGTH_GAIN,
-        )
-        self.length_, self.backoff_ = choice.length, choice.backoff
-        self.validation_ = [
-            {name: row[name] for name in ("length", "backoff", "log_likelihood")} for row in choice.tried
-        ]
+        known: tuple[Reads, ...] = READS if self.reads == "auto" else (self.reads,)
+        if self.reads == "auto" and (max(lengths) == 1 or reveals_actions(demos)):
+            known = ("states",)
+        self.length_, self.backoff_, self.reads_ = int(lengths[0]), float(backoffs[len(backoffs) // 2]), known[0]
+        self.validation_: list[dict[str, Any]] = []
+        if len(lengths) == len(backoffs) == len(known) == 1 or validation is None:
+            return  # nothing to choose on: no memory rather than an unfounded one
+        best = -np.inf
+        for reads in known:
+            choice = choose_history(
+                train,
+                validation,
+                1,
+                lengths=list(lengths),
+                backoffs=backoffs,
+                smoothing=self.smoothing,
+                gain=LENGTH_GAIN,
+                reads=reads,
+            )
+            self.validation_ += [
+                {"reads": reads} | {name: row[name] for name in ("length", "backoff", "log_likelihood")}
+                for row in choice.tried
+            ]
+            score = max(  # the state alone has no strength
+                row["log_likelihood"]
+                for row in choice.tried
+                if row["length"] == choice.length and (choice.length == 1 or row["backoff"] == choice.backoff)
+            )
+            if score > best + (LENGTH_GAIN if reads != known[0] else 0.0):
+                best, self.length_, self.backoff_, self.reads_ = score, choice.length, choice.backoff, reads
 
     def _info(self) -> dict[str, Any]:
         """Sizes, and what was chosen on what evidence."""
-        return {**super()._info(), "backoff": self.backoff_, "validation": self.validation_}
+        own = {"length": self.length_, "reads": self.reads_, "backoff": self.backoff_, "validation": self.validation_}
+        return super()._info() | own
 
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """As for every reference, with the choices."""
         super()._load_state(tensors, info)
         self.length_, self.backoff_ = int(info["length"]), float(info["backoff"])
+        self.reads_ = self.contexts_.reads
         self.validation_ = info["validation"]
 
 
