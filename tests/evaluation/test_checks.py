@@ -57,7 +57,7 @@ def test_a_model_that_generated_the_data_is_at_home(sticky):
 
 def test_one_intention_cannot_last(sticky):
     """Without memory and without intentions the walker turns round too often."""
-    model = NGram(length=1).fit(sticky)
+    model = NGram(length=1, kernels=False).fit(sticky)
     found = check(model, sticky, model.predict(sticky))
     assert ("goes straight back", None) in outside(found)
     assert not any(one.intention is not None for one in found.statistics)

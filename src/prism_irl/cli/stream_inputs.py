@@ -1,4 +1,8 @@
-"""Inputs of a stream: columns of --inputs and --since, a row at a time, as `data.inputs` reads them from a table."""
+"""Inputs of a stream: columns of --inputs and --since, a row at a time, as `data.inputs` reads them from a table.
+
+A row's own action is not known before it is sent, nor is what came with it: inputs with a lag are those of the row
+before.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +44,7 @@ class StreamedInputs:
     def reset(self) -> None:
         """Begin a trajectory, as an event does."""
         self.last: dict[str, float] = {}
+        self.before: list[float] = [math.nan] * len(self.inputs)
         self.step = 0
 
     def read(self, cells: list[str], row: int) -> list[float]:
@@ -48,21 +53,30 @@ class StreamedInputs:
             self.clock = None  # dates: steps are counted, as in the fit
         now = float(self.step) if self.clock is None else self.number(cells, self.clock, row)
         self.step += 1
+        own = [self._raw(one, cells, at, row) for one, at in zip(self.inputs, self.at, strict=True)]
+        read = [before if one.lag else value for one, value, before in zip(self.inputs, own, self.before, strict=True)]
+        for i, one in enumerate(self.inputs):
+            if one.kind == "since":
+                read[i] = self._since(one, bool(self.before[i] == 1.0 if one.lag else own[i]), now)
+        self.before = own
         return [
-            (self._raw(one, cells, at, row, now) - one.mean) / one.spread
-            for one, at in zip(self.inputs, self.at, strict=True)
+            0.0 if math.isnan(value) else (value - one.mean) / one.spread
+            for one, value in zip(self.inputs, read, strict=True)
         ]
 
-    def _raw(self, one: Input, cells: list[str], at: int, row: int, now: float) -> float:
+    def _since(self, one: Input, happened: bool, now: float) -> float:
+        if happened or one.column not in self.last:
+            self.last[one.column] = now
+        return math.log1p(max(now - self.last[one.column], 0.0))
+
+    def _raw(self, one: Input, cells: list[str], at: int, row: int) -> float:
         if one.kind == "since":
             mark: Any = EVENT.get(cells[at].strip().lower())
             if mark is None:
                 raise InputError(
                     f"Row {row} of the stream has {cells[at]!r} in column {one.column!r}; send 1 at an event, else 0."
                 )
-            if mark or one.column not in self.last:
-                self.last[one.column] = now
-            return math.log1p(max(now - self.last[one.column], 0.0))
+            return float(mark)
         if one.level is None:
             return self.number(cells, at, row)
         if not cells[at].strip():

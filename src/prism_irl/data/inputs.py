@@ -3,6 +3,12 @@
 A column of numbers becomes one input, (x − mean) / standard deviation; a column of words one input per level but the
 first, 0 or 1, standardised too. *Since* turns a column of events into the time since the last one: log(1 + steps), or
 log(1 + seconds) where the table has numeric times; before the first event of a trajectory the time since it began.
+
+Whatever a kernel reads at a step is older than the action of that step: the row in which an animal drinks may carry
+drink = 1, and would tell the action that is predicted. So the value at a step is that of the row before (the mean at
+the first step of a trajectory), and the time since an event counts from the step after it. Two kinds of columns are
+read from their own row: those that are constant in every trajectory, and those that are declared to be known before
+the action (a cue, a dose), by ``:now`` behind the name.
 """
 
 from __future__ import annotations
@@ -23,17 +29,23 @@ from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
 MOST_LEVELS = 20
+NOW = ":now"
+"""Behind the name of a column that is known before the action of its row."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input: a column, how it is read ("number", "since", or the level that is 1), its mean and its spread."""
+    """One input: a column, how it is read ("number", "since", or the level that is 1), its mean and its spread.
+
+    ``lag`` is 1 where the value comes from the row before, 0 where it is known before the action of its own row.
+    """
 
     column: str
     kind: str
     level: str | None = None
     mean: float = 0.0
     spread: float = 1.0
+    lag: int = 0
 
     @property
     def name(self) -> str:
@@ -43,14 +55,21 @@ class Input:
         return self.column if self.level is None else f"{self.column} = {self.level}"
 
     def raw(self, table: Table) -> FloatArray:
-        """Values (n,) of every flat step, before they are standardised."""
-        column = _column(table, self.column)
+        """Values (n,) that every flat step reads, before they are standardised; NaN where there is no row before."""
+        column, demos = _column(table, self.column), table.demonstrations
         if self.kind == "since":
-            return since(table.demonstrations, event_marks(column, self.column)[table.order])
+            happened = event_marks(column, self.column)[table.order]
+            return since(demos, _one_row_later(happened, demos, False) if self.lag else happened)
         if self.level is None:
-            return _numbers(column, self.column)[table.order]
-        _complete(column, self.column)
-        return np.asarray(column.astype(str).to_numpy() == self.level, dtype=np.float64)[table.order]
+            values = _numbers(column, self.column)[table.order]
+        else:
+            _complete(column, self.column)
+            values = np.asarray(column.astype(str).to_numpy() == self.level, dtype=np.float64)[table.order]
+        return _one_row_later(values, demos, np.nan) if self.lag else values
+
+    def standardised(self, table: Table) -> FloatArray:
+        """The same in standard deviations from the mean, 0 where there is no row before."""
+        return np.asarray(np.nan_to_num((self.raw(table) - self.mean) / self.spread))
 
 
 @dataclass(frozen=True)
@@ -63,21 +82,23 @@ class Inputs:
     def learn(cls, table: Table, columns: Sequence[str], events: Sequence[str]) -> Self:
         """Read which columns are numbers and which are words, and standardise them."""
         found: list[Input] = []
-        for name in columns:
+        for text in columns:
+            name, lag = _declared(table, text)
             column = _column(table, name)
             if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-                found.append(Input(name, "number"))
+                found.append(Input(name, "number", lag=lag))
                 continue
             _complete(column, name)
             levels = sorted(set(column.astype(str)))
             if len(levels) > MOST_LEVELS:
                 raise InputError(f"The input {name!r} has {len(levels)} different words; give numbers, or fewer words.")
-            found += [Input(name, "level", level) for level in levels[1:]]
-        found += [Input(name, "since") for name in events]
+            found += [Input(name, "level", level, lag=lag) for level in levels[1:]]
+        found += [Input(name, "since", lag=1) for name in events]
         scaled = []
         for one in found:
             values = one.raw(table)
-            if np.ptp(values) == 0:
+            values = values[np.isfinite(values)]
+            if not len(values) or np.ptp(values) == 0:
                 raise InputError(f"The input {one.name!r} is the same at every step; leave it out.")
             scaled.append(replace(one, mean=float(values.mean()), spread=float(values.std())))
         if not scaled:
@@ -86,7 +107,7 @@ class Inputs:
 
     def apply(self, table: Table) -> Table:
         """The table with its inputs as observations, after those that it has already."""
-        values = np.stack([(one.raw(table) - one.mean) / one.spread for one in self.inputs], axis=1)
+        values = np.stack([one.standardised(table) for one in self.inputs], axis=1)
         demos = table.demonstrations
         before = [] if demos.observations is None else [demos.observations]
         together = np.concatenate([*before, values.astype(np.float32)], axis=1)
@@ -106,7 +127,7 @@ class Inputs:
 
 
 def since(demos: Demonstrations, happened: npt.NDArray[np.bool_]) -> FloatArray:
-    """Log(1 + time since the last event) of every step, (n,); the event's own step is 0 from it."""
+    """Log(1 + time since the last event) of every step, (n,); the event's own row is 0 from it."""
     steps = np.arange(demos.n_steps)
     begin = np.repeat(demos.offsets[:-1], demos.lengths)
     last = np.maximum.accumulate(np.where(happened | demos.first_steps, steps, 0))
@@ -116,6 +137,21 @@ def since(demos: Demonstrations, happened: npt.NDArray[np.bool_]) -> FloatArray:
         clock = np.asarray(times, dtype=np.float64)
         return np.asarray(np.log1p(np.maximum(clock - clock[last], 0.0)))
     return np.asarray(np.log1p(steps - last))
+
+
+def _one_row_later(values: npt.NDArray[Any], demos: Demonstrations, first: Any) -> npt.NDArray[Any]:
+    """The value of the row before every step, ``first`` at the first steps."""
+    return np.asarray(np.where(demos.first_steps, first, np.r_[values[:1], values[:-1]]))
+
+
+def _declared(table: Table, text: str) -> tuple[str, int]:
+    """Name of a column, and how many rows it is read later: none where it is known before the action of its row."""
+    if text.endswith(NOW) and (table.frame is None or text not in table.frame.columns):
+        return text.removesuffix(NOW), 0
+    column, trajectory = _column(table, text), table.demonstrations.trajectory_index
+    values = column.astype(str).to_numpy()[table.order]
+    changes = (values[1:] != values[:-1]) & (trajectory[1:] == trajectory[:-1])
+    return text, int(changes.any())
 
 
 def _column(table: Table, name: str) -> pd.Series[Any]:
