@@ -79,7 +79,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "maxent": lambda: prism.MaxEnt(max_iterations=30),
     "uniform": prism.Uniform,
     "empirical": prism.Empirical,
-    "ngram": lambda: prism.NGram(max_length=3),
+    "ngram": lambda: prism.NGram(max_length=3, reads="states", kernels=False),  # all that version 0.1.0 could do
     "bc": lambda: prism.BehaviourCloning(hidden=8, embedding=8, max_epochs=3, device="cpu"),
     "features": lambda: prism.FeaturePRISM(2, policies="softmax", n_starts=2, max_iterations=5),
     "features-recurrent": lambda: prism.FeaturePRISM(
