@@ -15,6 +15,7 @@ import argparse
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,10 +95,29 @@ def listing() -> str:
         found = read(name)
         quick = ", quick" if found["metrics"].get("quick") else ""
         where = f"{found['date']}, version {found['versions']['prism-irl']}, {found['machine']}"
-        lines.append(f"{name}: {where}, {spent(found)}{quick}\n    {found['command']}")
+        lines.append(f"{name}: {where}, {spent(found)}{quick}; {age(name, found)}\n    {found['command']}")
     used = {page: [found[2] for found in BLOCK.finditer(page.read_text(encoding="utf-8"))] for page in pages()}
     lines += [f"{page.relative_to(ROOT)}: {', '.join(names)}" for page, names in used.items() if names]
     return "\n".join(lines)
+
+
+def age(name: str, found: dict[str, Any]) -> str:
+    """How many source commits are newer than a results file: than the commit that it names, else that it came with."""
+    commit = str(found["versions"].get("commit", "")).split(" ")[0]
+    if not commit:
+        commit = _git("log", "-1", "--format=%H", "--", f"docs/results/{name}.json")
+    ahead = _git("rev-list", "--count", f"{commit}..HEAD", "--", "src") if commit else ""
+    if not ahead:
+        return "of unknown age"
+    return "of the present code" if ahead == "0" else f"{ahead} source commits old"
+
+
+def _git(*words: str) -> str:
+    """Output of a git command in this checkout; empty where there is none."""
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def main() -> None:

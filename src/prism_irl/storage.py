@@ -15,8 +15,10 @@ import platform
 import re
 import secrets
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -260,9 +262,24 @@ def part(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions that results depend on."""
+    """Versions that results depend on; in a checkout its commit, too."""
     names = ("prism-irl", "torch", "numpy", "scipy", "scikit-learn")
-    return {**{name: version(name) for name in names}, "python": platform.python_version()}
+    found = {**{name: version(name) for name in names}, "python": platform.python_version()}
+    return found if (commit := source_commit()) is None else {**found, "commit": commit}
+
+
+@cache
+def source_commit() -> str | None:
+    """Commit of the checkout that this package is imported from, "with changes" where there are some; else None."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    call = ["git", "-C", str(root), "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty= with changes"]
+    try:
+        done = subprocess.run(call, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):  # no git here, or not ours to read
+        return None
+    return done.stdout.strip() or None
 
 
 def _json(value: Any) -> str:
