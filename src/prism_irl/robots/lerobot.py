@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 
 from prism_irl import storage
 from prism_irl.checked import BROKEN
-from prism_irl.data.parquet_footer import claimed_columns
 from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, Frames, damaged, inside
 from prism_irl.robots.video import decode_image, read_video
@@ -219,9 +218,14 @@ def _episode_tables(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, pa
 
 def _check_width(path: Path, columns: list[str]) -> None:
     """Refuse a table whose few bytes claim to be gigabytes of numbers."""
-    for column in claimed_columns(path):
-        if column.path.split(".list.")[0] in columns and column.values > MAX_WIDTH * column.rows:
-            raise ValueError(f"column {column.path} claims {column.values} numbers")
+    with pq.ParquetFile(path) as file:
+        wanted = [i for i, name in enumerate(file.schema) if name.path.split(".list.")[0] in columns]
+        for i in wanted:  # reads the column and keeps nothing: on damaged metadata, asking for the chunk would abort
+            file.scan_contents([i], ROWS_AT_ONCE)
+        for group in (file.metadata.row_group(i) for i in range(file.num_row_groups)):
+            for column in (group.column(i) for i in wanted):
+                if column.num_values > MAX_WIDTH * group.num_rows:
+                    raise ValueError(f"column {column.path_in_schema} claims {column.num_values} numbers")
 
 
 def _images(path: Path, camera: str, index: int) -> Iterator[Frame]:
