@@ -93,7 +93,7 @@ def simulate(folder: Path, n: int) -> None:
             cuts = np.arange(0, len(x) + 1, LENGTH)
             yield Demonstrations(none, none, cuts, 1, 1, observations=x, motions=y, labels=z)
 
-    archive.write(folder, parts())
+    archive.write_folder(folder, parts())
 
 
 def child(data: str, switching: str, iterations: str, limit: str, how: str) -> None:

@@ -75,7 +75,7 @@ def test_files_are_mapped_and_small(full: Demonstrations, tmp_path: Path) -> Non
 
 def test_parts_are_written_one_after_the_other(full: Demonstrations, tmp_path: Path) -> None:
     pieces = [full.subset([0, 1, 2]), full.subset([3]), full.subset([4, 5, 6, 7])]
-    archive.write(tmp_path / "demos", iter(pieces))
+    archive.write_folder(tmp_path / "demos", iter(pieces))
     equal(full, Demonstrations.open(tmp_path / "demos"))
 
 
@@ -89,10 +89,10 @@ def test_parts_of_different_worlds_are_refused(full: Demonstrations, tmp_path: P
         if "n_states" in words:
             other = replace(other, state_names=full.state_names)
         with pytest.raises(InputError, match=words):
-            archive.write(tmp_path / "demos", [full, other])
+            archive.write_folder(tmp_path / "demos", [full, other])
         assert not list(tmp_path.iterdir()), "nothing half-written is left"
     with pytest.raises(InputError, match="no demonstrations"):
-        archive.write(tmp_path / "demos", [])
+        archive.write_folder(tmp_path / "demos", [])
 
 
 def test_nothing_is_overwritten(full: Demonstrations, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_model_reads_a_folder_in_its_own_ids(full: Demonstrations, tmp_path: P
 def test_opening_and_the_checksum_take_no_memory_that_grows_with_the_data(tmp_path: Path) -> None:
     n = 6_000_000
     part = Demonstrations(np.zeros(n // 6, np.uint16), np.zeros(n // 6, np.uint8), np.arange(0, n // 6 + 1, 50), 300, 4)
-    archive.write(tmp_path / "demos", (part for _ in range(6)))
+    archive.write_folder(tmp_path / "demos", (part for _ in range(6)))
     tracemalloc.start()
     demos = Demonstrations.open(tmp_path / "demos")
     demos.checksum()

@@ -56,7 +56,7 @@ class Corpus:
         frame.to_parquet(self.parquet)
         self.demos = prism.Demonstrations.from_table(frame)
         write_npz(self.demos, self.npz)
-        self.archive = archive.write(folder / "archive", [self.demos])
+        self.archive = archive.write_folder(folder / "archive", [self.demos])
         self.run = folder / "run"
         self.fit_options = "--switching markov --intentions 2 --n-starts 1 --max-iterations 3 --simulations 2".split()
         run_main("fit", self.csv, *self.fit_options, "--events", "water", "--out", self.run)

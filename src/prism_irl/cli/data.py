@@ -121,7 +121,7 @@ def map_(
                 yield read_rows(file, **roles).demonstrations
                 report("files", done, len(files), "")
 
-    archive.write(out, parts())
+    archive.write_folder(out, parts())
     demos = archive.open_folder(out, verify=False)
     if common.json:
         print_json({"folder": out, "trajectories": len(demos), "steps": demos.n_steps, "files": len(files)})

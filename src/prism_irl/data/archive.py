@@ -14,27 +14,28 @@ import hashlib
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked, storage
 from prism_irl.checked import BROKEN
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import PLAIN, storable
+from prism_irl.data.mapped import PLAIN, storable
 from prism_irl.errors import InputError, brief
+
+if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
 
 FORMAT = "prism-demonstrations"
 VERSION = 1
-PER_STEP, PER_TRAJECTORY = Demonstrations.per_step, Demonstrations.per_trajectory
 NAMES = ("state_names", "action_names", "label_names", "known_names")
 MOTIONS = ("noise_blocks", "motion_names", "design_names", "observation_names", "log_volume")
 SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
 """What all parts of one archive have in common, besides the valid actions; kept in meta.json."""
 
 
-def write(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
+def write_folder(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
     """Write demonstrations, one part after the other, as one folder; it appears whole or not at all.
 
     Parameters
@@ -59,21 +60,23 @@ def write(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
 
 
 def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, Any]:
+    from prism_irl.data.demonstrations import Demonstrations  # which reads mapped arrays
+
     first: Demonstrations | None = None
     n_steps, growing = 0, {}
-    per_trajectory: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in PER_TRAJECTORY}
+    per_trajectory: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in Demonstrations.per_trajectory}
     lengths = []
     with ExitStack() as files:
         for part in parts:
             if first is None:
                 first = part
-                for name in PER_STEP:
+                for name in Demonstrations.per_step:
                     if getattr(part, name, None) is not None:
                         growing[name] = _Growing(files.enter_context((folder / f"{name}.npy").open("wb")))
             _check_same(first, part)
             for name, file in growing.items():
                 file.append(getattr(part, name))
-            for name in PER_TRAJECTORY:
+            for name in Demonstrations.per_trajectory:
                 if getattr(part, name, None) is not None:
                     per_trajectory[name].append(storable(getattr(part, name)))
             lengths.append(part.lengths)
@@ -101,7 +104,7 @@ def _check_same(first: Demonstrations, part: Demonstrations) -> None:
             raise InputError(f"Two parts of the demonstrations differ in {name}; give parts of the same world.")
     if not np.array_equal(part.valid_actions, first.valid_actions):  # type: ignore[arg-type]
         raise InputError("Two parts of the demonstrations differ in their valid actions; give parts of the same world.")
-    for name in (*PER_STEP, *PER_TRAJECTORY):
+    for name in (*first.per_step, *first.per_trajectory):
         if (getattr(part, name, None) is None) != (getattr(first, name, None) is None):
             raise InputError(f"Some parts of the demonstrations have {name} and others do not; give all or none.")
 
@@ -144,7 +147,7 @@ class _Growing:
 
 
 def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
-    """Map a folder that `write` made.
+    """Map a folder that `write_folder` made.
 
     Parameters
     ----------
@@ -174,11 +177,13 @@ def _described(folder: Path, meta: dict[str, Any]) -> str:
 
 
 def _load(folder: Path, meta: Any) -> Demonstrations:
+    from prism_irl.data.demonstrations import Demonstrations
+
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise InputError(f"{folder / 'meta.json'} does not describe demonstrations; was the folder written by prism?")
     if meta.get("version") != VERSION:
         raise InputError(f"{folder} is of version {meta.get('version')} and this program reads {VERSION}; update it.")
-    allowed = {"offsets", "valid_actions", *PER_STEP, *PER_TRAJECTORY}
+    allowed = {"offsets", "valid_actions", *Demonstrations.per_step, *Demonstrations.per_trajectory}
     try:
         listed = set(meta["arrays"])
         if not {"states", "actions", "offsets"} <= listed <= allowed:

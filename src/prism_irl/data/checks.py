@@ -6,21 +6,16 @@ files that do not fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
-
-
-def chunks(n: int, size: int = 2**20) -> Iterator[slice]:
-    """Slices of 0..n-1, so that a pass over a mapped file holds a piece of it at a time."""
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def checked_fields(demos: Demonstrations) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def column_names(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
-def read_frame(
+def read_measured(
     frame: pd.DataFrame,
     observe: str | Sequence[str],
     act: str | Sequence[str],

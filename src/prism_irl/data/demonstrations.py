@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data import mapped
-from prism_irl.data.checks import checked_fields, chunks
+from prism_irl.data.checks import checked_fields
+from prism_irl.data.mapped import chunks
 from prism_irl.data.sampling import steps_of
 from prism_irl.errors import InputError
 
@@ -293,7 +294,7 @@ class Demonstrations:
 
     @classmethod
     def from_table(cls, source: str | Path | pd.DataFrame, **columns: Any) -> Demonstrations:
-        """Build from a CSV, Parquet or npz file or a pandas table; see `prism_irl.data.tables.read` for the options."""
+        """Build from a CSV, Parquet or npz file or a pandas table; options as in `prism_irl.data.tables.read`."""
         from prism_irl.data import tables
 
         return tables.read(source, **columns).demonstrations
@@ -325,11 +326,11 @@ class Demonstrations:
         if Path(path).suffix:
             npz.write_npz(self, path)
         else:
-            archive.write(path, [self])
+            archive.write_folder(path, [self])
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = True) -> Demonstrations:
-        """Read what `save` wrote; a folder (also of `prism_irl.data.archive.write`) is mapped and may exceed memory."""
+        """Read what `save` wrote; a folder (`prism_irl.data.archive.write_folder`) is mapped and may exceed memory."""
         from prism_irl.data import archive
 
         if Path(path).suffix.lower() == ".npz" and not Path(path).is_dir():

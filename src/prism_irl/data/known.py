@@ -8,10 +8,14 @@ Predictions are never clamped: a fitted model says what it believes, and is eval
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.vocabulary import Array, Vocabulary, Where, distinct, whole_numbers
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
@@ -82,3 +86,24 @@ def _told(demos: Demonstrations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     steps = np.flatnonzero(demos.known >= 0)
     return steps, demos.known[steps].astype(np.int64)
+
+
+def filled(values: pd.Series[Any]) -> npt.NDArray[np.int64]:
+    """Rows of a column of known labels that hold one: empty cells do not, nor does −1."""
+    empty = values.isna() | values.astype(str).str.strip().isin(("", "-1", "-1.0"))
+    return np.flatnonzero(~empty)
+
+
+def read_known(values: pd.Series[Any], role: str, where: Where) -> tuple[Array, tuple[str, ...] | None]:
+    """Known intentions, (n,), −1 where nobody knows, and their names."""
+    there = filled(values)
+    if not len(there):
+        raise InputError(f"The column {values.name!r} of known labels is empty; fill some cells in or leave it out.")
+    told = whole_numbers(values.iloc[there].infer_objects())  # empty cells make floats of a column of ids
+    found = distinct(told, "known label", lambda i: where(int(there[i])))
+    words = Vocabulary.learn(found, "known label")
+    if words.names is not None:  # in the order in which they come, so that stages of a task are in order
+        words = Vocabulary(tuple(str(value) for value in found.values), words.size)
+    known = np.full(len(values), -1, dtype=np.int64)
+    known[there] = words.encode(found, "known label")
+    return known, words.names

@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl.data.columns import filled, read_known, read_times
+from prism_irl.data.columns import read_times
+from prism_irl.data.known import filled, read_known
 from prism_irl.data.roles import check_single, key_columns
 from prism_irl.data.table_files import WRITABLE, line_of, read_table_file
 from prism_irl.data.trajectories import factorize_keys

@@ -9,16 +9,29 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.checks import chunks
 from prism_irl.errors import InputError, brief
 
+PLAIN = "biufmMSU"
+"""Kinds of arrays that are read: numbers, times and text."""
 SMALL = 2**26
 """Bytes up to which an array is made in memory, wherever it comes from."""
+
+
+def chunks(n: int, size: int = 2**20) -> Iterator[slice]:
+    """Slices of 0..n-1, so that a pass over a mapped file holds a piece of it at a time."""
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def storable(values: Any) -> npt.NDArray[Any]:
+    """Numbers and dates as they are, anything else as text: what an npz file holds without pickle."""
+    array = np.asarray(values)
+    return array if array.dtype.kind in "biufmM" else array.astype(str)
 
 
 def is_mapped(values: npt.NDArray[Any]) -> bool:

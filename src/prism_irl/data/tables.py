@@ -17,12 +17,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data import archive, continuous
-from prism_irl.data.columns import read_groups, read_known, read_numbers, read_times
+from prism_irl.data.columns import read_groups, read_numbers, read_times
 from prism_irl.data.dates import Dates
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.known import read_known
 from prism_irl.data.many_files import matching, read_files
+from prism_irl.data.mapped import storable
 from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_rows, with_missing
-from prism_irl.data.npz import load_npz, own_vocabulary, storable, with_motions
+from prism_irl.data.npz import load_npz, own_vocabulary, with_motions
 from prism_irl.data.roles import Columns, key_columns
 from prism_irl.data.table_files import READABLE, WRITABLE, read_table_file
 from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
@@ -150,7 +152,7 @@ def _continuous(
     def tokens(frame: pd.DataFrame, state: str, action: str) -> Table:
         return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False, **rules)
 
-    return continuous.read_frame(rows, observe, act, tokens)
+    return continuous.read_measured(rows, observe, act, tokens)
 
 
 def _from_frame(

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.mapped import chunks
 from prism_irl.data.units import linear_design
 from prism_irl.errors import InputError
 from prism_irl.labels import ari, label_accuracy

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
-from prism_irl.data.checks import chunks
+from prism_irl.data.mapped import chunks
 from prism_irl.rewards.base import FloatArray
 from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies
 

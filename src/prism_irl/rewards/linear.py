@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
-from prism_irl.data.checks import chunks
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
 

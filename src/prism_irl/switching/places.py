@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.data.checks import chunks
+from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
