@@ -72,8 +72,8 @@ def measure(
 
 def simulate(folder: Path, n: int) -> None:
     """Commands are linear in the observations, in each of K intentions in another way; one lasts about 40 steps."""
-    from prism_irl.data import archive
     from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.mapped import write_folder
 
     rng = np.random.default_rng(0)
     weights = 0.3 * rng.standard_normal((K, D, M)).astype(np.float32)
@@ -93,7 +93,7 @@ def simulate(folder: Path, n: int) -> None:
             cuts = np.arange(0, len(x) + 1, LENGTH)
             yield Demonstrations(none, none, cuts, 1, 1, observations=x, motions=y, labels=z)
 
-    archive.write_folder(folder, parts())
+    write_folder(folder, parts())
 
 
 def child(data: str, switching: str, iterations: str, limit: str, how: str) -> None:

@@ -23,7 +23,7 @@ import prism_irl as prism
 from prism_irl import storage
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.frames import read_frame
+from prism_irl.data.files import read_frame
 from prism_irl.mdp import MDP
 from prism_irl.rewards import backoff
 from prism_irl.rewards.augmented import augmented_mdp

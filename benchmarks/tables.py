@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from prism_irl.data.tables import read
+from prism_irl.data.read import read_data
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 from timing import Limit, Row
 
@@ -61,7 +61,7 @@ def measure(rows: int = 2_000_000) -> tuple[list[Row], list[Limit]]:
         write_table(path, rows)
         times: dict[str, list[float]] = {"pandas": [], "ours": []}
         for _ in range(3):
-            for name, work in (("pandas", lambda: pd.read_csv(path)), ("ours", lambda: read(path, **COLUMNS))):
+            for name, work in (("pandas", lambda: pd.read_csv(path)), ("ours", lambda: read_data(path, **COLUMNS))):
                 began = time.perf_counter()
                 found = work()
                 times[name].append(time.perf_counter() - began)

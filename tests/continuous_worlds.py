@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.read import read_data
 
 GOALS = np.array([[1.0, 1.0], [9.0, 2.0], [5.0, 9.0]])
 
@@ -28,7 +29,6 @@ def walks(n_trajectories: int = 12, length: int = 80, *, seed: int = 0, noise: f
 
 def walking(**options: float) -> Demonstrations:
     """The same as demonstrations."""
-    from prism_irl.data.tables import read
 
-    demos = read(walks(**options), observe="x,y", act="vx,vy").demonstrations
+    demos = read_data(walks(**options), observe="x,y", act="vx,vy").demonstrations
     return demos

@@ -14,7 +14,7 @@ import pytest
 
 from prism_irl.cli.main import main
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.tables import read
+from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 
 FIELDS = list(Demonstrations.__dataclass_fields__)
@@ -46,7 +46,7 @@ def one_sentence(error: pytest.ExceptionInfo[InputError]) -> str:
 
 def refused(source: Any, *parts: str, **options: Any) -> None:
     with pytest.raises(InputError) as error:
-        read(source, **options)
+        read_data(source, **options)
     text = one_sentence(error)
     for part in parts:
         assert part in text, text

@@ -12,8 +12,8 @@ from bridge import features as manipulation_features
 from bridge.data import Data, FloatArray, IntArray
 from bridge.settings import Bridge
 from harness import build_method
+from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.lags import with_memory
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.features import FeaturePRISM
 from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, smoothed

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from continuous.data import Data
 from continuous.transfer import transfer
+from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.lags import with_memory
 from prism_irl.data.windows import around, moving, standardised
 from prism_irl.evaluation.consensus import consensus
 from prism_irl.labels import ari

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
-from prism_irl.data.known import clamped
+from prism_irl.data.labels import clamped
 from prism_irl.data.mapped import is_mapped
 from prism_irl.data.sampling import some_trajectories
 from prism_irl.rewards.base import RewardModel

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from continuous_worlds import walks
-from prism_irl.data.archive import open_folder
-from prism_irl.data.mapped import is_mapped
-from prism_irl.data.tables import read
+from prism_irl.data.mapped import is_mapped, open_folder
+from prism_irl.data.read import read_data
 from support import prism
 
 COLUMNS = ("--observe", "x,y", "--act", "vx,vy")
@@ -26,12 +25,12 @@ def test_files_become_one_folder_that_a_fit_reads(arm):
     done = prism("data", "map", "*day.csv", *COLUMNS, "--out", "mapped", cwd=arm)
     assert (done.returncode, "60 steps in 6 trajectories of 2 files" in done.stdout) == (0, True)
     found = open_folder(arm / "mapped")
-    whole = read(arm / "*day.csv", trajectory="file,trajectory", observe="x,y", act="vx,vy").demonstrations
+    whole = read_data(arm / "*day.csv", trajectory="file,trajectory", observe="x,y", act="vx,vy").demonstrations
     for name in ("observations", "motions", "offsets", "labels", "trajectory_names"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name), err_msg=name)
     assert is_mapped(found.observations)
     assert found.observation_names == ("x", "y")
-    assert read(arm / "mapped").demonstrations.n_steps == 60  # no columns are named
+    assert read_data(arm / "mapped").demonstrations.n_steps == 60  # no columns are named
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from prism_irl import PRISM, Demonstrations
-from prism_irl.data.npz import write_npz
+from prism_irl.data.read import write_npz
 from prism_irl.evaluation.likelihood import evaluate, infer_once
 from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.models import registry

@@ -8,7 +8,7 @@ import pytest
 
 from prism_irl.cli.main import main
 from prism_irl.cli.segment import segmented
-from prism_irl.data import tables
+from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 
 NAMES = ("go left", "go right")
@@ -28,7 +28,7 @@ def table():
     frame = pd.DataFrame(
         {"trajectory": [1, 0, 1, 0], "state": [0, 1, 2, 0], "action": [1, 0, 0, 1], "time": [9, 8, 1, 2]}
     )
-    return tables.read(frame)
+    return read_data(frame)
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 
 from prism_irl.cli.options import ColumnOptions
 from prism_irl.cli.sources import read_events, read_source
-from prism_irl.data import tables
+from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 
 
 def table(**columns):
     rows = {"trajectory": ["b", "a", "b", "a"], "time": [1, 0, 0, 1], "state": [0, 1, 2, 3], "action": [0, 0, 0, 0]}
-    return tables.read(pd.DataFrame(rows | columns))
+    return read_data(pd.DataFrame(rows | columns))
 
 
 def test_marks_follow_their_rows():

@@ -10,7 +10,7 @@ import pytest
 
 from continuous_worlds import walks
 from prism_irl.cli.stream import stream
-from prism_irl.data.tables import read
+from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 from prism_irl.models.persistence import load
 from support import one_sentence, prism
@@ -33,7 +33,7 @@ def test_every_line_is_answered_as_the_batch_would(run):
     assert found["steps"] == 20
     rows = pd.read_csv(io.StringIO("\n".join(answers)))
     assert list(rows.columns) == ["trajectory", "intention", "p_0", "p_1"]
-    expected = load(run).filter_proba(read(table, observe="x,y", act="vx,vy").demonstrations)
+    expected = load(run).filter_proba(read_data(table, observe="x,y", act="vx,vy").demonstrations)
     np.testing.assert_allclose(rows[["p_0", "p_1"]], expected, atol=2e-6)
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli.stream import stream
-from prism_irl.data.inputs import Inputs
-from prism_irl.data.tables import read
+from prism_irl.data.covariates import Inputs
+from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 from prism_irl.models.persistence import load
 from support import one_sentence, prism
@@ -46,7 +46,7 @@ def test_inputs_are_fitted_drawn_and_read_again(folder):
     stream(folder / "run", None, io.StringIO(table.to_csv(index=False)), answers.append)
     answered = pd.read_csv(io.StringIO("\n".join(answers)))[["p_0", "p_1"]]
     kept = json.loads((folder / "run" / "config.json").read_text())["data"]["inputs"]
-    rows = Inputs.from_json(kept).apply(read(folder / "mouse.csv"))
+    rows = Inputs.from_json(kept).apply(read_data(folder / "mouse.csv"))
     np.testing.assert_allclose(answered, load(folder / "run").filter_proba(rows.demonstrations), atol=2e-6)
     for wrong, said in (({"thirst": "much"}, "'much' in column 'thirst'"), ({"water": "2"}, "send 1 at an event")):
         text = table.astype(str).assign(**wrong).to_csv(index=False)

@@ -12,6 +12,7 @@ from continuous_worlds import walks
 from prism_irl import storage
 from prism_irl.cli.stream import stream
 from prism_irl.cli.window import steps_per_second
+from prism_irl.data.read import read_data
 from prism_irl.models.persistence import load
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
@@ -57,9 +58,8 @@ def test_a_stream_says_that_it_cannot_look_ahead(folder):
     assert len(notes) == 1
     assert "by the commands alone" in notes[0]
     rows = pd.read_csv(io.StringIO("\n".join(answers)))
-    from prism_irl.data.tables import read
 
-    expected = load(folder / "run").filter_proba(read(table, observe="x,y", act="vx,vy").demonstrations)
+    expected = load(folder / "run").filter_proba(read_data(table, observe="x,y", act="vx,vy").demonstrations)
     np.testing.assert_allclose(rows[["p_0", "p_1"]], expected, atol=2e-6)
 
 

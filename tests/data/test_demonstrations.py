@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from itertools import pairwise
 from typing import Any
 
@@ -5,9 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
+from prism_irl import HIQL
 from prism_irl.data.demonstrations import Demonstrations, Space
+from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
+from support import assert_same, frame
 
 OPTIONAL = ("observations", "labels", "times", "groups", "trajectory_names")
 
@@ -365,3 +371,38 @@ def test_spaces_are_of_ids_or_of_numbers(make_demos):
 def test_commands_need_something_to_depend_on(make_demos):
     with pytest.raises(InputError, match="observations or a design"):
         make_demos(0, lengths=LENGTHS).with_commands(np.zeros((24, 2)))
+
+
+# -- as a notebook shows them ------------------------------------------------------------------------------------------
+
+
+def test_a_notebook_shows_what_is_there() -> None:
+    demos = read_data(frame(state=list("xy<xy"), group=["g", "h", "g", "h", "g"])).demonstrations
+    html = demos._repr_html_()
+    assert "<td>2: g, h</td>" in html
+    assert "&lt;" in html
+    assert "<, x" not in html
+    assert "true labels" not in html
+
+
+def test_demonstrations_are_a_sequence_of_trajectories() -> None:
+    demos = Demonstrations.from_arrays([[0, 1], [1], [0, 0, 1]], [[0, 0], [1], [1, 0, 0]])
+    assert_same(demos[-1], demos.subset([2]))
+    assert_same(demos[1:], demos.subset([1, 2]))
+    assert_same(demos[np.array([True, False, True])], demos.subset([0, 2]))
+    assert [one.n_steps for one in demos] == [2, 1, 3]
+    with pytest.raises(IndexError):
+        demos[3]
+
+
+def test_splits_and_searches_of_scikit_learn_work() -> None:
+    rng = np.random.default_rng(0)
+    demos = Demonstrations.from_arrays(rng.integers(3, size=(12, 8)), rng.integers(2, size=(12, 8)))
+    model = HIQL(1, n_starts=1, max_iterations=2, device="cpu")
+    groups = np.repeat([0, 1, 2], 4)
+    scores = cross_val_score(model, demos, cv=GroupKFold(3), groups=groups)
+    train, test = next(GroupKFold(3).split(demos, groups=groups))
+    first = model.fit(demos.subset(train)).score(demos.subset(test))
+    assert scores[0] == pytest.approx(first)
+    search = GridSearchCV(model, {"n_intentions": [1, 2]}, cv=2, error_score="raise").fit(demos)
+    assert search.best_params_["n_intentions"] in (1, 2)

@@ -1,5 +1,3 @@
-"""Data of other libraries in and out, with small real objects of theirs."""
-
 from __future__ import annotations
 
 import warnings
@@ -10,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import HIQL, Demonstrations, InputError
-from prism_irl.data.interop import to_minari, to_xarray
+from prism_irl.data.interop import interval_table, session_clock, to_minari, to_xarray
 
 
 @dataclass
@@ -214,3 +212,44 @@ def test_posterior_as_xarray(make_demos: Callable[..., Demonstrations], tmp_path
     for name in ("states", "actions", "offsets", "groups"):
         np.testing.assert_array_equal(getattr(again, name), getattr(demos, name))
     assert model.score(again) == model.score(demos)
+
+
+# -- intervals of time: one row per stretch of an intention ------------------------------------------------------------
+
+
+def demos(lengths: list[int], times: Any = None) -> Demonstrations:
+    n = sum(lengths)
+    return Demonstrations(
+        states=np.zeros(n, int), actions=np.zeros(n, int), offsets=np.cumsum([0, *lengths]), n_states=1, n_actions=1,
+        times=None if times is None else np.asarray(times),
+    )  # fmt: skip
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 8), min_size=1, max_size=5), st.sampled_from(["none", "own", "session"]), st.integers(0, 9)
+)
+def test_intervals_cover_all_steps_once(lengths: list[int], clock: str, seed: int) -> None:
+    n = sum(lengths)
+    own = np.concatenate([np.arange(length) * 0.5 for length in lengths])
+    there = demos(lengths, {"none": None, "own": own, "session": np.arange(n) * 0.5 + 3}[clock])
+    labels = np.random.default_rng(seed).integers(3, size=n)
+    table = interval_table(there, labels, ["a", "b", "c"])
+    assert (table["start"] < table["end"]).all()
+    assert (table["start"].to_numpy()[1:] >= table["end"].to_numpy()[:-1] - 1e-9).all()
+    assert table["steps"].sum() == n
+    assert (table["end"] - table["start"]).sum() == pytest.approx(n * (1 if clock == "none" else 0.5), abs=0.5 * n)
+    begin, _, _ = session_clock(there)
+    for row in table.itertuples():
+        inside = (begin >= row.start) & (begin < row.end)
+        assert inside.sum() == row.steps
+        assert (labels[inside] == row.intention).all()
+        assert row.intention_name == "abc"[row.intention]
+
+
+def test_dates_count_from_the_first() -> None:
+    dates = np.array(["2024-01-01T00:00:00", "2024-01-01T00:00:02", "2024-01-01T00:00:04"], dtype="datetime64[ns]")
+    begin, end, note = session_clock(demos([3], dates))
+    assert begin.tolist() == [0, 2, 4]
+    assert end.tolist() == [2, 4, 6]
+    assert "of the table" in note

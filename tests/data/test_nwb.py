@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from prism_irl.data import nwb
-from prism_irl.data.tables import read
+from prism_irl.data.read import read_data
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 from support import prism, refused
 
@@ -100,7 +100,7 @@ def test_annotations_are_events(folder: Path) -> None:
         written.add_acquisition(pynwb.misc.AnnotationSeries(name="log", description="what happened", **words))
     with pynwb.NWBHDF5IO(str(folder / "b.nwb"), "w") as io:
         io.write(written)
-    found = read(folder / "b.nwb")
+    found = read_data(folder / "b.nwb")
     assert found.frame is not None
     assert found.frame["water"].tolist() == [1, 0, 1]
     assert found.frame["door"].tolist() == [0, 1, 0]

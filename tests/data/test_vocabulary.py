@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_irl.data import tables
-from prism_irl.data.tables import read, to_pandas
+from prism_irl.data.read import UNKNOWN_NAME, read_data, to_pandas
 from prism_irl.data.vocabulary import Vocabulary
 from prism_irl.errors import InputError
 from support import frame, one_sentence, refused
@@ -50,7 +49,7 @@ class TestVocabulary:
         refused(frame(action=[0, 1, 0, bad, 1]), f"The action {bad}", "row 3 (trajectory a)", "discretise the actions")
 
     def test_labels_of_all_kinds_give_names(self) -> None:
-        table = read(frame(state=list("xyzyx"), action=[True, False, True, True, False], intention=list("qpqpq")))
+        table = read_data(frame(state=list("xyzyx"), action=[True, False, True, True, False], intention=list("qpqpq")))
         demos = table.demonstrations
         assert (demos.state_names, demos.action_names, demos.label_names) == (
             ("x", "y", "z"),
@@ -88,7 +87,7 @@ class TestNewData:
     ids = Vocabulary(None, 4)
 
     def test_known_data_keep_the_ids_and_sizes_of_the_model(self) -> None:
-        table = read(frame(state=list("wyxyw")), states=self.names, actions=Vocabulary(None, 7))
+        table = read_data(frame(state=list("wyxyw")), states=self.names, actions=Vocabulary(None, 7))
         assert table.demonstrations.states.tolist() == [3, 0, 3, 1, 1]
         assert (table.demonstrations.n_states, table.demonstrations.n_actions) == (4, 7)
         assert table.demonstrations.state_names == self.names.names
@@ -114,24 +113,24 @@ class TestNewData:
     @pytest.mark.parametrize(("known", "bad"), [(Vocabulary(("0",), 1), "1"), (Vocabulary(None, 1), "1")])
     def test_unseen_action_is_always_an_error(self, known: Vocabulary, bad: str) -> None:
         with pytest.raises(InputError) as error:
-            read(frame(), actions=known, states=self.ids, unknown_state=True)
+            read_data(frame(), actions=known, states=self.ids, unknown_state=True)
         assert f"The action {bad} at column 'action', row 1" in one_sentence(error)
         assert "--unknown" not in str(error.value)
 
     def test_unknown_states_share_one_new_id(self) -> None:
-        table = read(frame(state=["x", "north", "y", "south", "w"]), states=self.names, unknown_state=True)
+        table = read_data(frame(state=["x", "north", "y", "south", "w"]), states=self.names, unknown_state=True)
         demos = table.demonstrations
         assert demos.states.tolist() == [0, 1, 3, 4, 4]
         assert (demos.n_states, demos.unknown_state) == (5, True)
-        assert demos.state_names == ("x", "y", "z", "w", tables.UNKNOWN_NAME)
+        assert demos.state_names == ("x", "y", "z", "w", UNKNOWN_NAME)
         assert table.states == self.names
         assert to_pandas(demos)["state"].tolist() == ["x", "y", "w", "<unknown>", "<unknown>"]
-        numbered = read(frame(state=[9, 3, 0, 3, 0]), states=self.ids, unknown_state=True).demonstrations
+        numbered = read_data(frame(state=[9, 3, 0, 3, 0]), states=self.ids, unknown_state=True).demonstrations
         assert numbered.states.tolist() == [4, 0, 0, 3, 3]
         assert (numbered.n_states, numbered.state_names) == (5, None)
 
     def test_room_for_unknown_states_even_when_all_are_known(self) -> None:
-        demos = read(frame(), states=self.ids, unknown_state=True).demonstrations
+        demos = read_data(frame(), states=self.ids, unknown_state=True).demonstrations
         assert (demos.n_states, demos.unknown_state) == (5, True)
 
     def test_missing_states_stay_an_error(self) -> None:
@@ -143,6 +142,6 @@ class TestNewData:
     def test_labels_that_look_like_numbers_in_a_file(self, tmp_path: Path) -> None:
         path = tmp_path / "new.csv"
         path.write_text("trajectory,state,action\n1,01,7\n1,02,7\n")
-        assert read(path, states=Vocabulary(("01", "02", "a"), 3)).demonstrations.states.tolist() == [0, 1]
-        assert read(path, states=Vocabulary(("1", "2"), 2)).demonstrations.states.tolist() == [0, 1]
+        assert read_data(path, states=Vocabulary(("01", "02", "a"), 3)).demonstrations.states.tolist() == [0, 1]
+        assert read_data(path, states=Vocabulary(("1", "2"), 2)).demonstrations.states.tolist() == [0, 1]
         refused(path, "The state 01", states=Vocabulary(("1", "2", "a"), 3))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.data import tables
+from prism_irl.data.read import read_data
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 from support import page_of, prism
 
@@ -83,8 +83,8 @@ def test_dates_of_either_order_are_asked_for_and_read(steps: pd.DataFrame, tmp_p
     assert done.returncode == 2
     assert "--dates day-first or --dates month-first" in done.stderr
     named: dict[str, Any] = {"trajectory": "animal,bout", "time": "t", "state": "cell", "action": "move"}
-    asked = tables.read(tmp_path / "early.csv", **named, dates="day-first").demonstrations
-    told = tables.read(tmp_path / "later.csv", **named).demonstrations
+    asked = read_data(tmp_path / "early.csv", **named, dates="day-first").demonstrations
+    told = read_data(tmp_path / "later.csv", **named).demonstrations
     assert asked.times is not None
     assert told.times is not None
     for demos in (asked, told):

@@ -18,8 +18,8 @@ import pandas as pd
 
 import prism_irl as prism
 from prism_irl.cli.main import main
-from prism_irl.data import archive
-from prism_irl.data.npz import write_npz
+from prism_irl.data.mapped import write_folder
+from prism_irl.data.read import write_npz
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
@@ -56,7 +56,7 @@ class Corpus:
         frame.to_parquet(self.parquet)
         self.demos = prism.Demonstrations.from_table(frame)
         write_npz(self.demos, self.npz)
-        self.archive = archive.write_folder(folder / "archive", [self.demos])
+        self.archive = write_folder(folder / "archive", [self.demos])
         self.run = folder / "run"
         self.fit_options = "--switching markov --intentions 2 --n-starts 1 --max-iterations 3 --simulations 2".split()
         run_main("fit", self.csv, *self.fit_options, "--events", "water", "--out", self.run)

@@ -24,7 +24,7 @@ from mutators import CELLS, mutate_array, mutate_bytes, mutate_csv, mutate_json
 
 from prism_irl.cli.options import ColumnOptions, WorldOptions
 from prism_irl.cli.sources import read_inputs, read_table
-from prism_irl.data import tables
+from prism_irl.data.read import read_data
 from prism_irl.report.names import read_names
 
 EXCEL = ("x.xlsx",) if find_spec("openpyxl") else ()
@@ -165,7 +165,7 @@ def _nwb(corpus: Corpus, rng: random.Random, folder: Path) -> None:
 
 
 def _read(corpus: Corpus, rng: random.Random, path: Path) -> None:
-    if guarded(lambda: tables.read(path)) is not None and rng.random() < 0.3:
+    if guarded(lambda: read_data(path)) is not None and rng.random() < 0.3:
         run_main("score", corpus.run, path, "--json")
 
 

@@ -26,7 +26,9 @@ from mutators import CELLS, mutate_array, mutate_bytes, mutate_csv, mutate_json
 
 import prism_irl as prism
 from prism_irl import storage
-from prism_irl.data import archive, table_files, tables
+from prism_irl.data.files import write_table
+from prism_irl.data.mapped import open_folder
+from prism_irl.data.read import read_data
 from prism_irl.evaluation.value_difference import read_truth
 from prism_irl.robots.episodes import open_episodes
 from prism_irl.robots.safe_pickle import load_arrays
@@ -36,15 +38,11 @@ def _table(corpus: Corpus, rng: random.Random, path: Path) -> None:
     roles = rng.choice(
         [{}, {"observations": ("water",)}, {"time": "state"}, {"group": "note"}, {"trajectory": "state"}]
     )
-    found = guarded(lambda: tables.read(path, **roles))
+    found = guarded(lambda: read_data(path, **roles))
     if found is None:
         return
     written = path.with_name("out.parquet")
-    guarded(
-        lambda: table_files.write_table(
-            found.frame if found.frame is not None else found.demonstrations.to_pandas(), written
-        )
-    )
+    guarded(lambda: write_table(found.frame if found.frame is not None else found.demonstrations.to_pandas(), written))
     if rng.random() < 0.3:
         run_main("segment", corpus.run, path, "--out", path.with_name("labels.csv"), "--overwrite")
     if rng.random() < 0.02:
@@ -55,7 +53,7 @@ def _csv(corpus: Corpus, rng: random.Random, folder: Path) -> None:
     path = folder / rng.choice(["x.csv", "x.csv", "x.tsv"])
     path.write_bytes(mutate_csv(rng, corpus.csv.read_bytes()))
     _table(corpus, rng, path)
-    found = guarded(lambda: tables.read(path))
+    found = guarded(lambda: read_data(path))
     if found is not None and found.frame is not None:
         with path.open(newline="", encoding="utf-8-sig") as file:  # Python's own parser counts the rows
             rows = sum(1 for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row) - 1
@@ -101,7 +99,7 @@ def _archive(corpus: Corpus, rng: random.Random, folder: Path) -> None:
     change = mutate_json if file.suffix == ".json" else mutate_bytes
     file.write_bytes(change(rng, file.read_bytes()))
     if rng.random() < 0.5:
-        guarded(lambda: archive.open_folder(copy, verify=False).checksum())
+        guarded(lambda: open_folder(copy, verify=False).checksum())
     else:
         _table(corpus, rng, copy)
 

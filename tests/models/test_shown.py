@@ -10,7 +10,7 @@ import pandas as pd
 
 from continuous_worlds import walking
 from prism_irl import expectation
-from prism_irl.data import mapped, segment_files
+from prism_irl.data import mapped
 from prism_irl.evaluation.likelihood import Inference
 from prism_irl.models.persistence import load
 from prism_irl.models.shown import shown_part
@@ -47,7 +47,7 @@ def test_the_command_writes_every_step_of_a_mapped_folder(tmp_path, monkeypatch)
     monkeypatch.setattr(mapped, "SMALL", 0)
     for name, value in {"LARGE": 100, "PART": 150, "SOME": 200}.items():
         monkeypatch.setattr(expectation, name, value)
-    monkeypatch.setattr(segment_files, "ROWS", 90)
+    monkeypatch.setattr("prism_irl.data.read.ROWS", 90)
     DEMOS.save(tmp_path / "arm")
     pair = "--switching markov --rewards features --intentions 3 --n-starts 1 --max-iterations 2"
     assert prism("fit", "arm", *pair.split(), "--out", "run", cwd=tmp_path).returncode == 0

@@ -7,8 +7,7 @@ import pytest
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import write_npz
-from prism_irl.data.tables import read
+from prism_irl.data.read import read_data, write_npz
 from prism_irl.errors import InputError
 from prism_irl.robots import recordings
 from prism_irl.robots.continuous import read_dataset
@@ -54,7 +53,7 @@ def test_tokens_are_known_by_their_own_word_or_by_the_config_beside_them(project
     assert not come_from_tokens(moved, demos)
     write_npz(demos, moved, made_by=TOKENIZE)
     assert come_from_tokens(moved, demos)
-    assert read(moved).demonstrations.checksum() == demos.checksum()
+    assert read_data(moved).demonstrations.checksum() == demos.checksum()
     assert not come_from_tokens(tmp_path / "mouse.csv", demos)
 
 

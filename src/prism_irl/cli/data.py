@@ -99,9 +99,9 @@ def map_(
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
     from prism_irl.cli.sources import read_rows
-    from prism_irl.data import archive
     from prism_irl.data.demonstrations import Demonstrations
-    from prism_irl.data.many_files import FILE, matching
+    from prism_irl.data.files import FILE, matching
+    from prism_irl.data.mapped import open_folder, write_folder
 
     roles = columns.roles()
     if not (columns.observe and columns.act):
@@ -121,8 +121,8 @@ def map_(
                 yield read_rows(file, **roles).demonstrations
                 report("files", done, len(files), "")
 
-    archive.write_folder(out, parts())
-    demos = archive.open_folder(out, verify=False)
+    write_folder(out, parts())
+    demos = open_folder(out, verify=False)
     if common.json:
         print_json({"folder": out, "trajectories": len(demos), "steps": demos.n_steps, "files": len(files)})
     else:

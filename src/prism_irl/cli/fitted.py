@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.cli.run_folder import command_line
-from prism_irl.data import tables
+from prism_irl.data.covariates import Inputs
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.inputs import Inputs
-from prism_irl.data.segment_files import write_segments
+from prism_irl.data.read import Table, with_posterior, write_segments
 from prism_irl.errors import InputError
 from prism_irl.evaluation.likelihood import Inference, infer_once
 from prism_irl.evaluation.tidy import seen_in_words
@@ -33,7 +32,7 @@ from prism_irl.report.names import default_names, told_names, write_names
 def write_run(
     folder: Path,
     model: IntentionModel,
-    table: tables.Table,
+    table: Table,
     *,
     columns: dict[str, Any],
     source: Path,
@@ -138,7 +137,7 @@ def _write_intervals(
     return captions
 
 
-def _names(before: Path, table: tables.Table, found: Inference, data: Mapping[str, Any]) -> list[str]:
+def _names(before: Path, table: Table, found: Inference, data: Mapping[str, Any]) -> list[str]:
     """What the intentions are called: by the labels that the fit was told, or as they were in the fit that it replaces.
 
     Names of that one go to the intentions that resemble its own; which are lost is said on standard error.
@@ -150,7 +149,7 @@ def _names(before: Path, table: tables.Table, found: Inference, data: Mapping[st
     if not (before / NAMES).is_file():
         return names
     try:
-        rows = tables.with_posterior(table, found.labels, found.probabilities)
+        rows = with_posterior(table, found.labels, found.probabilities)
         named, notes = carry_names(remember(before), remembered(rows, data, names))
     except (InputError, KeyError):  # an earlier fit that cannot be read, or of other columns
         return names

@@ -13,8 +13,8 @@ from prism_irl.cli.options import UNREAD, ColumnOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
-    from prism_irl.data import tables
     from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.read import Table
     from prism_irl.models.base import IntentionModel
 
 
@@ -32,11 +32,11 @@ class FittedOptions:
     intention: str | None = None
     "Column with true intentions, for evaluation [default: intention, if there is one]."
 
-    def open(self, run: Path, source: Path) -> tuple[IntentionModel, tables.Table]:
+    def open(self, run: Path, source: Path) -> tuple[IntentionModel, Table]:
         """Load a run folder and read a table with the columns and vocabularies of its fit."""
         from prism_irl.cli.sources import read_rows, tell_notes
-        from prism_irl.data import tables
-        from prism_irl.data.inputs import Inputs
+        from prism_irl.data.covariates import Inputs
+        from prism_irl.data.read import read_data
         from prism_irl.data.vocabulary import Vocabulary
         from prism_irl.models.persistence import load
 
@@ -55,7 +55,7 @@ class FittedOptions:
             table = read_rows(source, **own, may_lack=lacking)
             tell_notes(table)
             return model, table
-        table = tables.read(source, **read, unknown_state=self.unknown_state, may_lack=lacking)
+        table = read_data(source, **read, unknown_state=self.unknown_state, may_lack=lacking)
         if (inputs := config.get("data", {}).get("inputs")) is not None:
             table = Inputs.from_json(inputs).apply(table)
         if config.get("world") and not self.unknown_state:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl import storage
-from prism_irl.data import label_files, tables
-from prism_irl.data.inputs import Inputs
-from prism_irl.data.roles import check_single
+from prism_irl.data.covariates import Inputs
+from prism_irl.data.labels import COLUMN, is_file
+from prism_irl.data.read import Table, read_data, read_rows
+from prism_irl.data.rows import check_single
 from prism_irl.data.vocabulary import Vocabulary, factorize, missing
 from prism_irl.errors import InputError
 from prism_irl.report.names import FILE as NAMES
@@ -34,7 +35,7 @@ class RunData(NamedTuple):
     """
 
     model: IntentionModel
-    table: tables.Table
+    table: Table
     columns: dict[str, Any]
     names: list[str]
     labels: npt.NDArray[np.int64]
@@ -67,7 +68,7 @@ class RunData(NamedTuple):
 
     def joined(self, path: Path, by: str, unit: str, who: Any) -> Any:
         """The column ``by`` of a second table that has a row per unit, or per trajectory, (N,)."""
-        other = tables.read_rows(path)
+        other = read_rows(path)
         trajectory = str(self.columns.get("trajectory") or "trajectory")
         key = trajectory if trajectory in other.columns else unit
         for name in (by, key):
@@ -117,13 +118,13 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     config, path = storage.read_object(run / "config.json"), run / "segments.parquet"
     if not path.is_file():
         raise InputError(f"{run} has no segments.parquet, the table that was fitted; give the folder of a prism fit.")
-    frame = tables.read_rows(path)
+    frame = read_rows(path)
     added = model.n_intentions + 1  # the intention and its probabilities
     found, frame = frame.iloc[:, -added], frame.iloc[:, :-added]
     columns = dict(config.get("data", {}).get("columns", {}))
     read = {role: name for role, name in columns.items() if role != "intention"}
-    if label_files.is_file(read.get("labels")):  # the run keeps them beside its rows
-        read["labels"] = label_files.COLUMN
+    if is_file(read.get("labels")):  # the run keeps them beside its rows
+        read["labels"] = COLUMN
     vectors = config.get("data", {}).get("names")
     if isinstance(vectors, dict) and "observe" in read:  # of a robot dataset the run keeps number by number
         for role, kind in (("observe", "observations"), ("act", "commands")):
@@ -137,7 +138,7 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     read |= {role: Vocabulary.from_json(words[role]) for role in ("states", "actions") if role in words}
     given = run / NAMES
     names = read_names(given, model.n_intentions) if given.is_file() else default_names(model.n_intentions)
-    table = tables.read(frame, **read)
+    table = read_data(frame, **read)
     kept = config.get("data", {}).get("inputs")
     inputs = None if kept is None else Inputs.from_json(kept)
     table = table if inputs is None else inputs.apply(table)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from prism_irl.data import tables
     from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.read import Table
     from prism_irl.models.base import IntentionModel
 
 
@@ -73,8 +73,8 @@ def segment(
     overwrite
         Replace a file that is already there.
     """
-    from prism_irl.data import table_files
-    from prism_irl.data.intervals import interval_table
+    from prism_irl.data.files import NWB, check_writable, write_table
+    from prism_irl.data.interop import interval_table
     from prism_irl.report.names import FILE, read_names
 
     if names is None and (run / FILE).is_file():
@@ -92,20 +92,20 @@ def segment(
         raise InputError(f"{out} exists already; --write-back makes a copy, so choose a new folder for it.")
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
-    is_nwb = out.suffix.lower() == table_files.NWB and write_back is None
+    is_nwb = out.suffix.lower() == NWB and write_back is None
     if write_back is None and not is_nwb:
-        table_files.check_writable(out)
+        check_writable(out)
     if is_nwb:
         need("pynwb", "nwb")
     if intervals is not None:
-        table_files.check_writable(intervals)
+        check_writable(intervals)
         if intervals.exists() and not overwrite:
             raise InputError(f"{intervals} exists already; choose another --intervals or pass --overwrite.")
     model, data = fitted.open(run, table)
     if is_nwb:
         steps = write_session(out, model, data, names, session_start=session_start, subject=subject)
     elif write_back is None:
-        table_files.write_table(segmented(model, data, names), out)
+        write_table(segmented(model, data, names), out)
         steps = data.demonstrations.n_steps
     else:
         words = None if names is None else read_names(names, model.n_intentions)
@@ -113,12 +113,12 @@ def segment(
     if intervals is not None:
         called = None if names is None else read_names(names, model.n_intentions)
         found = interval_table(data.demonstrations, model.predict(data.demonstrations), called)
-        table_files.write_table(found, intervals)
+        write_table(found, intervals)
     print(one_line(f"{steps} steps segmented: {out}"))
 
 
 def write_session(
-    out: Path, model: IntentionModel, data: tables.Table, names: Path | None, *, subject: Path | None, **when: Any
+    out: Path, model: IntentionModel, data: Table, names: Path | None, *, subject: Path | None, **when: Any
 ) -> int:
     """Write a .nwb file; returns how many steps it has."""
     from prism_irl import storage
@@ -145,17 +145,17 @@ def write_session(
     return demos.n_steps
 
 
-def segmented(model: IntentionModel, table: tables.Table, names: Path | None = None) -> pd.DataFrame:
+def segmented(model: IntentionModel, table: Table, names: Path | None = None) -> pd.DataFrame:
     """Rows of the table with intention and probabilities, and with the names of a names.json where one is given."""
     import numpy as np
 
-    from prism_irl.data import tables
+    from prism_irl.data.read import with_posterior
     from prism_irl.report.names import read_names
 
     given = None if names is None else np.array(read_names(names, model.n_intentions), dtype=object)
     probabilities = model.predict_proba(table.demonstrations)
     labels = probabilities.argmax(axis=1)
-    frame = tables.with_posterior(table, labels, probabilities)
+    frame = with_posterior(table, labels, probabilities)
     if given is None:
         return frame
     column = "intention_name"

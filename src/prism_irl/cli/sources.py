@@ -18,9 +18,10 @@ import numpy.typing as npt
 from prism_irl.cli.options import ColumnOptions, WorldOptions
 from prism_irl.cli.window import steps_per_second
 from prism_irl.cli.world import read_world
-from prism_irl.data import label_files, tables
-from prism_irl.data.inputs import Inputs, event_marks
-from prism_irl.data.roles import check_single
+from prism_irl.data.covariates import Inputs, event_marks
+from prism_irl.data.labels import is_file, labelled
+from prism_irl.data.read import Table, read_data
+from prism_irl.data.rows import check_single
 from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError, one_line
 
@@ -35,7 +36,7 @@ class Source(NamedTuple):
     demos: Demonstrations
     mdp: MDP | None
     events: dict[str, Any]
-    rows: tables.Table | None = None
+    rows: Table | None = None
     layout: dict[str, Any] | None = None
 
 
@@ -63,7 +64,7 @@ def read_table(
     return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
 
 
-def tell_notes(table: tables.Table) -> None:
+def tell_notes(table: Table) -> None:
     """Say on standard error what looks wrong in a table, and which episodes of a dataset were left out."""
     for note in table.notes:
         print(one_line(f"prism: {note}"), file=sys.stderr)
@@ -86,7 +87,7 @@ def check_tokens(demos: Demonstrations, command: str) -> None:
         )
 
 
-def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Table, Inputs | None]:
+def read_inputs(table: Table, columns: ColumnOptions) -> tuple[Table, Inputs | None]:
     """The table with the covariates of switching as observations, and how they were made."""
     names, events = columns.covariates()
     if not names and not events:
@@ -95,25 +96,25 @@ def read_inputs(table: tables.Table, columns: ColumnOptions) -> tuple[tables.Tab
     return found.apply(table), found
 
 
-def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> tables.Table:
+def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> Table:
     """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes.
 
-    ``labels`` are a column of either, or a table of their own (`data.label_files`), which may be in seconds (``hz``).
+    ``labels`` are a column of either, or a table of their own (`data.labels`), which may be in seconds (``hz``).
     """
     labels = roles.get("labels")
-    if labels is not None and label_files.is_file(labels):
+    if labels is not None and is_file(labels):
         own = {role: name for role, name in roles.items() if role != "labels"}
         rate = steps_per_second(table, hz)
-        return label_files.labelled(_read_rows(table, **own), labels, roles.get("trajectory"), rate)
+        return labelled(_read_rows(table, **own), labels, roles.get("trajectory"), rate)
     return _read_rows(table, **roles)
 
 
-def _read_rows(table: Path, **roles: Any) -> tables.Table:
+def _read_rows(table: Path, **roles: Any) -> Table:
     from prism_irl.robots.continuous import is_dataset, read_dataset
     from prism_irl.robots.episodes import DamagedEpisodeWarning
 
     if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
-        return tables.read(table, **roles)
+        return read_data(table, **roles)
     fits = ("observe", "act", "labels", "intention", "may_lack")
     wrong = [role for role, value in roles.items() if value and role not in fits]
     if wrong:
@@ -138,7 +139,7 @@ def is_continuous(table: Path, columns: ColumnOptions) -> bool:
     return (table / "motions.npy").is_file() and not (table / "design.npy").is_file()
 
 
-def read_events(table: tables.Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
+def read_events(table: Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
     """Columns that mark steps at which something happened, {name: (n,) bool}: true or false, 1 or 0, or empty."""
     found: dict[str, npt.NDArray[np.bool_]] = {}
     for name in names:

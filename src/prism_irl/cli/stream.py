@@ -154,7 +154,7 @@ def _reader(
     if "inputs" not in config["data"]:
         return tokens, list
     from prism_irl.cli.stream_inputs import StreamedInputs
-    from prism_irl.data.inputs import Inputs
+    from prism_irl.data.covariates import Inputs
 
     covariates = Inputs.from_json(config["data"]["inputs"])
     time_column = columns.get("time", "time" if "time" in header else None)

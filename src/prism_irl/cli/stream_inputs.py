@@ -1,4 +1,4 @@
-"""Inputs of a stream: columns of --inputs and --since, a row at a time, as `data.inputs` reads them from a table.
+"""Inputs of a stream: columns of --inputs and --since, row by row, as `data.covariates` reads them from a table.
 
 A row's own action is not known before it is sent, nor is what came with it: inputs with a lag are those of the row
 before.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
-    from prism_irl.data.inputs import Input, Inputs
+    from prism_irl.data.covariates import Input, Inputs
 
 EVENT = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False, "": False}
 

@@ -110,7 +110,7 @@ def encode_and_count(
     import numpy as np
 
     from prism_irl.cli.progress import counting
-    from prism_irl.data.npz import write_npz
+    from prism_irl.data.read import write_npz
     from prism_irl.mdp import MDP
     from prism_irl.robots.recordings import TOKENIZE
     from prism_irl.robots.vision import pipeline

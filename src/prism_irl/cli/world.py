@@ -12,8 +12,8 @@ from prism_irl.cli.options import WorldOptions
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
-    from prism_irl.data import tables
     from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.read import Table
     from prism_irl.data.vocabulary import Vocabulary
     from prism_irl.mdp import MDP
 
@@ -26,12 +26,12 @@ UNSEEN, VISITS = 0.25, 20  # share of the actions of well visited states that ne
 class World(NamedTuple):
     """A table whose demonstrations know their valid actions, the dynamics and the layout, where these are known."""
 
-    rows: tables.Table
+    rows: Table
     mdp: MDP | None
     layout: dict[str, Any] | None
 
 
-def read_world(rows: tables.Table, options: WorldOptions, columns: dict[str, Any], discount: float = 0.97) -> World:
+def read_world(rows: Table, options: WorldOptions, columns: dict[str, Any], discount: float = 0.97) -> World:
     """Read what the options name, in the names of the table."""
     from prism_irl.data import geography
 
@@ -83,7 +83,7 @@ def _named_columns(states: Vocabulary, actions: Vocabulary) -> list[str]:
     return [column for column, words in named.items() if words.names is not None]
 
 
-def _files(options: WorldOptions, rows: tables.Table) -> dict[str, Any]:
+def _files(options: WorldOptions, rows: Table) -> dict[str, Any]:
     from prism_irl.data.geography import OBSERVED, Rows
 
     text = _named_columns(rows.states, rows.actions)
@@ -97,12 +97,10 @@ def _files(options: WorldOptions, rows: tables.Table) -> dict[str, Any]:
     return found
 
 
-def _with_world(
-    rows: tables.Table, files: dict[str, Any], options: WorldOptions, columns: dict[str, Any]
-) -> tables.Table:
+def _with_world(rows: Table, files: dict[str, Any], options: WorldOptions, columns: dict[str, Any]) -> Table:
     """The table over all states and actions of the world, those that nobody visited among them."""
-    from prism_irl.data import tables
     from prism_irl.data.geography import extended, parse_grid
+    from prism_irl.data.read import read_data
     from prism_irl.data.vocabulary import Vocabulary
 
     states, actions = rows.states, rows.actions
@@ -127,7 +125,7 @@ def _with_world(
         if states.names != rows.states.names or actions.names != rows.actions.names:
             raise InputError("A file of the world names states that the npz file has not; add them to its state_names.")
         return rows._replace(demonstrations=rows.demonstrations.resized(**sizes), states=states, actions=actions)
-    again = tables.read(rows.frame, **columns, states=states, actions=actions)
+    again = read_data(rows.frame, **columns, states=states, actions=actions)
     return again._replace(notes=rows.notes)
 
 
@@ -138,7 +136,7 @@ def _named(files: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield column, values
 
 
-def _layout(options: WorldOptions, files: dict[str, Any], rows: tables.Table) -> dict[str, Any] | None:
+def _layout(options: WorldOptions, files: dict[str, Any], rows: Table) -> dict[str, Any] | None:
     from prism_irl.data.geography import parse_grid, read_map
     from prism_irl.report.state_places import from_map, grid
 

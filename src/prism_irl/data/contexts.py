@@ -1,14 +1,9 @@
-"""Contexts: the last few states or actions as one index, so that a policy can remember a little.
+"""Contexts: the last few states as one index, or as observations, so that a policy can remember a little.
 
-A context of length l at step t is s_t and the l − 1 symbols before it, the nearest first:
-
-    states    s_{t-1}, s_{t-2}, …
-    actions   a_{t-1}, a_{t-2}, …
-    both      a_{t-1}, s_{t-1}, a_{t-2}, s_{t-2}, …
-
-Where two states in a row reveal the action between them, states say it all. Only contexts that occur in the data they
-were fitted on get a row; a step whose context is unknown falls back to its longest known suffix. Contexts form a tree:
-dropping the oldest symbol of a context gives its parent, which is what back-off policies shrink towards.
+A context of length l at step t is (s_{t-l+1}, …, s_t). Only contexts that occur in the data they were fitted on get
+a row; a step whose context is unknown falls back to its longest known suffix. Contexts form a tree: dropping the
+oldest state of a context gives its parent, which is what back-off policies shrink towards. Continuous data are given
+their last steps as observations (`with_memory`).
 """
 
 from __future__ import annotations
@@ -218,3 +213,19 @@ class Contexts:
             extended = np.zeros_like(extended)
             extended[steps[found]] = True
         return rows
+
+
+# -- continuous data ---------------------------------------------------------------------------------------------------
+
+
+def with_memory(demos: Demonstrations, steps: int) -> Demonstrations:
+    """The same commands, with what was observed and done in the last steps among the observations."""
+    assert demos.observations is not None
+    assert demos.motions is not None
+    x, since = demos.observations, demos.step_index
+    past = np.concatenate([x, demos.motions, np.ones((len(x), 1), np.float32)], axis=1).astype(np.float32)
+    parts = [x]
+    for lag in range(1, steps + 1):
+        before = past[np.maximum(np.arange(len(x)) - lag, 0)]
+        parts.append(np.where((since >= lag)[:, None], before, np.float32(0.0)))
+    return replace(demos, observations=np.concatenate(parts, axis=1), observation_names=None)

@@ -18,8 +18,8 @@ import pandas as pd
 from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.roles import check_single
-from prism_irl.data.table_files import line_of, read_arrays, read_table_file
+from prism_irl.data.files import line_of, read_arrays, read_table_file
+from prism_irl.data.rows import check_single
 from prism_irl.data.vocabulary import Vocabulary, distinct, whole_numbers
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP

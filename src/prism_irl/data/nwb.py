@@ -18,7 +18,7 @@ import pandas as pd
 
 from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.intervals import interval_table, session_clock
+from prism_irl.data.interop import interval_table, session_clock
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 

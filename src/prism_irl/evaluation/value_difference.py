@@ -18,7 +18,7 @@ from scipy import optimize, special
 
 from prism_irl import checked
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.table_files import read_arrays
+from prism_irl.data.files import read_arrays
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.evaluation.reward_transfer import Elsewhere, reward_distance

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.known import FAR
+from prism_irl.data.labels import FAR
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Counts
 from prism_irl.switching.markov import MarkovChain

@@ -17,7 +17,7 @@ import numpy as np
 from prism_irl import em, halves
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.known import aligned, alignment
+from prism_irl.data.labels import aligned, alignment
 from prism_irl.data.units import Units
 from prism_irl.devices import resolve_device, seeded
 from prism_irl.labels import agreement

@@ -8,7 +8,7 @@ import numpy as np
 
 from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.known import check_known
+from prism_irl.data.labels import check_known
 from prism_irl.errors import InputError
 from prism_irl.models.histories import check_individuals
 from prism_irl.rewards.options import RewardOptions

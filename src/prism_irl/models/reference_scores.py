@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import expectation
+from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.lags import with_memory
 from prism_irl.data.sampling import parts_of, some_trajectories
 from prism_irl.errors import InputError
 from prism_irl.models import registry

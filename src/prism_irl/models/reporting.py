@@ -84,8 +84,7 @@ def report(
         Replace a run that is already there.
     """
     from prism_irl import storage
-    from prism_irl.data import tables
-    from prism_irl.data.segment_files import write_segments
+    from prism_irl.data.read import Table, write_segments
     from prism_irl.data.vocabulary import Vocabulary
     from prism_irl.evaluation.facts import on_map
     from prism_irl.evaluation.likelihood import infer_once
@@ -122,7 +121,7 @@ def report(
         metrics["notes"] = part.notes
     storage.write_json(path / "metrics.json", metrics)
     write_history(path, model)
-    table = tables.Table(data, None, np.arange(data.n_steps), states, actions, None)
+    table = Table(data, None, np.arange(data.n_steps), states, actions, None)
     write_segments(table, found.labels, found.probabilities, path / "segments.parquet")
     write_tables(path, model, data, found, estimated=True)
     shown, place, beliefs = part.demos, layout, part.found.probabilities

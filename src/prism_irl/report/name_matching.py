@@ -19,8 +19,8 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.checked import BROKEN
-from prism_irl.data.frames import read_frame
-from prism_irl.data.roles import DOUBLED
+from prism_irl.data.files import read_frame
+from prism_irl.data.rows import DOUBLED
 from prism_irl.errors import InputError, brief
 from prism_irl.report.names import FILE, default_names, read_names
 

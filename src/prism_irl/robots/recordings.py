@@ -17,7 +17,7 @@ import numpy as np
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.npz import maker
+from prism_irl.data.read import maker
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeWarning, EpisodeSource, Frame, open_episodes
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from prism_irl import storage
-from prism_irl.data.inputs import Inputs
+from prism_irl.data.covariates import Inputs
 
 if TYPE_CHECKING:
     from prism_irl.switching.inputs import ReadsInputs

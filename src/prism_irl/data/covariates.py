@@ -22,8 +22,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.roles import check_single
-from prism_irl.data.tables import Table
+from prism_irl.data.read import Table
+from prism_irl.data.rows import check_single
 from prism_irl.data.vocabulary import missing
 from prism_irl.errors import InputError
 

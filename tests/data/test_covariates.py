@@ -1,17 +1,15 @@
-"""Inputs are standardised once and read the same way again; words are levels; time since an event is what it says."""
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.data.inputs import Inputs, since
-from prism_irl.data.tables import read
+from prism_irl.data.covariates import Inputs, since
+from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 
 
 @pytest.fixture
 def table():
-    return read(
+    return read_data(
         pd.DataFrame(
             {
                 "trajectory": list("aaaabbb"),
@@ -50,7 +48,7 @@ def test_time_since_an_event_begins_with_the_trajectory_and_at_the_event(table):
 
 
 def test_where_there_are_seconds_they_count(table):
-    timed = read(table.frame.assign(time=[0.0, 0.5, 2, 3, 10, 12, 13]))
+    timed = read_data(table.frame.assign(time=[0.0, 0.5, 2, 3, 10, 12, 13]))
     found = np.expm1(since(timed.demonstrations, timed.frame["water"].to_numpy() == 1))
     np.testing.assert_allclose(found, [0, 0, 1.5, 2.5, 0, 2, 0])
 

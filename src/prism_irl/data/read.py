@@ -2,32 +2,58 @@
 
 States, actions and intentions may be integer ids or labels; a `Vocabulary` remembers which, is saved with a model and
 reads new data the same way. A row of a file is named by its line, as an editor counts them; rows of a pandas table,
-trajectories and steps count from 0.
+trajectories and steps count from 0. Continuous states and actions are columns that are observed, and columns that are
+done (``--observe x,y --act vx,vy``); a column may hold a number per row, or a list of numbers of one length (as
+LeRobot's tables do), which becomes as many columns. An npz file holds the arrays of `Demonstrations` under their own
+names: (trajectories, steps), or flat with ``lengths``; sizes, names and the valid-action mask are optional.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from prism_irl.data import archive, continuous
-from prism_irl.data.columns import read_groups, read_numbers, read_times
-from prism_irl.data.dates import Dates
+from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.known import read_known
-from prism_irl.data.many_files import matching, read_files
-from prism_irl.data.mapped import storable
-from prism_irl.data.missing import Missing, lost_rows, only_one_action, split_rows, with_missing
-from prism_irl.data.npz import load_npz, own_vocabulary, with_motions
-from prism_irl.data.roles import Columns, key_columns
-from prism_irl.data.table_files import READABLE, WRITABLE, read_table_file
-from prism_irl.data.trajectories import Ties, copies, factorize_keys, sort_rows
+from prism_irl.data.files import (
+    READABLE,
+    WRITABLE,
+    matching,
+    read_arrays,
+    read_files,
+    read_table_file,
+    storable_frame,
+    write_table,
+)
+from prism_irl.data.labels import read_known
+from prism_irl.data.mapped import open_folder, storable
+from prism_irl.data.rows import (
+    Columns,
+    Dates,
+    Missing,
+    Ties,
+    check_single,
+    copies,
+    factorize_keys,
+    key_columns,
+    lost_rows,
+    only_one_action,
+    read_groups,
+    read_numbers,
+    read_times,
+    sort_rows,
+    split_rows,
+    with_missing,
+)
+from prism_irl.data.sampling import parts_of
 from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct
 from prism_irl.errors import InputError
 
@@ -35,7 +61,7 @@ UNKNOWN_NAME = "<unknown>"
 
 
 class Table(NamedTuple):
-    """What `read` found.
+    """What `read_data` found.
 
     ``frame`` holds the rows in their original order (None for npz) and ``order`` (n,) the row of ``frame`` behind each
     flat step; ``states``, ``actions`` and ``labels`` are the vocabularies behind the ids; ``notes`` say in a sentence
@@ -51,7 +77,7 @@ class Table(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read(
+def read_data(
     source: str | Path | pd.DataFrame,
     *,
     trajectory: str | Sequence[str] = "trajectory",
@@ -73,9 +99,9 @@ def read(
     may_lack: Sequence[str] = (),
     missing: Missing = "error",
 ) -> Table:
-    """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.archive` or a pandas table.
+    """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.mapped` or a pandas table.
 
-    A pattern such as ``"animals/*.csv"`` is one table (`prism_irl.data.many_files`).
+    A pattern such as ``"animals/*.csv"`` is one table (`prism_irl.data.files`).
 
     Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
     of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
@@ -85,19 +111,19 @@ def read(
     trajectory, state, action, time, group, intention, observations, labels
         Column names; see `Columns`.
     observe, act : column names (or one string with commas)
-        Continuous states and actions, instead of ``state`` and ``action``; see `prism_irl.data.continuous`.
+        Continuous states and actions, instead of ``state`` and ``action``; see `prism_irl.data.read`.
     states, actions : Vocabulary, optional
         Vocabularies of a fitted model; learned from the data when absent.
     unknown_state : bool
         Give states that ``states`` does not know the one extra id ``states.size`` instead of raising.
     ties, max_gap
-        What to do with rows at the same time, and from which gap on a trajectory is cut; see `trajectories.sort_rows`.
+        What to do with rows at the same time, and from which gap on a trajectory is cut; see `rows.sort_rows`.
     dates : {"day-first", "month-first"}, optional
-        What comes first in times such as 3/4/2026; needed only where no cell tells (`dates.read_dates`).
+        What comes first in times such as 3/4/2026; needed only where no cell tells (`rows.read_dates`).
     may_lack : sequence of str
         Roles (group, intention) that are read where their column is there, and done without elsewhere.
     missing : {"error", "skip", "split"}
-        What becomes of rows without state or action; see `prism_irl.data.missing`.
+        What becomes of rows without state or action; see `prism_irl.data.rows`.
     """
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
@@ -152,7 +178,7 @@ def _continuous(
     def tokens(frame: pd.DataFrame, state: str, action: str) -> Table:
         return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False, **rules)
 
-    return continuous.read_measured(rows, observe, act, tokens)
+    return read_measured(rows, observe, act, tokens)
 
 
 def _from_frame(
@@ -271,7 +297,7 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
 
 def _from_folder(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
     """Demonstrations that stay on disk; ids are translated only where a model has others."""
-    demos = archive.open_folder(path)
+    demos = open_folder(path)
     own_states = Vocabulary(demos.state_names, demos.n_states)
     own_actions = Vocabulary(demos.action_names, demos.n_actions)
     labels = None
@@ -326,7 +352,7 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
         words: Sequence[Any] = demos.known_names or range(int(demos.known.max(initial=-1)) + 1)
         columns["labels"] = np.array([*words, None], dtype=object)[demos.known]  # −1 is the last one: an empty cell
     if demos.action_space.continuous:
-        return pd.DataFrame(columns | continuous.commands_frame(demos))
+        return pd.DataFrame(columns | commands_frame(demos))
     if demos.observations is not None:
         columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}
     return pd.DataFrame(columns)
@@ -360,3 +386,210 @@ def with_posterior(table: Table, labels: npt.ArrayLike, probabilities: npt.Array
             name = f"predicted_{name}"
         added[name] = flat[back]
     return pd.concat([frame, pd.DataFrame(added, index=frame.index)], axis=1)
+
+
+# -- continuous states and actions -------------------------------------------------------------------------------------
+
+STATE, ACTION = "(no state)", "(no action)"
+"""Columns that stand for tokens while a table without any is read."""
+
+
+def column_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of columns, from a sequence or from one string with commas between them."""
+    names = tuple(part.strip() for part in given.split(",")) if isinstance(given, str) else tuple(given)
+    return tuple(name for name in names if name)
+
+
+def read_measured(
+    frame: pd.DataFrame,
+    observe: str | Sequence[str],
+    act: str | Sequence[str],
+    read: Callable[[pd.DataFrame, str, str], Table],
+) -> Table:
+    """Read a frame whose states and actions are numbers; ``read`` does so for tokens in the columns named to it."""
+    seen, done = column_names(observe), column_names(act)
+    for names, role, other in ((seen, "observe", "act"), (done, "act", "observe")):
+        if not names:
+            raise InputError(f"Columns to --{other} are named and none to --{role}; name both.")
+    for role, name in [*(("observe", name) for name in seen), *(("act", name) for name in done)]:
+        if name not in frame.columns:
+            there = ", ".join(map(str, frame.columns[:50]))
+            raise InputError(f"There is no column {name!r} to --{role}; the table has the columns {there}.")
+        check_single(frame, name)
+    table = read(frame.assign(**{STATE: 0, ACTION: 0}), STATE, ACTION)
+    order = table.order
+    x, x_names = _matrix(frame, seen, "observation")
+    y, y_names = _matrix(frame, done, "command")
+    demos = replace(table.demonstrations, observations=x[order].astype(np.float32)).with_commands(
+        y[order],
+        motion_names=y_names,
+        observation_names=x_names,
+    )
+    return table._replace(demonstrations=demos, frame=frame)
+
+
+def _matrix(frame: pd.DataFrame, names: Sequence[str], what: str) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+    """Columns as numbers (n, d), lists taken apart, and the names of the d columns."""
+    parts, found = [], []
+    for name in names:
+        values = _numbers(frame[name], name, what)
+        parts.append(values)
+        found += [name] if values.shape[1] == 1 else [f"{name}[{i}]" for i in range(values.shape[1])]
+    return np.concatenate(parts, axis=1), tuple(found)
+
+
+def _numbers(column: pd.Series[Any], name: str, what: str) -> npt.NDArray[np.float64]:
+    """One column as numbers, (n, width)."""
+    first = column.iloc[0]
+    if isinstance(first, list | tuple | np.ndarray):
+        width = len(first)
+        lengths = column.map(lambda value: len(value) if isinstance(value, list | tuple | np.ndarray) else -1)
+        if width == 0 or (lengths != width).any():
+            row = int(np.argmax(lengths != width)) if width else 0
+            raise InputError(f"The {what} in column {name!r}, row {row} is no list of {width} numbers as in row 0.")
+        try:
+            values = np.stack([np.asarray(value, dtype=np.float64) for value in column])
+        except (TypeError, ValueError):
+            raise InputError(f"The column {name!r} holds lists that are not all numbers; give numbers.") from None
+    else:
+        values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(
+            f"The {what} {column.iloc[row]} in column {name!r}, row {row} is not a finite number; repair or remove it."
+        )
+    return values
+
+
+def commands_frame(demos: Demonstrations) -> dict[str, npt.NDArray[Any]]:
+    """Columns of observations and commands under their names, for a table."""
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for values, names, usual in (
+        (demos.observations, demos.observation_names, "observation"),
+        (demos.motions, demos.motion_names, "command"),
+    ):
+        if values is not None:
+            given = names or tuple(f"{usual}_{i}" for i in range(values.shape[1]))
+            columns |= {name: values[:, i] for i, name in enumerate(given)}
+    return columns
+
+
+# -- npz files, without pickle -----------------------------------------------------------------------------------------
+
+VECTORS = {"observations": 1, "motions": 1, "design": 2}
+"""Arrays whose entries are not numbers, and how many axes an entry has."""
+
+
+def load_npz(path: Path) -> dict[str, Array]:
+    """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
+    stored = read_arrays(path)
+    if not {"states", "actions"} <= stored.keys():
+        raise InputError(f"{path} needs the arrays states and actions; it holds {', '.join(stored) or 'nothing'}.")
+    shape, lengths = stored["states"].shape, stored.get("lengths")
+    if lengths is None and len(shape) == 2:
+        lengths = np.full(shape[0], shape[1])
+    elif lengths is None or lengths.dtype.kind not in "iu" or lengths.ndim != 1 or shape != (lengths.sum(),):
+        raise InputError(
+            f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', the "
+            "steps of each trajectory, which add up to its length."
+        )
+    if not lengths.size or lengths.min() < 1:
+        raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
+    per_step = {key: shape for key in Demonstrations.per_step if key in stored}
+    fits = dict.fromkeys(("n_states", "n_actions", "unknown_state"), ()) | per_step
+    fits |= dict.fromkeys(("groups", "trajectory_names"), lengths.shape)
+    kinds = {**dict.fromkeys((*VECTORS, "valid_actions"), "biuf"), "n_states": "iu", "n_actions": "iu"}
+    kinds["unknown_state"] = "b"
+    for key, values in stored.items():
+        found = values.shape[: values.ndim - VECTORS.get(key, 0)]
+        if found != fits.get(key, found) or values.dtype.kind not in kinds.get(key, values.dtype.kind):
+            raise InputError(
+                f"The array {key!r} in {path} has shape {values.shape} and type {values.dtype}, which does not fit "
+                f"{len(lengths)} trajectories with states of shape {shape}; correct it or leave it out."
+            )
+    flat = {key: stored[key].reshape(-1, *stored[key].shape[len(shape) :]) for key in per_step}
+    return stored | flat | {"lengths": lengths.astype(np.int64)}
+
+
+def with_motions(demos: Demonstrations, stored: Mapping[str, Array]) -> Demonstrations:
+    """Add the commands that the file holds beside the tokens, and what belongs to them."""
+    names = ("motion_names", "design_names", "observation_names")
+    options: dict[str, Any] = {key: tuple(stored[key].astype(str)) for key in names if key in stored}
+    if "noise_blocks" in stored:
+        options["noise_blocks"] = tuple(int(block) for block in stored["noise_blocks"])
+    if "log_volume" in stored:
+        options["log_volume"] = float(stored["log_volume"])
+    return demos.with_commands(stored["motions"], stored.get("design"), **options)
+
+
+def own_vocabulary(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabulary | None]:
+    """One array as a table would hold it, (n,), and the vocabulary that the file gives for it."""
+    values, names = stored[key], stored.get(f"{key[:-1]}_names")
+    size = int(stored[f"n_{key}"]) if f"n_{key}" in stored else None
+    if names is not None:
+        own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
+        ids = Vocabulary(None, own.size).encode(values, key[:-1], f"array {key!r}, step {{}}".format)
+        return np.array(own.names, dtype=object)[ids], own
+    if key == "labels" and values.dtype.kind in "iu":
+        size = max(int(values.max()), 0) + 1  # kept as they are, even with wide gaps
+    return values, None if size is None else Vocabulary(None, size)
+
+
+def write_npz(demos: Demonstrations, path: str | Path, *, made_by: str | None = None) -> None:
+    """Write an npz file without pickle that `read_data` turns back into the same demonstrations.
+
+    ``made_by`` says what the demonstrations come from, where that matters to whoever judges a fit (`maker`).
+    """
+    if Path(path).suffix.lower() != ".npz":
+        raise InputError(f"Cannot write {path}: the name must end in .npz.")
+    left_out = ("offsets",) if demos.action_space.continuous else ("offsets", "log_volume")
+    arrays: dict[str, Any] = {
+        name: storable(value) for name, value in vars(demos).items() if value is not None and name not in left_out
+    }
+    if made_by is not None:
+        arrays["made_by"] = np.array(made_by)
+    storage.write_file(Path(path), lambda file: np.savez_compressed(file, lengths=demos.lengths, **arrays))
+
+
+def maker(path: Path) -> str | None:
+    """What wrote a file of demonstrations, where it says so."""
+    try:
+        found = read_arrays(path, only=("made_by",)).get("made_by")
+    except InputError:
+        return None
+    return None if found is None else str(found)
+
+
+# -- segments.parquet, in parts where the data are large ---------------------------------------------------------------
+
+ROWS = 2**18
+"""Rows that are in memory at the same time."""
+
+
+def write_segments(table: Table, labels: npt.NDArray[Any], probabilities: npt.NDArray[Any], path: Path) -> None:
+    """Write `read.with_posterior` of flat labels (n,) and probabilities (n, K) as Parquet, whole or not at all."""
+    if table.frame is not None or table.demonstrations.n_steps <= ROWS:
+        write_table(with_posterior(table, labels, probabilities), path)
+        return
+    demos = replace(table.demonstrations, trajectory_names=row_names(table.demonstrations))
+
+    def frames(demos: Demonstrations) -> Iterator[pd.DataFrame]:
+        for rows, part in parts_of(demos, ROWS):
+            own = table._replace(demonstrations=part, order=np.arange(part.n_steps))
+            yield storable_frame(with_posterior(own, labels[rows], probabilities[rows]))
+
+    def write(file: IO[bytes]) -> None:
+        schema = pa.Schema.from_pandas(next(frames(_with_most(demos))), preserve_index=False)
+        with pq.ParquetWriter(file, schema) as rows:
+            for frame in frames(demos):
+                rows.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
+
+    storage.write_file(path, write)
+
+
+def _with_most(demos: Demonstrations) -> Demonstrations:
+    """A trajectory whose rows have something in every column: one with a label where there is one."""
+    known = np.flatnonzero(demos.known >= 0)[:1] if demos.known is not None else np.zeros(0, np.int64)
+    first = 0 if not len(known) else int(np.searchsorted(demos.offsets, known[0], side="right")) - 1
+    return demos.subset([first])

@@ -1,0 +1,523 @@
+"""Rows of a table: which column holds what, which rows form a trajectory in which order, and what looks wrong.
+
+A trajectory may be named by several columns together (animal and bout). People's tables restart their numbers with
+every animal, hold a stretch twice or lack rows; a model would fit all of that without a word. What cannot be meant is
+refused, what may be meant is noted, and both name the way out.
+
+Rows without state or action are an error, a cut, or a step that says nothing. *split* drops them and lets a new
+trajectory begin after each. *skip* keeps them: a missing step is a step in one extra state, `MISSING`, in which every
+agent can do one thing only. Its probability is 1 under every intention, so that the step contributes nothing to any
+likelihood or count, and the chain of intentions passes through it unbroken.
+
+ISO dates need no rule. Of others (31/12/2025 10:00) the first two numbers may be day and month or month and day; over a
+whole column one number above 12 decides. Where none does, nobody guesses: `--dates` says it. Dots (31.12.2025) are day
+first everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prism_irl.data.mapped import storable
+from prism_irl.data.vocabulary import Array, Vocabulary, Where, factorize, in_all, missing, whole_numbers
+from prism_irl.errors import InputError
+
+DOUBLED = "doubled"
+"""Attribute of a frame: columns that the header of a CSV file names more than once, of which pandas renames some."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what; an optional column that is not named is used when its usual name is there.
+
+    ``trajectory`` may be several columns ("animal,bout"), whose values together name one. ``time`` gives the order
+    within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for evaluation only),
+    ``observations`` numbers that the switching network may read, ``labels`` intentions that somebody knows, empty
+    elsewhere, which the fit is told. Roles in ``may_lack`` are left out where their column
+    is not there.
+    """
+
+    trajectory: str | tuple[str, ...] = "trajectory"
+    state: str = "state"
+    action: str = "action"
+    time: str | None = None
+    group: str | None = None
+    intention: str | None = None
+    observations: tuple[str, ...] = ()
+    may_lack: tuple[str, ...] = ()
+    labels: str | None = None
+
+    def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
+        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
+        keys = key_columns(frame, self.trajectory)
+        named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
+        found = usual | named | {"trajectory": ",".join(keys)}
+        several = [("trajectory", name) for name in keys] + [("observations", name) for name in self.observations]
+        single = [(role, name) for role, name in found.items() if role != "trajectory"]
+        absent = []
+        for role, name in [*several, *single]:
+            times = count(frame, name)
+            if times == 0 and role in self.may_lack:
+                del found[role]
+            elif times == 0:
+                absent.append((role, name))
+            check_single(frame, name)
+        if absent:
+            raise _absent(frame, absent)
+        return found
+
+
+def _absent(frame: pd.DataFrame, absent: list[tuple[str, str]]) -> InputError:
+    """All columns that are not there in one sentence, with those that there are and the options that name them."""
+    there = ", ".join(map(str, frame.columns[:50])) + (", …" if frame.shape[1] > 50 else "")
+    wanted, near = [], False
+    for role, name in absent:
+        meant = next(iter(get_close_matches(name.lower(), [str(c).lower() for c in frame.columns], 1)), None)
+        close = next((str(c) for c in frame.columns if str(c).lower() == meant), None)
+        near = near or close is not None
+        what = "" if name == role else f" for the {role}"
+        wanted.append(f"{name!r}{what}" + (f" (do you mean {close!r}?)" if close is not None else ""))
+    options = ", ".join(dict.fromkeys(f"--{role}" for role, _ in absent))
+    keywords = ", ".join(dict.fromkeys(f"{role}=" for role, _ in absent))
+    alone = "; a table that is one trajectory needs a column with the same value in all rows"
+    return InputError(
+        f"There is no column {', none '.join(wanted)}; the table has the columns {there}; name the right "
+        f"{'one' if len(absent) == 1 else 'ones'} with {options} (in Python {keywords})"
+        f"{alone if absent[0][0] == 'trajectory' and not near else ''}."
+    )
+
+
+def count(frame: pd.DataFrame, name: str) -> int:
+    """How often a file has a column of this name; pandas would take the first, and call the others NAME.1, …."""
+    return int(frame.attrs.get(DOUBLED, {}).get(name, (frame.columns == name).sum()))
+
+
+def check_single(frame: pd.DataFrame, name: str) -> None:
+    """Refuse a column that is there more than once: nobody knows which of them is meant."""
+    if (times := count(frame, name)) > 1:
+        raise InputError(f"The column {name!r} appears {times} times; keep one or rename the others.")
+
+
+def key_columns(frame: pd.DataFrame, name: str | Sequence[str]) -> tuple[str, ...]:
+    """Columns behind a key: "animal,bout" are two, unless there is a column of that very name."""
+    if not isinstance(name, str):
+        return tuple(name)
+    if name in frame.columns or "," not in name:
+        return (name,)
+    return tuple(part.strip() for part in name.split(","))
+
+
+# -- trajectories ------------------------------------------------------------------------------------------------------
+
+Ties = Literal["error", "keep"]
+LONG_STRETCH = 3.0  # rows on average, from which on rows of a trajectory count as written together
+REGULAR = 0.9  # share of the steps that take the usual time, from which on a longer one is a gap
+LONG_COPY = 20  # steps, from which on two trajectories are not the same by chance
+
+
+class Rows(NamedTuple):
+    """Rows sorted into trajectories.
+
+    ``order`` (n,) is the row behind each flat step, ``offsets`` (N + 1,) where trajectories begin in it, ``parents``
+    (N,) the key of each (a key may be cut into several at gaps), ``names`` (N,) its name, ``notes`` what looks wrong.
+    """
+
+    order: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    parents: npt.NDArray[np.int64]
+    names: Array
+    notes: list[str]
+
+
+def factorize_keys(
+    frame: pd.DataFrame, columns: Sequence[str], at: Where
+) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
+    """Which key each row has, (n,), and the keys by first appearance; of several columns a key is "a/b"."""
+    parts = [_factorize(frame[name], name, at) for name in columns]
+    codes, names = parts[0]
+    if len(parts) == 1:
+        return codes, names
+    words = names.astype(str)
+    for more, further in parts[1:]:
+        pair = codes.astype(np.int64) * len(further) + more
+        codes, found = pd.factorize(pair)
+        first, second = np.divmod(found, len(further))
+        words = words.iloc[first].reset_index(drop=True) + "/" + further.astype(str).iloc[second].reset_index(drop=True)
+    return codes, words
+
+
+def _factorize(values: pd.Series[Any], name: str, at: Where) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
+    codes, names = factorize(values, "trajectory", lambda row: f"column {name!r}, {at(row)}")
+    return codes, whole_numbers(names)  # 3.0 is the 3 of a column in which a cell was empty once
+
+
+def sort_rows(
+    frame: pd.DataFrame,
+    codes: npt.NDArray[np.intp],
+    names: pd.Series[Any],
+    times: Array | None,
+    *,
+    key: Sequence[str],
+    used: Sequence[str],
+    at: Where,
+    ties: Ties = "error",
+    max_gap: float | None = None,
+) -> Rows:
+    """Sort rows by trajectory and time.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    codes : (n,)
+        Key of every row, with its ``names``.
+    times : (n,), optional
+    key, used : columns of the key, and of all roles (which cannot tell trajectories apart)
+    at : function
+        Says in words where a row is.
+    ties : {"error", "keep"}
+        What to do with rows of a trajectory at the same time.
+    max_gap : float, optional
+        Cut a trajectory where more time than this passes between two rows (seconds, where times are dates).
+    """
+    notes = _restarts(frame, codes, names, times, key, used, at)
+    order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))
+    sizes = np.bincount(codes)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    parents = np.arange(len(sizes))
+    if times is None:
+        if max_gap is not None:
+            raise InputError("--max-gap cuts where time passes, and there is no time; name its column with --time.")
+        return Rows(order, offsets, parents, names.to_numpy(), notes)
+    later = codes[order][1:] == codes[order][:-1]
+    passed = _seconds(times[order])
+    with np.errstate(invalid="ignore"):
+        step = np.diff(passed)
+    if ties == "error":
+        _check_ties(order, later & (step == 0), codes, names, times, key, at)
+    gaps = later & (step > max_gap) if max_gap is not None else _gaps(step, later)
+    if not gaps.any():
+        return Rows(order, offsets, parents, names.to_numpy(), notes)
+    if max_gap is None:
+        return Rows(
+            order, offsets, parents, names.to_numpy(), [*notes, _gap_note(gaps, step, later, order, codes, names, at)]
+        )
+    begin = np.union1d(offsets[:-1], np.flatnonzero(gaps) + 1)
+    parents = codes[order[begin]].astype(np.int64)
+    part = np.arange(len(parents)) - np.searchsorted(parents, parents)
+    called = [str(names[i]) if j == 0 else f"{names[i]}, part {j + 1}" for i, j in zip(parents, part, strict=True)]
+    return Rows(order, np.append(begin, len(codes)), parents, np.array(called, dtype=object), notes)
+
+
+def copies(states: Array, actions: Array, offsets: npt.NDArray[np.int64], names: Array) -> list[str]:
+    """Note trajectories that are the same, step by step, and too long for chance."""
+    seen: dict[bytes, int] = {}
+    same: list[tuple[int, int]] = []
+    for i in np.flatnonzero(np.diff(offsets) >= LONG_COPY):
+        steps = slice(int(offsets[i]), int(offsets[i + 1]))
+        content = hashlib.blake2b(states[steps].tobytes() + b"|" + actions[steps].tobytes(), digest_size=16).digest()
+        if content in seen:
+            same.append((seen[content], int(i)))
+        seen.setdefault(content, int(i))
+    if not same:
+        return []
+    first, second = (names[i] for i in same[0])
+    count = "" if len(same) == 1 else f" ({len(same):,} trajectories repeat another)"
+    return [
+        f"Trajectories {first} and {second} are the same, step by step{count}; where a recording is in the table "
+        "twice, remove one, because a copy in training and test makes a fit look better than it is."
+    ]
+
+
+# -- what looks wrong --------------------------------------------------------------------------------------------------
+
+
+def _restarts(
+    frame: pd.DataFrame,
+    codes: npt.NDArray[np.intp],
+    names: pd.Series[Any],
+    times: Array | None,
+    key: Sequence[str],
+    used: Sequence[str],
+    at: Where,
+) -> list[str]:
+    """Refuse trajectories whose number begins again where another column changes; note those that are in pieces."""
+    new = codes[1:] != codes[:-1]
+    if times is not None:
+        new = new | (times[1:] < times[:-1])
+    begin = np.concatenate([[0], np.flatnonzero(new) + 1])
+    if len(begin) == len(names) or len(codes) / len(begin) < LONG_STRETCH:
+        return []  # every trajectory is written in one piece, or rows are mixed on purpose and nothing is together
+    owner = codes[begin]
+    again = np.flatnonzero(pd.Series(owner).duplicated())
+    row = int(begin[again[0]])
+    name, trajectory = names[codes[row]], ",".join(key)
+    for column in (str(c) for c in frame.columns if c not in used):
+        values = pd.factorize(frame[column])[0]
+        apart = pd.DataFrame({"owner": owner, "value": values[begin]}).drop_duplicates()
+        changes_inside = (values[1:] != values[:-1]) & ~new
+        if changes_inside.any() or len(apart) < len(begin):
+            continue
+        raise InputError(
+            f"Trajectory {name} begins again at {at(row)}, where the column {column!r} changes; if its numbers "
+            f"restart, name both columns: --trajectory {column},{trajectory}."
+        )
+    if times is not None and not _overlap(codes, times, begin):
+        return []
+    pieces = int((owner == owner[again[0]]).sum())
+    joined = "joined in the order of the file" if times is None else "mixed by time"
+    return [
+        f"Trajectory {name} is written in {pieces} separate pieces (the second begins at {at(row)}), which were "
+        f"{joined}; if they are different trajectories, tell them apart by another column (--trajectory "
+        f"COLUMN,{trajectory})."
+    ]
+
+
+def _overlap(codes: npt.NDArray[np.intp], times: Array, begin: npt.NDArray[np.int64]) -> bool:
+    """Whether sorting by time would mix the pieces of a trajectory instead of joining them."""
+    first = np.minimum.reduceat(times.astype(np.float64) if times.dtype.kind == "b" else times, begin)
+    last = np.maximum.reduceat(times.astype(np.float64) if times.dtype.kind == "b" else times, begin)
+    owner = codes[begin]
+    order = np.lexsort((first, owner))
+    same = owner[order][1:] == owner[order][:-1]
+    return bool((same & (first[order][1:] <= last[order][:-1])).any())
+
+
+def _check_ties(
+    order: npt.NDArray[np.int64],
+    tied: npt.NDArray[np.bool_],
+    codes: npt.NDArray[np.intp],
+    names: pd.Series[Any],
+    times: Array,
+    key: Sequence[str],
+    at: Where,
+) -> None:
+    if not tied.any():
+        return
+    i = int(np.argmax(tied))
+    first, second = sorted((int(order[i]), int(order[i + 1])))
+    count = int(tied.sum())
+    more = "" if count == 1 else f"; {count:,} rows repeat the time of another"
+    raise InputError(
+        f"Trajectory {names[codes[first]]} has two rows at time {times[first]}, {at(first)} and {at(second)}{more}: if "
+        f"its numbers restart, name every column that tells trajectories apart (--trajectory COLUMN,{','.join(key)}); "
+        "if rows are copies, remove them; if the clock is coarse, keep the order of the file with --ties keep."
+    )
+
+
+def _gaps(step: npt.NDArray[np.float64], later: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Where a regular clock misses a beat, (n − 1,); a clock of events, which has no beat, misses none."""
+    within = step[later]
+    if not len(within):
+        return np.zeros(len(step), bool)
+    beat = float(np.median(within))
+    if beat <= 0 or (np.abs(within - beat) <= 0.1 * beat).mean() < REGULAR:
+        return np.zeros(len(step), bool)
+    return np.asarray(later & (step > 1.5 * beat))
+
+
+def _gap_note(
+    gaps: npt.NDArray[np.bool_],
+    step: npt.NDArray[np.float64],
+    later: npt.NDArray[np.bool_],
+    order: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.intp],
+    names: pd.Series[Any],
+    at: Where,
+) -> str:
+    i, count = int(np.argmax(gaps)), int(gaps.sum())
+    beat = float(np.median(step[later]))
+    where = f"trajectory {names[codes[order[i]]]}, before {at(int(order[i + 1]))}"
+    there = (
+        f"There is a gap in time ({where}" if count == 1 else f"There are {count:,} gaps in time (the first in {where}"
+    )
+    return (
+        f"{there}: {step[i]:g} instead of {beat:g}); the steps around a gap count as consecutive, so cut trajectories "
+        f"there with --max-gap {1.5 * beat:g}, or fill in the rows."
+    )
+
+
+def _seconds(times: Array) -> npt.NDArray[np.float64]:
+    """Times as numbers, dates and durations in seconds."""
+    if times.dtype.kind in "mM":
+        return np.asarray(
+            times.astype("timedelta64[ns]" if times.dtype.kind == "m" else "datetime64[ns]").astype(np.int64) / 1e9
+        )
+    return np.asarray(times, np.float64)
+
+
+# -- rows without state or action --------------------------------------------------------------------------------------
+
+Missing = Literal["error", "skip", "split"]
+MISSING = "<missing>"
+
+
+def lost_rows(frame: pd.DataFrame, columns: Mapping[str, str], how: str, at: Where) -> npt.NDArray[np.bool_]:
+    """Rows without state or action, (n,); with "error" the first one is named, with the two ways out."""
+    if how not in ("error", "skip", "split"):
+        raise InputError(f"missing is {how!r}; choose error, skip or split.")
+    empty = {role: frame[columns[role]].isna().to_numpy() for role in ("state", "action")}
+    for role, rows in empty.items():
+        if how == "error" and rows.any():
+            place, more = at(int(np.argmax(rows))), in_all(int(rows.sum()))
+            raise InputError(
+                f"The {role} at column {columns[role]!r}, {place} is missing{more}; fill it in, or say missing='skip' "
+                "(--missing skip: such a step counts for nothing) or 'split' (cut the trajectory there)."
+            )
+    lost: npt.NDArray[np.bool_] = empty["state"] | empty["action"]
+    if lost.all():
+        raise InputError("Every row lacks its state or its action; name the right columns (--state, --action).")
+    return lost
+
+
+def split_rows(
+    codes: npt.NDArray[np.intp], names: pd.Series[Any], times: pd.Series[Any] | None, lost: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
+    """Trajectories of the rows that are not lost: after each lost one a new one begins, called NAME/1, NAME/2, ….
+
+    Parameters
+    ----------
+    codes : (n,)
+        Trajectory of every row, with its ``names``.
+    times : (n,), optional
+        Order within a trajectory; else that of the rows.
+    lost : (n,)
+    """
+    by = (codes,) if times is None else (pd.factorize(times, sort=True)[0], codes)
+    order = np.lexsort(by)
+    part = np.empty(len(codes), np.int64)
+    part[order] = pd.Series(lost[order]).groupby(codes[order]).cumsum()
+    cut = np.isin(codes, codes[lost])
+    own = pd.factorize((codes.astype(np.int64) * (int(part.max()) + 1) + part)[~lost])[0]
+    first = np.unique(own, return_index=True)[1]
+    words = names.iloc[codes[~lost][first]].reset_index(drop=True).astype(str)
+    ending = pd.Series(part[~lost][first]).astype(str).radd("/").where(cut[~lost][first], "")
+    return own, words + ending
+
+
+def only_one_action(n_states: int, n_actions: int) -> npt.NDArray[np.bool_]:
+    """Valid actions (S, A) where the last state is `MISSING`."""
+    valid = np.ones((n_states, n_actions), bool)
+    valid[-1, 1:] = False
+    return valid
+
+
+def with_missing(states: Vocabulary, extra: bool) -> Vocabulary:
+    """A vocabulary with one more state for what is missing, where that is asked for."""
+    if not extra:
+        return states
+    return Vocabulary(None if states.names is None else (*states.names, MISSING), states.size + 1)
+
+
+# -- single columns, checked cell by cell ------------------------------------------------------------------------------
+
+
+def read_groups(
+    codes: Array, names: pd.Series[Any], key: Sequence[str], values: pd.Series[Any], role: str, where: Where
+) -> Array:
+    """Group of each trajectory, (N,); it may not change within one."""
+    group, group_names = factorize(values, role, where)
+    first = group[np.unique(codes, return_index=True)[1]]
+    if (group != first[codes]).any():
+        row = int(np.argmax(group != first[codes]))
+        raise InputError(
+            f"Trajectory {names[codes[row]]} belongs to two groups, {group_names[first[codes[row]]]} and "
+            f"{group_names[group[row]]} ({where(row)}); give it one group, or, if its numbers restart with every "
+            f"group, name both columns: --trajectory {values.name},{','.join(key)}."
+        )
+    return storable(group_names[first])
+
+
+def read_times(values: pd.Series[Any], role: str, where: Where, dates: Dates | None = None) -> Array:
+    """Times (n,) that sort: numbers and durations as they are, anything else read as dates; see `rows.read_dates`."""
+    if values.isna().any():
+        raise missing(role, where(int(np.argmax(values.isna()))), int(values.isna().sum()))
+    plain = pd.Series(np.asarray(values)).infer_objects()
+    if plain.dtype.kind in "biufm":
+        return plain.to_numpy()
+    moments = read_dates(plain, dates, str(values.name))
+    if moments.isna().any():
+        row = int(np.argmax(moments.isna()))
+        raise InputError(
+            f"The time {plain[row]} at {where(row)} is neither a number nor a date (ISO, 2025-12-31 10:00:00, or "
+            "31/12/2025 10:00 in all cells); convert the column, or rename it to keep the rows in the order they have"
+            f"{in_all(int(moments.isna().sum()))}."
+        )
+    return moments.to_numpy()
+
+
+def read_numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:
+    """One column of observations, (n,)."""
+    with np.errstate(over="ignore"):
+        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        count = in_all(int((~np.isfinite(numbers)).sum()))
+        raise InputError(
+            f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it{count}."
+        )
+    return numbers
+
+
+# -- dates -------------------------------------------------------------------------------------------------------------
+
+Dates = Literal["day-first", "month-first"]
+ORDERS: tuple[Dates, ...] = ("day-first", "month-first")
+WRITTEN = (
+    r"^\s*(?P<first>\d{1,2})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4})"
+    r"(?:,?[ T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<sec>\d{2}(?:[.,]\d{1,9})?))?"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?)?\s*$"
+)
+"""Day and month in either order, a year of four digits and, if there is one, a time of 24 hours or of AM and PM."""
+
+
+def read_dates(values: pd.Series[Any], dates: Dates | None, column: str) -> pd.Series[Any]:
+    """Moments (n,), of ISO dates in UTC; NaT where a cell is no date.
+
+    Parameters
+    ----------
+    values : (n,)
+    dates : {"day-first", "month-first"}, optional
+        What comes first in dates that are not ISO; by default the order in which every cell is a date.
+    column : str
+        Named where the order cannot be told.
+    """
+    if dates is not None and dates not in ORDERS:
+        raise InputError(f"Dates are read {' or '.join(ORDERS)}, not {dates!r}.")
+    iso = pd.to_datetime(values, errors="coerce", format="ISO8601", utc=True).dt.tz_localize(None)
+    if iso.notna().any():
+        return iso
+    codes, cells = pd.factorize(values.astype(str))
+    parts = pd.Series(cells).str.extract(WRITTEN)
+    read: dict[Dates, pd.Series[Any]] = {order: _moments(parts, order) for order in ORDERS}
+    if dates is None:
+        possible = [order for order in ORDERS if read[order].notna().all()]
+        if len(possible) == 2 and not read[ORDERS[0]].equals(read[ORDERS[1]]) and not (parts["mark"] == ".").all():
+            raise InputError(
+                f"The times in column {column!r} ({cells[0]}, …) may begin with the day or with the month, and no "
+                "number above 12 tells; say it with --dates day-first or --dates month-first."
+            )
+        return read[max(ORDERS, key=lambda order: int(read[order].notna().sum()))].iloc[codes].reset_index(drop=True)
+    return read[dates].iloc[codes].reset_index(drop=True)
+
+
+def _moments(parts: pd.DataFrame, order: Dates) -> pd.Series[Any]:
+    """Moments of cells that were taken apart by `WRITTEN`; NaT where there is no such day or hour."""
+    day, month = ("first", "second") if order == "day-first" else ("second", "first")
+    date = {"year": parts["year"], "month": parts[month], "day": parts[day]}
+    days = pd.to_datetime(pd.DataFrame(date).astype(float), errors="coerce")
+    hour, minute = (parts[name].astype(float).fillna(0.0) for name in ("hour", "minute"))
+    half = parts["half"].str.lower().str[0]
+    hour = hour.where(half.isna(), hour % 12 + 12 * (half == "p"))
+    second = parts["sec"].str.replace(",", ".").astype(float).fillna(0.0)
+    clock = pd.to_timedelta(hour * 3600 + minute * 60 + second, unit="s")
+    exists = (hour < 24) & (minute < 60) & (second < 61) & (half.isna() | parts["hour"].astype(float).between(1, 12))
+    return (days + clock).where(exists)
