@@ -63,11 +63,11 @@ def iteration(demos: object, switching: str) -> float:
     from prism_irl import em
     from prism_irl.data.batching import Prepared
     from prism_irl.data.units import Units
-    from prism_irl.models.prism import PRISM
+    from prism_irl.models.intentions import Intentions
     from prism_irl.rewards.options import Features
 
     rewards = Features(ridge=1.0, length_scale=1.0)  # nothing is left to choose before EM
-    model = PRISM(K, switching=switching, rewards=rewards, device="cpu", n_starts=1, embedding=16, hidden=16)
+    model = Intentions(K, switching=switching, rewards=rewards, device="cpu", n_starts=1, embedding=16, hidden=16)
     model.units_ = Units.fit(demos)  # type: ignore[arg-type]
     inside = model.units_.apply(demos)  # type: ignore[arg-type]
     model._set_up(inside, None)
@@ -91,14 +91,14 @@ def stream(n: int = 2000, intentions: int = 8) -> dict[str, float]:
     import numpy as np
 
     from prism_irl.data.demonstrations import Demonstrations
-    from prism_irl.models.prism import PRISM
+    from prism_irl.models.intentions import Intentions
 
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((n, D)).astype(np.float32), rng.standard_normal((n, M))
     tokens, cuts = np.zeros(n, np.int64), np.arange(0, n + 1, LENGTH)
     demos = Demonstrations(tokens, tokens, cuts, 1, 1, observations=x, motions=y)
     few = {"n_starts": 1, "max_iterations": 2, "warm_up": 1}
-    model = PRISM(intentions, switching="markov", rewards="features", device="cpu", **few).fit(demos)
+    model = Intentions(intentions, switching="markov", rewards="features", device="cpu", **few).fit(demos)
     weights, kernel = rng.standard_normal((intentions, M, D + 1)), np.full((intentions, intentions), 0.02)
     kernel += (1.0 - kernel.sum(axis=1)) * np.eye(intentions)
     online, belief = model.filter(), np.full(intentions, 1.0 / intentions)

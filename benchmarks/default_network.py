@@ -48,7 +48,7 @@ import numpy as np  # noqa: E402
 
 from prism_irl.devices import limit_threads  # noqa: E402
 from prism_irl.evaluation.likelihood import evaluate  # noqa: E402
-from prism_irl.models.prism import PRISM  # noqa: E402
+from prism_irl.models.intentions import Intentions  # noqa: E402
 from prism_irl.worlds.frustration import FrustrationWorld  # noqa: E402
 from prism_irl.worlds.labyrinth import LabyrinthWorld  # noqa: E402
 
@@ -87,7 +87,7 @@ def fit(task: Task, deadline: float) -> dict[str, Any] | None:
     demos = world.simulate(n, seed=FIRST_SEED + task.seed).demonstrations
     train, validation = (demos.subset(part) for part in demos.split_indices(0.8, seed=task.seed))
     clock = time.perf_counter()
-    model = PRISM(K, **CANDIDATES[task.candidate], device="cpu", seed=task.seed).fit(train)
+    model = Intentions(K, **CANDIDATES[task.candidate], device="cpu", seed=task.seed).fit(train)
     seconds = time.perf_counter() - clock
     found = evaluate(model, validation)
     return {

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import stacked
 from prism_irl.scale.stacked.warm_up import find_first_points
@@ -53,7 +54,7 @@ def random_walks(n: int, length: int | tuple[int, int], n_states: int, n_actions
     return Demonstrations(states, actions, offsets, n_states, n_actions)
 
 
-def fit_all(models: list[PRISM], demos: Demonstrations) -> dict[str, float]:
+def fit_all(models: list[Intentions], demos: Demonstrations) -> dict[str, float]:
     """Time of all fits together, and of EM alone."""
     torch.cuda.reset_peak_memory_stats()
     clock = time.perf_counter()
@@ -64,7 +65,7 @@ def fit_all(models: list[PRISM], demos: Demonstrations) -> dict[str, float]:
     return {"seconds": total, "em_seconds": em, "peak_gb": torch.cuda.max_memory_allocated() / 2**30}
 
 
-def ablation(iterations: int, n: int | None = None) -> list[PRISM]:
+def ablation(iterations: int, n: int | None = None) -> list[Intentions]:
     """The paper's ablation: K = 1..6, five folds' worth of data, three seeds."""
     every = [
         PRISM.paper("labyrinth", n_intentions=K, seed=42 + seed, max_iterations=iterations)
@@ -74,25 +75,25 @@ def ablation(iterations: int, n: int | None = None) -> list[PRISM]:
     return every[:n]
 
 
-def chains(iterations: int, n: int = 20) -> list[PRISM]:
+def chains(iterations: int, n: int = 20) -> list[Intentions]:
     """Fits of recurrent switching, one start each, which begins with a short Markov chain."""
     options: dict[str, Any] = {"n_starts": 1, "hidden": 32, "embedding": 32, "warm_up": 2, "n_candidates": 1}
-    return [PRISM(3, seed=seed, max_iterations=iterations, patience=None, **options) for seed in range(n)]
+    return [Intentions(3, seed=seed, max_iterations=iterations, patience=None, **options) for seed in range(n)]
 
 
 def first_points(rows: dict[str, Any], demos: Demonstrations) -> None:
     """Where default fits begin, 4 starts with 3 short Markov chains of 25 iterations each."""
 
-    def fits(n: int) -> list[tuple[PRISM, list[Any], Any]]:
+    def fits(n: int) -> list[tuple[Intentions, list[Any], Any]]:
         found = []
         for seed in range(n):
-            model = PRISM(3, seed=seed, hidden=32, embedding=32, device="cpu")
+            model = Intentions(3, seed=seed, hidden=32, embedding=32, device="cpu")
             model._set_up(model._checked(demos, None), None)
             train, _ = model._validation_split(demos)
             found.append((model, [model._new_start(index, train.demos) for index in range(model.n_starts)], train))
         return found
 
-    def on_cpu(model: PRISM, starts: list[Any], train: Any) -> float:
+    def on_cpu(model: Intentions, starts: list[Any], train: Any) -> float:
         clock = time.perf_counter()
         for start in starts:
             model._first_point(start, train)

@@ -119,7 +119,7 @@ def by_fit(data: Path, switching: str, iterations: int) -> dict[str, Any]:
     demos = prism.Demonstrations.open(data)
     options = {"n_starts": 1, "max_iterations": iterations, "patience": None, "device": "cpu"}
     network = {"embedding": 16, "hidden": 16} if switching == "recurrent" else {}
-    model = prism.PRISM(K, switching=switching, rewards=Features(ridge=1.0), **options, **network).fit(demos)
+    model = prism.Intentions(K, switching=switching, rewards=Features(ridge=1.0), **options, **network).fit(demos)
     labels = model.predict(demos)
     np.save(data.parent / f"{switching}.npy", labels.astype(np.int8))
     seconds = np.diff([row["seconds"] for row in model.monitor_])

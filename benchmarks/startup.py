@@ -24,11 +24,11 @@ IMPORTED = "numpy, pandas, scipy.sparse, numba, matplotlib.figure"
 """What reading a table, compiled passes and figures cannot do without."""
 ALONE = """
 import time
-from prism_irl import PRISM, Demonstrations
+from prism_irl import Demonstrations
 demos = Demonstrations.from_table({table!r})
 for _ in range(2):  # the first compiles, or loads what was compiled
     clock = time.perf_counter()
-    PRISM(2, switching="markov", n_starts=4).fit(demos)
+    Intentions(2, switching="markov", n_starts=4).fit(demos)
 print(time.perf_counter() - clock)
 """
 

@@ -43,7 +43,7 @@ from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 METHODS = (
     "prism-recurrent",
     "recurrent+soft-1",
-    "prism",
+    "prism-past",
     "prism-paper",
     "prism-paper-starts",
     "hiql",
@@ -141,7 +141,7 @@ class Gridworld:
             "": discount,
             "prism-recurrent": learned,
             "recurrent+soft-1": {"n_starts": min(self.starts, 2), **discount, **NETWORK},
-            "prism": learned,
+            "prism-past": learned,
             "prism-paper": paper,
             "prism-paper-starts": {**paper, "starts": "mixed", "n_starts": self.starts},
             "swirl-1": swirl,

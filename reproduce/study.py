@@ -24,7 +24,7 @@ from prism_irl.devices import limit_threads
 from prism_irl.figures import style
 from prism_irl.labels import label_accuracy, match
 from prism_irl.models.hiql import HIQL
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.contrast import contrast
@@ -112,7 +112,7 @@ def barrier_study(world: CohortWorld, cohort: Cohort, settings: Settings, study:
     assert demos.labels is not None
     moved = replace(world, barriers=MOVED)
     options: dict[str, Any] = {"n_starts": 2, "device": "cpu", "seed": study.seed, "discount": world.discount}
-    model = PRISM(2, switching="markov", rewards="soft-1", **options).fit(demos, world.mdp)
+    model = Intentions(2, switching="markov", rewards="soft-1", **options).fit(demos, world.mdp)
     closed = [world.size * y + x for x, y in MOVED]
     change = Change(moved.mdp)
     found = imagine(model, demos, change, closed=closed, resamples=settings.imagined, seed=study.seed)
@@ -287,8 +287,8 @@ def _covariate_study(world: CohortWorld, cohort: Cohort, settings: Settings, stu
     demos = _with_covariate(cohort)
     assert demos.labels is not None
     options: dict[str, Any] = {"n_starts": settings.starts, "starts": "windows", "device": "cpu", "seed": study.seed}
-    model = PRISM(2, switching=Markov(inputs=True), **options).fit(demos)
-    plain = PRISM(2, switching="markov", **options).fit(demos)
+    model = Intentions(2, switching=Markov(inputs=True), **options).fit(demos)
+    plain = Intentions(2, switching="markov", **options).fit(demos)
     other = _with_covariate(world.simulate(10**6 + study.seed))
     labels = model.predict(demos)
     order = np.argsort(match(demos.labels, labels, 2, 2).mapping)

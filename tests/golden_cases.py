@@ -33,16 +33,16 @@ NET: dict[str, Any] = {
 }
 
 METHODS: dict[str, Callable[[], Any]] = {
-    "prism-recurrent": lambda: prism.PRISM(3, network="rnn", **SMALL, **NET),
-    "prism-recurrent-h2": lambda: prism.PRISM(2, network="gru", history=2, recount=True, **SMALL, **NET),
-    "prism": lambda: prism.PRISM(3, switching="independent", network="rnn", **SMALL, **NET),
-    "prism-lstm": lambda: prism.PRISM(2, switching="independent", network="lstm", l1=0.5, kl=0.2, **SMALL, **NET),
+    "prism-recurrent": lambda: prism.Intentions(3, network="rnn", **SMALL, **NET),
+    "prism-recurrent-h2": lambda: prism.Intentions(2, network="gru", history=2, recount=True, **SMALL, **NET),
+    "prism": lambda: prism.Intentions(3, switching="independent", network="rnn", **SMALL, **NET),
+    "prism-lstm": lambda: prism.Intentions(2, switching="independent", network="lstm", l1=0.5, kl=0.2, **SMALL, **NET),
     "prism-paper": lambda: prism.PRISM.paper("labyrinth", max_iterations=6, hidden=8, embedding=8, device="cpu"),
-    "prism-transformer": lambda: prism.PRISM(2, switching="independent", network="transformer", **SMALL, **NET),
-    "prism-markov": lambda: prism.PRISM(
+    "prism-transformer": lambda: prism.Intentions(2, switching="independent", network="transformer", **SMALL, **NET),
+    "prism-markov": lambda: prism.Intentions(
         2, switching="markov", starts="annealed", n_starts=2, n_candidates=1, validation_fraction=0.0, device="cpu"
     ),
-    "prism-markov-hauto": lambda: prism.PRISM(
+    "prism-markov-hauto": lambda: prism.Intentions(
         2,
         switching="markov",
         history="auto",

@@ -19,8 +19,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.windows import around, moving, standardised
 from prism_irl.evaluation.consensus import consensus
 from prism_irl.labels import ari
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.phases import KMeansPhases
-from prism_irl.models.prism import PRISM
 from prism_irl.models.reference_scores import MEMORY, one_policy
 from prism_irl.rewards.options import Features, Windows
 from worlds.point_maze import PointMaze
@@ -205,9 +205,9 @@ def agreed(method: str, data: Data, seed: int, options: dict[str, Any]) -> IntAr
     return consensus(beliefs, typical, margin=2.0).labels  # two: all of them
 
 
-def fit(demos: Demonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> PRISM:
+def fit(demos: Demonstrations, K: int, pair: dict[str, Any], seed: int, options: dict[str, Any]) -> Intentions:
     """A fitted pair."""
-    return PRISM(K, **pair, **options, device="cpu", seed=seed).fit(demos)
+    return Intentions(K, **pair, **options, device="cpu", seed=seed).fit(demos)
 
 
 def _habit_density(demos: Demonstrations, new: Demonstrations) -> float:

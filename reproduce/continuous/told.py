@@ -16,7 +16,7 @@ import numpy.typing as npt
 from continuous.data import Data
 from continuous.methods import LINEAR, blind, fit
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.options import RewardOptions, Windows
 
 IntArray = npt.NDArray[np.int64]
@@ -103,7 +103,7 @@ def left_out_accuracy(
 
 def _fitted(
     train: Demonstrations, windows: RewardOptions, K: int, seed: int, options: dict[str, Any], *, alone: bool
-) -> PRISM:
+) -> Intentions:
     part = train.subset(_labelled(train)) if alone else train
     pair = {"switching": "markov", "rewards": windows}
     return fit(_motions(part), K, pair, seed, {**options, **(ALONE if alone else ALL)})

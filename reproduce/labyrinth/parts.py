@@ -33,7 +33,8 @@ from prism_irl.evaluation.alignment import SHUFFLES
 from prism_irl.evaluation.consensus import consensus
 from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.prism import PAPER, PRISM
+from prism_irl.models.intentions import Intentions
+from prism_irl.models.prism import PAPER
 from prism_irl.models.registry import Method, method
 from prism_irl.rewards.iavi import IAVI
 from prism_irl.studies.cross_validation import OnFit, cross_validate, with_seed
@@ -154,7 +155,7 @@ def _paper_row(first: dict[str, Any], entry: dict[str, Any], reported: tuple[flo
 def timing(settings: Labyrinth, data: Data) -> dict[str, Any]:
     """Table timing: seconds per EM iteration of the paper's model, K = 3, on all windows, beside the paper's."""
     model = paper_method(3, "rnn", settings).model
-    assert isinstance(model, PRISM)
+    assert isinstance(model, Intentions)
     model.set_params(max_iterations=min(settings.paper_iterations, 3 * TIMED_ITERATIONS))
     clock = time.perf_counter()
     model.fit(data.demos, data.mdp)
@@ -233,7 +234,7 @@ def frontier(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
     gate, largest = PAPER["labyrinth"], max(settings.penalties) or 1.0
     for share in (penalty / largest for penalty in settings.penalties):
         # The gate's two penalties keep the paper's ratio, and reach the paper's values.
-        add("prism", share, f"{share:g} of the paper's penalties", l1=gate["l1"] * share, kl=gate["kl"] * share)
+        add("prism-past", share, f"{share:g} of the paper's penalties", l1=gate["l1"] * share, kl=gate["kl"] * share)
     folds = [fold for fold in settings.frontier_folds if fold in settings.tested_folds]
     found = cross_validated(settings, data, methods, work, only_folds=folds)
     return {"methods": {name: {**entry, **points[name]} for name, entry in found.items()}, "folds": len(folds)}

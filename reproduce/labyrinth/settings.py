@@ -88,7 +88,7 @@ class Labyrinth:
     transformer_iterations: int = 60
     paper_size: int = 128
     histories: tuple[int, ...] = (1, 2, 3, 4, 5)
-    families: tuple[str, ...] = ("hiql", "prism", "prism-recurrent")
+    families: tuple[str, ...] = ("hiql", "prism-past", "prism-recurrent")
     others: tuple[str, ...] = (
         "uniform",
         "iavi",
@@ -123,7 +123,7 @@ class Labyrinth:
         "swirl-2",
         "hiql",
         "hiql-hauto",
-        "prism",
+        "prism-past",
         "prism-recurrent",
         "prism-recurrent-hauto",
         "prism-goals",
@@ -136,7 +136,7 @@ class Labyrinth:
         "prism-markov-k2",
         "hiql",
         "prism-markov",
-        "prism",
+        "prism-past",
         "prism-recurrent",
         "prism-recurrent-h2",
         "hiql-hauto",
@@ -166,7 +166,7 @@ class Labyrinth:
             transformer_iterations=12,
             histories=(1, 2, 4),
             families=("hiql", "prism-recurrent"),
-            others=("uniform", "iavi", "ngram", "prism", "swirl-1", "prism-goals"),
+            others=("uniform", "iavi", "ngram", "prism-past", "swirl-1", "prism-goals"),
             starts=1,
             chain_starts=4,
             max_iterations=50,
@@ -197,7 +197,7 @@ class Labyrinth:
         return {
             "": starts,
             "hiql": {"n_starts": self.chain_starts},
-            "prism": {**starts, "max_iterations": self.max_iterations, **NETWORK},
+            "prism-past": {**starts, "max_iterations": self.max_iterations, **NETWORK},
             "prism-markov": {},
             "prism-goals": starts,
             "state+goals": {},

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prism_irl.models.features import FeaturePRISM
     from prism_irl.models.goals import GoalPRISM
     from prism_irl.models.hiql import HIQL
+    from prism_irl.models.intentions import Intentions
     from prism_irl.models.mixture import TrajectoryMixture
     from prism_irl.models.persistence import load
     from prism_irl.models.prism import PRISM
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt
     from prism_irl.models.swirl import SWIRL
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DIRL",
@@ -37,6 +38,7 @@ __all__ = [
     "FeaturePRISM",
     "GoalPRISM",
     "InputError",
+    "Intentions",
     "MaxCausalEnt",
     "MaxEnt",
     "NGram",

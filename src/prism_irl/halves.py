@@ -82,8 +82,8 @@ def to_json(value: Any) -> Any:
 
 
 def parameters_json(model: Any) -> dict[str, Any]:
-    """Parameters of an estimator, ready for JSON."""
-    return {name: to_json(value) for name, value in model.get_params(deep=False).items()}
+    """Parameters of an estimator as they are in force, defaults of its pair included, ready for JSON."""
+    return {name: to_json(getattr(model, name)) for name in model.get_params(deep=False)}
 
 
 def from_json(value: Any) -> Any:

@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from prism_irl import __version__
 from prism_irl.errors import InputError, brief
 
 if TYPE_CHECKING:  # reading and writing JSON needs neither
@@ -263,8 +264,8 @@ def part(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions that results depend on; in a checkout its commit, too."""
-    names = ("prism-irl", "torch", "numpy", "scipy", "scikit-learn")
-    found = {**{name: version(name) for name in names}, "python": platform.python_version()}
+    names = ("torch", "numpy", "scipy", "scikit-learn")
+    found = {"prism-irl": __version__, **{name: version(name) for name in names}, "python": platform.python_version()}
     return found if (commit := source_commit()) is None else {**found, "commit": commit}
 
 

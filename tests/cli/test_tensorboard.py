@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_irl import PRISM, Demonstrations, InputError
+from prism_irl import Demonstrations, InputError, Intentions
 from prism_irl.cli.main import main
 from prism_irl.cli.tensorboard import tensorboard, writer_class
 
@@ -25,7 +25,7 @@ def curve(folder: Path, name: str) -> list[float]:
 
 def test_curves_are_those_of_the_history(make_demos: Callable[..., Demonstrations], tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs the extra logging")
-    model = PRISM(2, hidden=4, embedding=4, n_starts=2, max_iterations=3, warm_up=1, n_candidates=1, device="cpu")
+    model = Intentions(2, hidden=4, embedding=4, n_starts=2, max_iterations=3, warm_up=1, n_candidates=1, device="cpu")
     with tensorboard(tmp_path) as log:
         model.fit(make_demos(3), on_iteration=log)
     for start in range(2):

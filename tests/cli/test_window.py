@@ -68,7 +68,7 @@ def test_a_stream_says_that_it_cannot_look_ahead(folder):
     [
         (("--window", "long"), "a number of steps such as 15"),
         (("--window", "9s"), "the longest has 25 steps"),
-        (("--window", "4", "--rewards", "features"), "no option --window"),
+        (("--window", "4", "--rewards", "features"), "does not read --window"),
     ],
 )
 def test_bad_windows_are_refused_in_a_sentence(folder, options, words):

@@ -17,7 +17,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.labels import aligned, alignment, check_known, clamped, is_file, labelled, with_labels
 from prism_irl.data.read import read_data, to_pandas
 from prism_irl.errors import InputError
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards import REWARDS
 from prism_irl.switching import SWITCHING
 from prism_irl.switching.markov import MarkovChain
@@ -113,7 +113,7 @@ def test_continuous_pairs_are_told(rewards):
     names = np.array([1, 2, 0])[demos.labels]
     known = np.where(np.arange(demos.n_steps) % 2 == 0, names, -1)
     options = {"n_starts": 1, "max_iterations": 4, "warm_up": 2, "n_candidates": 1, "device": "cpu"}
-    model = PRISM(3, switching="markov", rewards=rewards, validation_fraction=0.0, **options)
+    model = Intentions(3, switching="markov", rewards=rewards, validation_fraction=0.0, **options)
     model.fit(replace(demos, known=known))
     found = model.predict(demos)  # which is told nothing
     assert (found == names).mean() > 0.6
@@ -137,7 +137,9 @@ def test_every_pair_is_told(switching, rewards):
     told = replace(demos, known=known)
     options = {"n_starts": 1, "max_iterations": 3, "warm_up": 2, "n_candidates": 1, "embedding": 8, "hidden": 4}
     memory = {"history": 1, "backoff": 5.0} if rewards == "goals" else {}
-    model = PRISM(2, switching=switching, rewards=rewards, validation_fraction=0.0, device="cpu", **options, **memory)
+    model = Intentions(
+        2, switching=switching, rewards=rewards, validation_fraction=0.0, device="cpu", **options, **memory
+    )
     seen: list[np.ndarray] = []
     original = model._new_start
 

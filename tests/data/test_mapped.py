@@ -28,7 +28,7 @@ from prism_irl.data.vocabulary import Vocabulary
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.linear import Basis, LinearPolicies
 from prism_irl.rewards.options import Features
 from support import assert_same, one_sentence
@@ -50,7 +50,7 @@ def test_a_fit_from_a_folder_is_that_in_memory(tmp_path, monkeypatch, everything
     data.save(tmp_path / "folder")
     options = {"n_starts": 2, "max_iterations": 3, "warm_up": 2, "device": "cpu", "validation_fraction": 0.2}
     network = {"embedding": 4, "hidden": 4, "batch_size": 3, "epochs_per_m_step": 2} if switching == "recurrent" else {}
-    model = PRISM(3, switching=switching, rewards=Features(ridge=1.0), **options, **network)
+    model = Intentions(3, switching=switching, rewards=Features(ridge=1.0), **options, **network)
     stored = open_folder(tmp_path / "folder")
     ours = clone(model).fit(stored)
     found = ours.posterior(stored)
@@ -105,7 +105,7 @@ def peak(folder: Path, n_trajectories: int, switching: str) -> int:
     demos = open_folder(folder)
     data = Prepared.of(demos, Contexts(demos.n_states))
     options = {"embedding": 4, "hidden": 4, "device": "cpu", "validation_fraction": 0.0}
-    model = PRISM(K, switching=switching, rewards=Features(ridge=1.0), **options)
+    model = Intentions(K, switching=switching, rewards=Features(ridge=1.0), **options)
     model._set_up(demos, None)
     start = model._new_start(0, demos)
     policies = start.rewards = LinearPolicies(K, M, Basis(D))

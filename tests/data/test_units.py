@@ -13,8 +13,8 @@ from continuous_worlds import walking
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.units import Units, linear_design
 from prism_irl.errors import InputError
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
-from prism_irl.models.prism import PRISM
 from support import one_sentence
 
 
@@ -46,7 +46,7 @@ def test_a_density_changes_by_the_volume_of_the_unit_alone(scale, shift):
     demos = walking(n_trajectories=4, length=30)
     other = replace(demos, motions=demos.motions * scale + shift, observations=demos.observations * 3.0 - 1.0)
     options = {"switching": "markov", "rewards": "features", "n_starts": 1, "max_iterations": 3, "device": "cpu"}
-    one, two = PRISM(2, **options).fit(demos), PRISM(2, **options).fit(other)
+    one, two = Intentions(2, **options).fit(demos), Intentions(2, **options).fit(other)
     np.testing.assert_allclose(one.predict_proba(demos), two.predict_proba(other), atol=1e-3)
     np.testing.assert_allclose(two.score(other), one.score(demos) - 2 * np.log(scale), atol=1e-3)
 
@@ -57,7 +57,7 @@ def test_a_fit_takes_its_units_from_training_trajectories_alone():
     steps = np.isin(demos.trajectory_index, held_out)
     moved = replace(demos, motions=np.where(steps[:, None], demos.motions + 1000.0, demos.motions))
     options = {"switching": "markov", "rewards": "features", "n_starts": 1, "max_iterations": 1, "device": "cpu"}
-    found = [PRISM(2, validation_fraction=0.4, **options).fit(data).units_ for data in (demos, moved)]
+    found = [Intentions(2, validation_fraction=0.4, **options).fit(data).units_ for data in (demos, moved)]
     np.testing.assert_array_equal(found[0].command_mean, found[1].command_mean)
 
 
@@ -65,7 +65,7 @@ def test_a_fit_takes_its_units_from_training_trajectories_alone():
 def test_every_switching_model_fits_saves_and_filters(switching, tmp_path):
     demos = walking(n_trajectories=5, length=25)
     small = {"n_starts": 1, "max_iterations": 2, "warm_up": 2, "n_candidates": 1, "hidden": 4, "embedding": 4}
-    model = PRISM(2, switching=switching, rewards="features", device="cpu", **small).fit(demos)
+    model = Intentions(2, switching=switching, rewards="features", device="cpu", **small).fit(demos)
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     np.testing.assert_array_equal(model.predict_proba(demos), again.predict_proba(demos))
@@ -80,7 +80,7 @@ def test_every_switching_model_fits_saves_and_filters(switching, tmp_path):
 
 def test_new_data_of_another_kind_is_refused():
     demos = walking(n_trajectories=4, length=20)
-    model = PRISM(2, switching="markov", rewards="features", n_starts=1, max_iterations=1, device="cpu").fit(demos)
+    model = Intentions(2, switching="markov", rewards="features", n_starts=1, max_iterations=1, device="cpu").fit(demos)
     tokens = Demonstrations.from_arrays([np.zeros(4, int)], [np.zeros(4, int)])
     for wrong, words in (
         (tokens, "--observe and --act"),

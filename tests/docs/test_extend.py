@@ -80,7 +80,9 @@ def test_models_from_outside_load(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert tied.switching == "my_package.tied:Tied"
     kernel = np.asarray(tied.kernel_)
     assert kernel[0, 0] == pytest.approx(kernel[1, 1])
-    model = prism.PRISM(2, switching=my_package.tied.Tied(strength=10.0), n_starts=1, max_iterations=2, device="cpu")
+    model = prism.Intentions(
+        2, switching=my_package.tied.Tied(strength=10.0), n_starts=1, max_iterations=2, device="cpu"
+    )
     demos = prism.Demonstrations.from_arrays([np.arange(12) % 3] * 4, [np.arange(12) % 2] * 4, n_states=3, n_actions=2)
     model.fit(demos).save(folder / "runs" / "python")
     again = prism.load(folder / "runs" / "python")

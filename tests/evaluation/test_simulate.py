@@ -87,7 +87,7 @@ def test_other_dynamics_are_refused(masked):
 
 SMALL = {"n_starts": 1, "max_iterations": 3, "warm_up": 1, "n_candidates": 1, "hidden": 4, "embedding": 4}
 ONE_BY_ONE = [f"{kind}+tabular" for kind in ("single", "per-trajectory", "markov", "state", "ordered", "recurrent")]
-ONE_BY_ONE += ["markov+tabular-h2", "prism-paper", "prism", "state+goals", "swirl-2", "maxcausalent", "dirl", "bc"]
+ONE_BY_ONE += ["markov+tabular-h2", "prism-paper", "prism-past", "state+goals", "swirl-2", "maxcausalent", "dirl", "bc"]
 
 
 @pytest.mark.parametrize("method", [*ONE_BY_ONE, "iavi", "ngram"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from continuous_worlds import walking
-from prism_irl import PRISM, Demonstrations
+from prism_irl import Demonstrations, Intentions
 from prism_irl.evaluation.identified import RARE
 from prism_irl.evaluation.tidy import cell_table, goal_table, intention_table, move_table, seen_in_words
 from prism_irl.models import registry
@@ -59,7 +59,7 @@ def test_no_policy_per_intention_no_table(demos: Demonstrations) -> None:
 def test_cells_of_a_continuous_world_and_their_goals():
     demos = walking()
     few = {"n_starts": 1, "max_iterations": 2, "device": "cpu"}
-    model = PRISM(3, switching="markov", rewards=Landmarks(landmarks=12), **few).fit(demos)
+    model = Intentions(3, switching="markov", rewards=Landmarks(landmarks=12), **few).fit(demos)
     p = model.predict_proba(demos)
     table = cell_table(model, demos, p)
     S = len(model.units_.cells)
@@ -75,5 +75,5 @@ def test_cells_of_a_continuous_world_and_their_goals():
     np.testing.assert_allclose(goals[["x", "y"]], model.places_)
     named = replace(demos, observation_names=("steps", "y"))
     assert "observation steps" in cell_table(model, named, p).columns  # a quantity of that name does not hide ours
-    free = PRISM(2, switching="markov", rewards="features", **few).fit(demos)
+    free = Intentions(2, switching="markov", rewards="features", **few).fit(demos)
     assert goal_table(free, demos) is None

@@ -43,7 +43,9 @@ def noise(n: int = 6, length: int = 8) -> Demonstrations:
 
 
 def test_a_small_ridge_where_observations_explain_and_a_large_one_where_not():
-    fits = [prism.PRISM(1, switching="single", rewards="features", **FEW).fit(demos) for demos in (straight(), noise())]
+    fits = [
+        prism.Intentions(1, switching="single", rewards="features", **FEW).fit(demos) for demos in (straight(), noise())
+    ]
     assert [len(fit.choice_) for fit in fits] == [len(RIDGES)] * 2
     assert fits[1].chosen_["ridge"] == 100.0
     assert fits[0].chosen_["ridge"] < 100.0
@@ -54,17 +56,17 @@ def test_a_small_ridge_where_observations_explain_and_a_large_one_where_not():
 
 
 def test_policies_bend_where_the_world_does():
-    found = prism.PRISM(1, switching="single", rewards=Features(fourier="auto"), **FEW).fit(bent())
+    found = prism.Intentions(1, switching="single", rewards=Features(fourier="auto"), **FEW).fit(bent())
     assert found.chosen_["fourier"] == 64
     assert found.rewards_model_.basis.n_fourier == 64
-    straight = prism.PRISM(1, switching="single", rewards=Features(fourier="auto"), **FEW).fit(noise())
+    straight = prism.Intentions(1, switching="single", rewards=Features(fourier="auto"), **FEW).fit(noise())
     assert straight.chosen_["fourier"] == 0
 
 
 def test_what_is_given_is_not_chosen_and_without_validation_the_usual_is_taken():
-    fixed = prism.PRISM(2, switching="markov", rewards=Features(ridge=3.0, length_scale=1.0), **FEW).fit(DEMOS)
+    fixed = prism.Intentions(2, switching="markov", rewards=Features(ridge=3.0, length_scale=1.0), **FEW).fit(DEMOS)
     assert (fixed.rewards_model_.ridge, fixed.choice_) == (3.0, [])
-    usual = prism.PRISM(2, switching="markov", rewards="features", validation_fraction=0.0, **FEW).fit(DEMOS)
+    usual = prism.Intentions(2, switching="markov", rewards="features", validation_fraction=0.0, **FEW).fit(DEMOS)
     assert (usual.rewards_model_.ridge, usual.choice_) == (1.0, [])
     usual.set_params(rewards=Features(ridge=5.0)).fit(DEMOS)  # an earlier choice does not stay
     assert usual.rewards_model_.ridge == 5.0
@@ -76,13 +78,13 @@ def test_large_data_are_represented_by_some_trajectories(monkeypatch):
     monkeypatch.setattr(
         choices.Prepared, "of", lambda demos, *given: sizes.append(demos.n_steps) or prepare(demos, *given)
     )
-    model = prism.PRISM(2, switching="markov", rewards="features", **FEW)
+    model = prism.Intentions(2, switching="markov", rewards="features", **FEW)
     model._set_up(model._checked(DEMOS, None), None)
     assert sizes == [120, min(120, round(0.1 * len(DEMOS)) * 40)]  # trajectories of 40 steps
 
 
 def test_a_choice_is_saved(tmp_path):
-    model = prism.PRISM(2, switching="markov", rewards=Features(fourier="auto"), **FEW).fit(DEMOS)
+    model = prism.Intentions(2, switching="markov", rewards=Features(fourier="auto"), **FEW).fit(DEMOS)
     model.save(tmp_path)
     again = prism.load(tmp_path)
     assert (again.chosen_, again.choice_) == (model.chosen_, model.choice_)
@@ -93,7 +95,7 @@ def test_a_choice_is_saved(tmp_path):
 def test_goals_go_on_as_free_policies_where_held_out_data_say_so(turns, tmp_path):
     demos, K = (turning(), 2) if turns else (walking(), 3)
     few = {**FEW, "max_iterations": 6}
-    model = prism.PRISM(K, switching="markov", rewards=Landmarks(landmarks=12, free=True), **few).fit(demos)
+    model = prism.Intentions(K, switching="markov", rewards=Landmarks(landmarks=12, free=True), **few).fit(demos)
     found, rewards = model.free_choice_, model.rewards_model_
     assert isinstance(rewards, FreedGoals)
     assert rewards.is_free == (found["free"] > found["goals"]) == (found["kept"] == "free") == turns
@@ -113,7 +115,7 @@ def turning() -> Demonstrations:
 
 
 def test_free_policies_need_somebody_to_decide():
-    model = prism.PRISM(2, switching="markov", rewards=Landmarks(free=True), validation_fraction=0.0, **FEW)
+    model = prism.Intentions(2, switching="markov", rewards=Landmarks(free=True), validation_fraction=0.0, **FEW)
     with pytest.raises(InputError) as error:
         model.fit(DEMOS)
     assert "--free" in one_sentence(error)

@@ -10,7 +10,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.histories import choose_history
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import method
 
 
@@ -57,7 +57,7 @@ def test_the_choice_sees_the_validation_trajectories_it_is_given():
     assert choose_history(train, without, 1, lengths=(1, 2)).length == 1
 
 
-@pytest.mark.parametrize("kind", [HIQL, PRISM])
+@pytest.mark.parametrize("kind", [HIQL, Intentions])
 def test_a_model_chooses_keeps_and_saves_its_history(kind, tmp_path):
     demos = remembering(2)
     small = {} if kind is HIQL else {"embedding": 8, "hidden": 8, "warm_up": 3}

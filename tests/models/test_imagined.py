@@ -14,7 +14,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.imagined import Imagined
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
 from worlds.cohort import CohortWorld
@@ -30,12 +30,12 @@ def demos():
 
 @pytest.fixture(scope="module")
 def soft(demos):
-    return PRISM(2, switching="markov", rewards="soft-1", **QUICK).fit(demos, WORLD.mdp)
+    return Intentions(2, switching="markov", rewards="soft-1", **QUICK).fit(demos, WORLD.mdp)
 
 
 @pytest.fixture(scope="module")
 def goals(demos):
-    return PRISM(2, switching="markov", rewards="goals", history=2, backoff=8.0, **QUICK).fit(demos, WORLD.mdp)
+    return Intentions(2, switching="markov", rewards="goals", history=2, backoff=8.0, **QUICK).fit(demos, WORLD.mdp)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def rhythms(n: int = 10, told: int = 5, length: int = 80) -> Demonstrations:
 
 
 def fitted(demos, **options):
-    return prism.PRISM(2, switching="markov", rewards=Windows(window="auto", **options), **FEW).fit(demos)
+    return prism.Intentions(2, switching="markov", rewards=Windows(window="auto", **options), **FEW).fit(demos)
 
 
 def test_labels_choose_a_window_that_labels_the_others(tmp_path):
@@ -93,7 +93,7 @@ def test_individuals_are_left_out_whole_and_validation_takes_no_part():
     parts = label_choices.left_out(demos, 0)
     assert sorted(tuple(part) for part in parts) == [(0, 1), (2, 3), (4, 5), (6, 7)]
     assert len(label_choices.left_out(replace(demos, groups=np.array(["a"] * 8)), 0)) == 8
-    model = prism.PRISM(2, switching="markov", rewards=Windows(window="auto"), validation_fraction=0.25, **FEW)
+    model = prism.Intentions(2, switching="markov", rewards=Windows(window="auto"), validation_fraction=0.25, **FEW)
     held_out = demos.split_indices(0.25, seed=0)[0]
     wrong = np.where(np.isin(demos.trajectory_index, held_out), 1 - demos.known, demos.known)
     found = [model.fit(one).choice_ for one in (demos, replace(demos, known=wrong))]
@@ -104,7 +104,9 @@ def test_what_is_usual_is_taken_where_labels_cannot_choose():
     alone = fitted(rhythms(5, 1))
     assert alone.choice_ == []
     assert (alone.chosen_["power"], alone.chosen_["shrinkage"]) == (POWERS[0], SHRINKAGES[0])
-    without = prism.PRISM(2, switching="markov", rewards=Windows(window=5), **FEW).fit(replace(rhythms(), known=None))
+    without = prism.Intentions(2, switching="markov", rewards=Windows(window=5), **FEW).fit(
+        replace(rhythms(), known=None)
+    )
     assert without.chosen_ == {"components": 12, "covariance": "full", "power": 1.0, "shrinkage": 0.0}
 
 

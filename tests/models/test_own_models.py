@@ -9,8 +9,8 @@ from prism_irl.data.batching import Prepared
 from prism_irl.evaluation import units
 from prism_irl.models import own_models
 from prism_irl.models.hiql import HIQL
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.own_models import ConditionModels, OwnModels, has_own_chains, with_own_chain
-from prism_irl.models.prism import PRISM
 from worlds.cohort import CohortWorld
 
 
@@ -50,11 +50,11 @@ def test_the_steps_of_an_animal_do_not_move_its_own_policies(model, demos):
 
 def test_what_has_no_markov_chain_or_plans_keeps_its_policies(demos):
     options = {"n_starts": 1, "max_iterations": 2, "device": "cpu"}
-    planned = PRISM(2, switching="markov", rewards="soft-1", **options).fit(demos)
+    planned = Intentions(2, switching="markov", rewards="soft-1", **options).fit(demos)
     unit = np.unique(demos.groups, return_inverse=True)[1]
     part = demos.subset(unit == 0)
     assert OwnModels(planned, demos, unit)(0, part).rewards_model_ is planned.rewards_model_
-    state = PRISM(2, switching="state", **options).fit(demos)
+    state = Intentions(2, switching="state", **options).fit(demos)
     assert not has_own_chains(state)
     assert OwnModels(state, demos, unit)(0, part) is state
     condition = np.arange(6) % 2

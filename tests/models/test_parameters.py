@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from prism_irl import HIQL, PRISM
+from prism_irl import HIQL, Intentions
 from prism_irl.models.parameters import Parametrised
 from prism_irl.switching.options import State
 
@@ -37,4 +37,4 @@ def test_a_copy_has_the_same_parameters_and_shows_those_that_are_not_by_default(
     assert clone(model).get_params() == model.get_params()
     assert clone(model) is not model
     assert repr(model) == "HIQL(n_intentions=5, seed=4)"
-    assert "switching=State(" in repr(PRISM(2, switching=State()))
+    assert "switching=State(" in repr(Intentions(2, switching=State()))

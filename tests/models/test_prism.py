@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -24,20 +26,22 @@ def test_a_pair_has_its_own_defaults() -> None:
         ("markov", "soft-1"): {"discount": 0.95, "max_iterations": 80, "warm_up": 15, "n_candidates": 2},
     }
     for (switching, rewards), expected in chosen.items():
-        model = prism.PRISM(3, switching=switching, rewards=rewards)
-        assert expected.items() <= model.get_params().items()
+        model = prism.Intentions(3, switching=switching, rewards=rewards)
+        assert {name: getattr(model, name) for name in expected} == expected
         assert clone(model).get_params() == model.get_params()
-    assert prism.PRISM(3, switching="state", rewards="goals", max_iterations=7).max_iterations == 7
-    model = prism.PRISM(3, rewards=Goals(sparsity=5.0))
+    assert prism.Intentions(3, switching="state", rewards="goals", max_iterations=7).max_iterations == 7
+    model = prism.Intentions(3, rewards=Goals(sparsity=5.0))
     assert (model.history, model.pair) == ("auto", "recurrent+goals")
     assert prism.SWIRL(2, order=2).pair == "state+soft-2"
 
 
 def test_options_stand_for_a_name() -> None:
     demos = FrustrationWorld().simulate(30, seed=0).demonstrations
-    by_name = prism.PRISM(2, switching="recurrent", network="gru", hidden=8, embedding=8, learning_rate=1e-2, **QUICK)
+    by_name = prism.Intentions(
+        2, switching="recurrent", network="gru", hidden=8, embedding=8, learning_rate=1e-2, **QUICK
+    )
     options = Recurrent(network="gru", hidden=8, embedding=8, learning_rate=1e-2)
-    by_options = prism.PRISM(2, switching=options, **QUICK)
+    by_options = prism.Intentions(2, switching=options, **QUICK)
     np.testing.assert_array_equal(by_name.fit(demos).predict_proba(demos), by_options.fit(demos).predict_proba(demos))
 
 
@@ -59,7 +63,7 @@ def test_options_stand_for_a_name() -> None:
 def test_what_makes_no_sense_is_one_sentence(parameters: dict[str, object], words: str) -> None:
     demos = FrustrationWorld().simulate(5, seed=0).demonstrations
     with pytest.raises(InputError, match=words) as error:
-        prism.PRISM(2, **{**QUICK, **parameters}).fit(demos)
+        prism.Intentions(2, **{**QUICK, **parameters}).fit(demos)
     assert "\n" not in str(error.value)
 
 
@@ -68,12 +72,12 @@ def test_goals_with_a_kernel_that_sees_the_state() -> None:
     world = FrustrationWorld()
     demos, test = (world.simulate(n, seed=seed).demonstrations for n, seed in ((120, 3), (60, 4)))
     options = {"history": 2, "backoff": 16.0, "n_starts": 2, "max_iterations": 5, "device": "cpu"}
-    model = prism.PRISM(3, switching="state", rewards="goals", **options).fit(demos)
+    model = prism.Intentions(3, switching="state", rewards="goals", **options).fit(demos)
     assert {goals[0] for goals in model.goals_[:-1]} == {0, 24}
     assert model.goals_[-1] == []
     assert model.state_rewards_.shape == (3, world.n_states)
     np.testing.assert_allclose(model.action_proba(test).sum(1), 1.0, atol=1e-9)
-    idle = prism.PRISM(3, switching="state", rewards=Goals(habit="idle"), **options).fit(demos)
+    idle = prism.Intentions(3, switching="state", rewards=Goals(habit="idle"), **options).fit(demos)
     assert model.score(test) > idle.score(test) - 0.005
     assert test.labels is not None
     assert label_accuracy(test.labels, model.predict(test)) > 0.6
@@ -92,3 +96,34 @@ def test_rewards_on_states_only_where_there_are_some() -> None:
     assert not hasattr(model, "state_rewards_")
     assert not hasattr(model, "goals_")
     assert not hasattr(prism.TrajectoryMixture(2, n_starts=1, max_iterations=2).fit(demos), "kernel_")
+
+
+def test_another_pair_brings_its_own_defaults() -> None:
+    """A grid search over pairs fits the models that it says."""
+    for switching, rewards in (
+        ("independent", "tabular"),
+        ("state", "goals"),
+        ("markov", "soft-1"),
+        ("single", "tabular"),
+    ):
+        made = prism.Intentions(switching=switching, rewards=rewards)
+        changed = clone(prism.Intentions()).set_params(switching=switching, rewards=rewards)
+        assert repr(changed) == repr(made)
+        assert {name: getattr(changed, name) for name in made.get_params()} == {
+            name: getattr(made, name) for name in made.get_params()
+        }
+    assert repr(prism.Intentions(3, switching="recurrent", hidden=32, seed=4)) == "Intentions(seed=4)"
+
+
+def test_the_papers_model_has_the_name_and_the_general_estimator_had_it() -> None:
+    model = prism.PRISM()
+    assert (model.pair, model.observe, model.n_starts) == ("independent+tabular", "current", 1)
+    with pytest.warns(FutureWarning, match=r"write Intentions"):
+        former = prism.PRISM(2, switching="markov")  # type: ignore[call-arg]
+    assert repr(former) == "Intentions(n_intentions=2, switching='markov')"
+
+
+def test_a_saved_model_is_resolved_by_its_version(tmp_path: Path) -> None:
+    demos = FrustrationWorld().simulate(20, seed=0).demonstrations
+    prism.PRISM(2, max_iterations=2, hidden=8, embedding=8, device="cpu").fit(demos).save(tmp_path)
+    assert type(prism.load(tmp_path)) is prism.PRISM

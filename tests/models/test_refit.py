@@ -5,7 +5,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.refit import refit
 from worlds.cohort import CohortWorld
 
@@ -49,7 +49,7 @@ def test_a_fit_that_validation_stopped_moves_with_its_resample(demos):
 
 def test_networks_go_on_from_the_fit(demos):
     options = {"hidden": 4, "embedding": 4, "n_starts": 1, "max_iterations": 3, "device": "cpu"}
-    model = PRISM(2, switching="recurrent", **options).fit(demos)
+    model = Intentions(2, switching="recurrent", **options).fit(demos)
     again = refit(model, demos, np.ones(len(demos), np.int64))
     assert again.score(demos) > model.score(demos) - 0.05
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models import starts
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.starts import (
     StartKind,
     annealing_powers,
@@ -131,7 +131,7 @@ def test_annealed_starts_lead_higher_than_random_ones() -> None:
     scores = {}
     for kind in ("random", "annealed"):
         options = {"n_starts": 4, "n_candidates": 1, "warm_up": 0, "validation_fraction": 0.0, "device": "cpu"}
-        model = PRISM(2, switching="markov", starts=kind, max_iterations=80, **options).fit(demos)
+        model = Intentions(2, switching="markov", starts=kind, max_iterations=80, **options).fit(demos)
         scores[kind] = np.array([start["score"] for start in model.starts_])
     assert scores["annealed"].mean() > scores["random"].mean() + 0.003
     assert scores["annealed"].max() > scores["random"].max()
@@ -139,4 +139,4 @@ def test_annealed_starts_lead_higher_than_random_ones() -> None:
 
 def test_annealing_belongs_to_chains() -> None:
     with pytest.raises(InputError, match="belongs to chains"):
-        PRISM(2, switching="independent", starts="annealed").fit(random_demonstrations(0, [20, 20]))
+        Intentions(2, switching="independent", starts="annealed").fit(random_demonstrations(0, [20, 20]))

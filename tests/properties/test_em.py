@@ -12,7 +12,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.starts import random_responsibilities
 from prism_irl.rewards.iavi import solve_iavi
 from prism_irl.rewards.tabular import TabularPolicies
@@ -92,7 +92,7 @@ def test_iavi_inside_the_loop_changes_nothing(make_demos, switching, variant, di
 def test_discount_never_changes_likelihood_or_labels(make_demos, discount):
     demos = make_demos(lengths=(20,) * 8)
     settings = {"switching": "markov", "max_iterations": 5, "n_starts": 1, "validation_fraction": 0.0}
-    reference, other = (PRISM(2, discount=g, **settings).fit(demos) for g in (0.9, discount))
+    reference, other = (Intentions(2, discount=g, **settings).fit(demos) for g in (0.9, discount))
     assert other.score(demos) == reference.score(demos)
     np.testing.assert_array_equal(other.predict_proba(demos), reference.predict_proba(demos))
     assert np.abs(other.rewards_ - reference.rewards_).max() > 1e-3
@@ -127,7 +127,7 @@ def test_back_off_promises_no_monotone_objective(make_demos):
     """Shrinking towards shorter histories is no maximisation: the likelihood may fall, and no warning is due."""
     demos = make_demos(1, lengths=(30,) * 10)
     for history in (1, 2):
-        model = PRISM(2, switching="markov", history=history)
+        model = Intentions(2, switching="markov", history=history)
         model._set_up(demos, None)
         start = model._new_start(0, demos)
         assert start.monitor.exact == (history == 1)
@@ -142,7 +142,7 @@ def test_back_off_promises_no_monotone_objective(make_demos):
 @pytest.mark.parametrize("smoothing", [0.0, 0.01])
 def test_one_intention_is_the_empirical_policy(make_demos, switching, smoothing):
     demos = make_demos(masked=True)
-    model = PRISM(
+    model = Intentions(
         1,
         switching=switching,
         smoothing=smoothing,

@@ -7,6 +7,7 @@ import pytest
 
 import harness
 from prism_irl.models.hiql import HIQL
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.references import Uniform
 from prism_irl.models.registry import Method
@@ -14,10 +15,10 @@ from prism_irl.studies.cross_validation import cross_validate
 
 
 def test_variants_get_the_options_of_the_longest_identifier():
-    options = {"": {"n_starts": 5}, "prism": {"hidden": 7}, "prism-recurrent": {"hidden": 9, "unheard_of": 1}}
+    options = {"": {"n_starts": 5}, "prism-past": {"hidden": 7}, "prism-recurrent": {"hidden": 9, "unheard_of": 1}}
     assert harness.build_method("prism-recurrent-h2", 3, options).model.hidden == 9
-    past = harness.build_method("prism-k4", 3, options).model
-    assert (past.hidden, past.n_intentions, past.n_starts) == (7, 4, PRISM().n_starts)
+    past = harness.build_method("prism-past-k4", 3, options).model
+    assert (past.hidden, past.n_intentions, past.n_starts) == (7, 4, Intentions().n_starts)
     assert harness.build_method("hiql", 3, options).model.n_starts == 5
     assert harness.build_method("hiql", 3, {"iavi": {"n_starts": 1}}).model.n_starts == HIQL().n_starts
 

@@ -65,7 +65,7 @@ def test_a_fitted_pair_takes_either_way(monkeypatch, many):
 
     rng = np.random.default_rng(1)
     demos = Demonstrations.from_arrays(rng.integers(0, 4, (6, 30)), rng.integers(0, 2, (6, 30)))
-    model = prism.PRISM(n_intentions=2, switching="markov", history=3, n_starts=1, max_iterations=2).fit(demos)
+    model = prism.Intentions(n_intentions=2, switching="markov", history=3, n_starts=1, max_iterations=2).fit(demos)
     monkeypatch.setattr(pair_rewards, "MANY", many)
     found = model.rewards_
     del model.solution_, model.context_solution_

@@ -9,8 +9,8 @@ from continuous_worlds import GOALS, walking
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
-from prism_irl.models.prism import PRISM
 from prism_irl.rewards.options import Landmarks
 from support import one_sentence
 
@@ -18,7 +18,9 @@ from support import one_sentence
 @pytest.fixture(scope="module")
 def fitted():
     demos = walking(n_trajectories=16, noise=0.15)
-    model = PRISM(3, switching="markov", rewards=Landmarks(landmarks=40), n_starts=2, max_iterations=8, device="cpu")
+    model = Intentions(
+        3, switching="markov", rewards=Landmarks(landmarks=40), n_starts=2, max_iterations=8, device="cpu"
+    )
     return demos, model.fit(demos)
 
 
@@ -77,5 +79,5 @@ def test_graphs_are_compared_by_all_training_data(fitted):
 def test_tokens_are_refused():
     tokens = Demonstrations.from_arrays([np.arange(6) % 3], [np.arange(6) % 2])
     with pytest.raises(InputError, match="--observe and --act") as error:
-        PRISM(2, switching="markov", rewards="landmarks").fit(tokens)
+        Intentions(2, switching="markov", rewards="landmarks").fit(tokens)
     one_sentence(error)

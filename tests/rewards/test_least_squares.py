@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from continuous_worlds import GOALS, walking
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.least_squares import StateReward
 
 
@@ -34,7 +34,7 @@ def test_a_reward_that_satisfies_the_equation_is_recovered():
 
 def test_the_best_visited_place_of_each_intention_is_near_a_goal():
     demos = walking(n_trajectories=30)
-    model = PRISM(3, switching="markov", rewards="features", n_starts=3, device="cpu").fit(demos)
+    model = Intentions(3, switching="markov", rewards="features", n_starts=3, device="cpu").fit(demos)
     visited = np.where(model.predict_proba(demos) > 0.5, model.reward_at(demos.observations), -np.inf)
     best = demos.observations[visited.argmax(axis=0)]
     distance = np.linalg.norm(best[:, None] - GOALS[None], axis=2)

@@ -14,7 +14,7 @@ from continuous_worlds import walking
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.units import Units
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.linear import Basis, LinearPolicies
 
 
@@ -70,14 +70,14 @@ def test_exact_em_never_falls(options):
     from prism_irl.rewards.options import Features
 
     demos = walking(n_trajectories=6, length=30)
-    model = PRISM(3, switching="markov", rewards=Features(**options), n_starts=1, max_iterations=15, device="cpu")
+    model = Intentions(3, switching="markov", rewards=Features(**options), n_starts=1, max_iterations=15, device="cpu")
     rows = model.set_params(validation_fraction=0.0).fit(demos).monitor_
     assert all(b["objective"] >= a["objective"] - 1e-9 for a, b in pairwise(rows))
 
 
 def test_the_goals_of_a_simple_world_are_found():
     demos = walking(n_trajectories=20)
-    model = PRISM(3, switching="markov", rewards="features", n_starts=3, device="cpu").fit(demos)
+    model = Intentions(3, switching="markov", rewards="features", n_starts=3, device="cpu").fit(demos)
     from prism_irl.labels import label_accuracy
 
     assert label_accuracy(demos.labels, model.predict(demos)) > 0.97

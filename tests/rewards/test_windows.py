@@ -35,7 +35,7 @@ def rhythms(n: int = 12, length: int = 120, seed: int = 0) -> Demonstrations:
 
 
 def fitted(demos, **options):
-    return prism.PRISM(
+    return prism.Intentions(
         2, switching="markov", rewards=Windows(**options), n_starts=1, max_iterations=8, device="cpu"
     ).fit(demos)
 
@@ -149,7 +149,7 @@ def test_rhythm_is_found_where_single_commands_say_nothing():
     demos = rhythms()
     model = fitted(demos, window=8)
     accuracy = infer_accuracy(model.predict(demos), demos.labels)
-    single = prism.PRISM(2, switching="markov", rewards="features", n_starts=1, max_iterations=8, device="cpu")
+    single = prism.Intentions(2, switching="markov", rewards="features", n_starts=1, max_iterations=8, device="cpu")
     # A slow and a fast swing go through the same commands, in another order.
     assert accuracy > 0.9 > 0.7 > infer_accuracy(single.fit(demos).predict(demos), demos.labels)
 

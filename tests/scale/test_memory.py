@@ -14,6 +14,7 @@ from prism_irl import expectation
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import memory
 
@@ -28,7 +29,7 @@ def growing(model, demos, **options) -> int:
     return memory.estimate(demos, model, **options).total - memory.LIBRARIES
 
 
-@pytest.mark.parametrize("model", [PRISM(3), PRISM(3, switching="markov"), HIQL(3), PRISM.paper("labyrinth")])
+@pytest.mark.parametrize("model", [Intentions(3), Intentions(3, switching="markov"), HIQL(3), PRISM.paper("labyrinth")])
 def test_it_grows_with_what_memory_grows_with(model) -> None:
     small, large = demonstrations(3_000_000), demonstrations(6_000_000)
     assert 1.3 < growing(model, large) / growing(model, small) < 2.1
@@ -48,13 +49,15 @@ def test_beliefs_about_mapped_continuous_data_are_on_disk(monkeypatch, switching
     def beliefs(length: int) -> int:
         demos = walking(n_trajectories=4, length=length)
         demos.states.flags.writeable = demos.actions.flags.writeable = False  # as those of mapped files are
-        return memory.estimate(demos, PRISM(3, switching=switching, rewards="features")).parts["emissions and beliefs"]
+        return memory.estimate(demos, Intentions(3, switching=switching, rewards="features")).parts[
+            "emissions and beliefs"
+        ]
 
     assert (beliefs(60) == beliefs(120)) == mapped
 
 
 def test_small_fits_say_nothing_and_large_ones_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    memory.announce(demonstrations(1000), PRISM(2))
+    memory.announce(demonstrations(1000), Intentions(2))
     assert capsys.readouterr().err == ""
     memory.announce(demonstrations(1_000_050), HIQL(2))
     said = capsys.readouterr().err
@@ -67,12 +70,12 @@ def test_a_fit_that_does_not_fit_is_a_warning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "available", lambda: 10**8)
-    memory.announce(demonstrations(1000), PRISM(2))
+    memory.announce(demonstrations(1000), Intentions(2))
     said = capsys.readouterr().err
     assert "warning" in said
     assert "100 MB are free" in said
     monkeypatch.setattr(memory, "available", lambda: None)
-    memory.announce(demonstrations(1000), PRISM(2))
+    memory.announce(demonstrations(1000), Intentions(2))
     assert capsys.readouterr().err == ""
 
 
@@ -81,7 +84,7 @@ def test_a_fit_that_cannot_fit_is_refused_with_its_numbers(monkeypatch: pytest.M
     rng = np.random.default_rng(0)
     steps = [rng.integers(size, size=(40, 500)) for size in (60, 4)]
     demos = Demonstrations.from_arrays(*steps, n_states=60, n_actions=4)
-    model = PRISM(3, switching="markov", history=4)
+    model = Intentions(3, switching="markov", history=4)
     exact = demos.with_history(4).n_contexts
     assert exact <= memory._n_contexts(demos, model) < 1.5 * exact
     monkeypatch.setenv("PRISM_MAX_MEMORY", "0.05")
@@ -94,7 +97,7 @@ def test_a_fit_that_cannot_fit_is_refused_with_its_numbers(monkeypatch: pytest.M
 @pytest.mark.parametrize(("network", "lines"), [("transformer", 1), ("gru", 0)])
 def test_that_attention_forgets_is_announced(network, lines, capsys: pytest.CaptureFixture[str]) -> None:
     long = Demonstrations.from_arrays([np.arange(3000) % 5], [np.arange(3000) % 2])
-    memory.announce(long, PRISM(2, switching="independent", network=network))
+    memory.announce(long, Intentions(2, switching="independent", network=network))
     said = capsys.readouterr().err
     assert said.count("\n") == said.count("looks back 1024 steps") == said.count("has 3000;") == lines
 
@@ -113,13 +116,13 @@ PEAK = """
 import numpy as np
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.scale import memory
 
 n, rng = 1_200_000, np.random.default_rng(0)
 states, actions = rng.integers(2048, size=n).astype(np.uint16), rng.integers(32, size=n).astype(np.uint8)
 demos = Demonstrations(states, actions, np.arange(0, n + 1, 40), 2048, 32)
-model = PRISM(4, switching="markov", max_iterations=2, n_starts=1, warm_up=1, n_candidates=1, starts="random")
+model = Intentions(4, switching="markov", max_iterations=2, n_starts=1, warm_up=1, n_candidates=1, starts="random")
 needed = memory.estimate(demos, model).total
 model.fit(demos)
 # Not ru_maxrss, which a child inherits: a test process that has grown would be measured instead.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.references import Uniform
 from prism_irl.studies.imagine import Change, imagine, one_draw
 from prism_irl.studies.imagine_files import in_words, rows_of
@@ -20,7 +20,7 @@ def demos():
 
 @pytest.fixture(scope="module")
 def model(demos):
-    return PRISM(2, switching="markov", rewards="soft-1", n_starts=1, max_iterations=5, device="cpu").fit(
+    return Intentions(2, switching="markov", rewards="soft-1", n_starts=1, max_iterations=5, device="cpu").fit(
         demos, WORLD.mdp
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.studies.select_intentions import Select, parse_intentions
 
 
@@ -21,7 +21,7 @@ def test_switching_chooses_the_model():
     assert isinstance(Select().model(3), HIQL)
     network = Select(switching="recurrent", history=2, starts=1)
     model = network.model(2)
-    assert isinstance(model, PRISM)
+    assert isinstance(model, Intentions)
     assert (model.switching, model.history, model.n_starts) == ("recurrent", 2, 1)
     with pytest.raises(InputError, match="no method 'hidden'"):
         Select(switching="hidden").model(2)

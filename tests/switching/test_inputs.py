@@ -10,7 +10,7 @@ import prism_irl as prism
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.refit import refit
 from prism_irl.studies.intervals import intervals, numbers_of
 from prism_irl.switching.inputs import InputChain
@@ -71,8 +71,8 @@ def driven():
 def test_what_drives_switching_is_found_as_surely_as_the_interval_says_and_predicts(driven):
     train, test = driven
     options = {"n_starts": 1, "starts": "windows", "device": "cpu"}
-    model = PRISM(2, switching=Markov(inputs=True), **options).fit(train)
-    plain = PRISM(2, switching="markov", **options).fit(train)
+    model = Intentions(2, switching=Markov(inputs=True), **options).fit(train)
+    plain = Intentions(2, switching="markov", **options).fit(train)
     assert model.score(test) > plain.score(test) + 0.01
     first = int((model.predict(train) == train.labels).mean() > 0.5)  # which of ours is intention 0
     j = 0 if first else 1
@@ -90,7 +90,7 @@ READERS = (Markov(inputs=True), State(inputs=True), Ordered(inputs=True), SemiMa
 @pytest.mark.parametrize("switching", READERS, ids=lambda options: type(options).__name__)
 def test_a_fit_with_inputs_is_saved_streams_and_has_intervals(driven, tmp_path, switching):
     train = driven[0].subset(np.arange(6))
-    model = PRISM(2, switching=switching, n_starts=1, max_iterations=3, device="cpu").fit(train)
+    model = Intentions(2, switching=switching, n_starts=1, max_iterations=3, device="cpu").fit(train)
     model.save(tmp_path / "m")
     again = prism.load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict_proba(train), model.predict_proba(train))
@@ -111,7 +111,7 @@ def test_a_fit_with_inputs_is_saved_streams_and_has_intervals(driven, tmp_path, 
 def test_a_chain_that_reads_inputs_refuses_data_without(switching):
     demos = CohortWorld(animals=1, trajectories=1, horizon=20).simulate(0).demonstrations
     with pytest.raises(InputError, match="the data have none"):
-        PRISM(2, switching=switching, validation_fraction=0).fit(demos)
+        Intentions(2, switching=switching, validation_fraction=0).fit(demos)
 
 
 @pytest.mark.parametrize("switching", READERS[1:4:2], ids=lambda options: type(options).__name__)
@@ -119,8 +119,8 @@ def test_places_and_phases_find_what_drives_switching(driven, switching):
     """The effect of the covariate, about ±1.5, is found by kernels that could explain switches by something else."""
     train, test = driven
     options = {"n_starts": 1, "starts": "windows", "device": "cpu", "max_iterations": 15}
-    model = PRISM(2, switching=switching, **options).fit(train)
-    plain = PRISM(2, switching=replace(switching, inputs=False), **options).fit(train)
+    model = Intentions(2, switching=switching, **options).fit(train)
+    plain = Intentions(2, switching=replace(switching, inputs=False), **options).fit(train)
     assert model.score(test) > plain.score(test) + 0.005
     j = 0 if (model.predict(train) == train.labels).mean() > 0.5 else 1
     found = model.switching_.effects()[..., 0]

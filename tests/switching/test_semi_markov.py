@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import label_accuracy, segments
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.options import SemiMarkov
 from prism_irl.switching.semi_markov import SemiMarkovChain
@@ -137,7 +137,7 @@ def test_it_predicts_better_exactly_where_dwell_has_a_shape(shape, better):
     world = CohortWorld(animals=12, trajectories=6, horizon=100, shape=shape, spread=0.0, leave=(0.1, 0.1), beta=4.0)
     train, test = world.simulate(0).demonstrations, world.simulate(1).demonstrations
     fits = [
-        PRISM(2, switching=kind, n_starts=2, starts="windows", device="cpu").fit(train)
+        Intentions(2, switching=kind, n_starts=2, starts="windows", device="cpu").fit(train)
         for kind in ("markov", SemiMarkov(phases=3))
     ]
     markov, semi = (fit.score(test) for fit in fits)
@@ -153,7 +153,7 @@ def test_it_can_be_simulated_saved_and_asked_for_actions(tmp_path):
     import prism_irl as prism
 
     demos = CohortWorld(animals=2, trajectories=2, horizon=30).simulate(0).demonstrations
-    model = PRISM(2, switching=SemiMarkov(phases=3), n_starts=1, max_iterations=5, device="cpu").fit(demos)
+    model = Intentions(2, switching=SemiMarkov(phases=3), n_starts=1, max_iterations=5, device="cpu").fit(demos)
     np.testing.assert_allclose(model.action_proba(demos).sum(1), 1)
     assert model.sample(2, 10).n_steps == 20
     model.save(tmp_path / "model")

@@ -14,7 +14,7 @@ def compare(
     table: Path,
     *,
     folder: RunFolder,
-    methods: str = "uniform,iavi,ngram,hiql,prism,prism-recurrent",
+    methods: str = "uniform,iavi,ngram,hiql,prism-past,prism-recurrent",
     intentions: int = 3,
     cut: FoldOptions = FoldOptions(),
     seeds: int = 1,

@@ -64,7 +64,7 @@ def run_gridworld(folder: Path, on_fit: Any = None, *, jobs: int = 1, n: int = 5
     learned = {"n_starts": 2, "max_iterations": 60, "batch_size": 64, **NETWORK, **limits}
     options = {
         "prism-recurrent": learned,
-        "prism": learned,
+        "prism-past": learned,
         "prism-paper": {"max_iterations": learned["max_iterations"]},
         "hiql": {},
         "iavi": {},
@@ -112,7 +112,7 @@ def run_labyrinth(folder: Path, on_fit: Any = None, *, jobs: int = 1, n: int = 2
         folder,
         world,
         simulation,
-        {"prism-recurrent": learned, "prism": learned, "hiql": chain, "iavi": {}},
+        {"prism-recurrent": learned, "prism-past": learned, "hiql": chain, "iavi": {}},
         title="Simulated labyrinth: a demonstration",
         note=note,
         intentions=INTENTIONS,

@@ -20,6 +20,7 @@ from prism_irl import halves, limits
 from prism_irl.cli.signature import Option, read_options
 from prism_irl.errors import InputError
 from prism_irl.models import registry
+from prism_irl.models.settings import Settings
 from prism_irl.rewards import REWARDS
 from prism_irl.switching import SWITCHING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
 
 RENAMED = {"n_intentions": "intentions"}
+COMPONENTS = {"switching": SWITCHING, "rewards": REWARDS}
 PAPER = ("gridworld", "labyrinth", "bridge")
 """Experiments of the paper that have a preset."""
 
@@ -149,12 +151,17 @@ class FoldOptions(FitsOptions):
     "What a fold keeps together."
 
 
+def flag_of(name: str) -> str:
+    """The flag of a parameter."""
+    return f"--{RENAMED.get(name, name).replace('_', '-')}"
+
+
 def _model_options() -> type:
-    """Fields of PRISM, and those that only a half of a pair has."""
-    found = read_options(registry.NAMED["prism-recurrent"].where)
+    """Fields of the estimator, and those that only a component of a pair has."""
+    found = read_options(Settings)
     owners: dict[str, dict[Option, list[str]]] = {}  # which halves have an option, and whether it is the same one
     for half, (where, _) in {**SWITCHING, **REWARDS}.items():
-        for name, option in read_options(where).items():
+        for name, option in read_options(halves.locate(where, "component")).items():
             if name not in found:
                 owners.setdefault(name, {}).setdefault(option, []).append(half)
     for name, variants in owners.items():
@@ -165,7 +172,7 @@ def _model_options() -> type:
         text = option.help + (
             "" if option.default is None or "default:" in option.help else f" [default: {option.default}]"
         )
-        flag = Parameter(name=f"--{RENAMED.get(name, name).replace('_', '-')}", help=text)
+        flag = Parameter(name=flag_of(name), help=text)
         optional: Any = option.type | types.NoneType
         fields.append((name, Annotated[optional, flag], dataclasses.field(default=None)))
     made = dataclasses.make_dataclass("ModelOptions", fields, frozen=True)
@@ -198,7 +205,7 @@ def continuous_defaults(options: Any, preset: str | None, method: str | None, co
 
 
 def build_model(options: Any, preset: str | None = None, method: str | None = None) -> IntentionModel:
-    """Return the unfitted model: PRISM on a preset or its defaults, or another method, with the options given.
+    """Return the unfitted model: of a pair, of a preset, or another method, with the options given.
 
     ``method`` is an identifier of `prism_irl.models.registry`: a named method, a pair, or MODULE:CLASS from outside.
     """
@@ -209,36 +216,49 @@ def build_model(options: Any, preset: str | None = None, method: str | None = No
         raise InputError("A method is a pair already; pass --method, or --switching and --rewards, or a preset.")
     if method is not None:
         return _with_options(registry.method(method, said.get("n_intentions")).model, said, method)
-    if preset is not None and preset.removeprefix("paper-") not in PAPER:
-        choices = ", ".join(f"paper-{experiment}" for experiment in PAPER)
-        raise InputError(f"There is no preset {preset!r}; choose {choices}.")
-    from prism_irl.models.prism import PRISM
+    if preset is not None:
+        if preset.removeprefix("paper-") not in PAPER:
+            choices = ", ".join(f"paper-{experiment}" for experiment in PAPER)
+            raise InputError(f"There is no preset {preset!r}; choose {choices}.")
+        from prism_irl.models.prism import PRISM
 
-    if said.get("switching") == "single":
-        said.setdefault("n_intentions", 1)
-    own = {field.name for field in dataclasses.fields(PRISM)}
-    shared = {name: value for name, value in said.items() if name in own}
-    model = PRISM(**shared) if preset is None else PRISM.paper(preset.removeprefix("paper-"), **shared)
+        changes = {"network": said["network"]} if "network" in said else {}
+        return _with_options(PRISM.paper(preset.removeprefix("paper-"), **changes), said, preset)
+    from prism_irl.models.intentions import Intentions
+
+    model = Intentions(**{name: said[name] for name in ("switching", "rewards") if name in said})
     return _with_options(model, said, f"{model.switching}+{model.rewards}")
 
 
 def _with_options(model: IntentionModel, said: dict[str, Any], name: str) -> IntentionModel:
-    """Set what was said: parameters of the model, and of a pair also options that one half alone has."""
+    """Set what was said: parameters of the model, and of a pair also options that one component alone has."""
     known = model.get_params(deep=False)
-    model.set_params(**{option: value for option, value in said.items() if option in known})
-    rest = {option: value for option, value in said.items() if option not in known}
-    for what, halves_of in (("switching", SWITCHING), ("rewards", REWARDS)):
-        if not rest or known.get(what) not in halves_of:
-            continue
-        half = halves.options_class(what, known[what], halves_of)
-        own = {
-            option: rest.pop(option) for option in list(rest) if option in {f.name for f in dataclasses.fields(half)}
-        }
+    pair = {what: getattr(model, what) for what in ("switching", "rewards") if what in known}
+    named = {
+        what: kind for what, kind in pair.items() if isinstance(kind, str) and (kind in COMPONENTS[what] or ":" in kind)
+    }
+    classes = {what: halves.options_class(what, kind, COMPONENTS[what]) for what, kind in named.items()}
+    read = model.parameters_read()
+    model.set_params(**{option: value for option, value in said.items() if option in known and option in read})
+    rest = {option: value for option, value in said.items() if not (option in known and option in read)}
+    for what, kind in classes.items():
+        own = {field.name for field in dataclasses.fields(kind)} & set(rest)
         if own:
-            parameters = model.get_params(deep=False) | own
-            model.set_params(**{what: halves.resolve(what, known[what], halves_of, parameters)})
+            shared = {option: getattr(model, option) for option in known}
+            options = shared | {option: rest.pop(option) for option in own}
+            model.set_params(**{what: halves.resolve(what, pair[what], COMPONENTS[what], options)})
     for option in rest:
         if option != "n_intentions" or rest[option] != model.n_intentions:
-            flag = RENAMED.get(option, option).replace("_", "-")
-            raise InputError(f"{name} has no option --{flag}; leave it out or choose another method.")
+            raise InputError(f"{name} does not read {flag_of(option)}{_readers(option)}; leave it out.")
     return model
+
+
+def _readers(option: str) -> str:
+    """Which components read an option, in a clause; nothing where that is no question of components."""
+    found = [
+        f"{half} {what}"
+        for what, known in COMPONENTS.items()
+        for half, (where, _) in known.items()
+        if option in {field.name for field in dataclasses.fields(halves.locate(where, what))}
+    ]
+    return f", which belongs to {', '.join(found)}" if found else ""

@@ -15,14 +15,14 @@ from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.base import FloatArray
-from prism_irl.models.pair import PairModel
+from prism_irl.models.intentions import Intentions
 from prism_irl.switching import NetworkName
 from prism_irl.switching.base import Switching
 from prism_irl.switching.recurrent import RecurrentChain
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FeaturePRISM(PairModel):
+class FeaturePRISM(Intentions):
     """Intentions with policies linear in features.
 
     Parameters
@@ -41,30 +41,28 @@ class FeaturePRISM(PairModel):
         Strength of the prior on the weights; one is far below what a few hundred steps say.
     noise, noise_strength : float
         Prior variance of a command, and how many commands it is worth.
-    switch_penalty, embedding, hidden, learning_rate, batch_size, epochs_per_m_step : see `PRISM`
-        Small by default: robot data sets have hundreds of demonstrations.
     warm_up : int
         Markov-chain EM iterations before a recurrent chain begins.
-    max_iterations, n_starts, validation_fraction, stop_by, patience, discount, device, seed : see `PRISM`
+    embedding, hidden, n_starts, seed, … : see `Intentions`
+        Networks are small by default: robot data sets have hundreds of demonstrations.
     """
 
     n_intentions: int = field(default=5, kw_only=False)
     policies: Literal["gaussian", "softmax"] = "gaussian"
     switching: str = "markov"
+    rewards: str = field(default="features", init=False)
     ordered: bool = False
     network: NetworkName = "gru"
     ridge: float = 1.0
     noise: float = 0.01
     noise_strength: float = 10.0
-    switch_penalty: float = 0.05
     embedding: int = 16
     hidden: int = 16
     learning_rate: float = 3e-3
-    batch_size: int = 32
-    epochs_per_m_step: int = 1
     warm_up: int = 30
     max_iterations: int = 100
     n_starts: int = 8
+    discount: float = 0.97
     device: str = "cpu"
 
     def _halves(self) -> tuple[Any, Any]:

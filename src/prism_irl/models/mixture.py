@@ -7,27 +7,30 @@ the trajectory's intention grows with every action seen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from prism_irl.models.base import FloatArray
-from prism_irl.models.hiql import CountPair
+from prism_irl.models.intentions import Intentions
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TrajectoryMixture(CountPair):
+class TrajectoryMixture(Intentions):
     """Mixture of intentions over trajectories: EM trajectory clustering of Babes et al. 2011.
 
     `predict` gives the same intention to all steps of a trajectory; `filter_proba` and `filter` give the belief so
-    far. Parameters as in `CountPair`.
+    far. Parameters as in `Intentions`; counts are cheap, so they are started ten times.
 
     Attributes
     ----------
     weights_ : (K,) P(z=k), ρ of the paper
     """
 
-    def _halves(self) -> tuple[Any, Any]:
-        return "per-trajectory", "tabular"
+    n_intentions: int = field(default=2, kw_only=False)
+    switching: str = field(default="per-trajectory", init=False)
+    rewards: str = field(default="tabular", init=False)
+    max_iterations: int = 300
+    n_starts: int = 10
+    device: str = "cpu"
 
     @property
     def weights_(self) -> FloatArray:

@@ -7,10 +7,9 @@ several starts, early stopping on validation trajectories, checkpoints, inferenc
 from __future__ import annotations
 
 import zlib
-from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from prism_irl.models.choices import chosen_options, try_free
 from prism_irl.models.fitted import motion_shape
 from prism_irl.models.histories import chosen_accents, chosen_history
 from prism_irl.models.pair_rewards import SOLVED, PairRewards
+from prism_irl.models.settings import Settings
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import PolicyTable, Problem
 from prism_irl.rewards.goals import GoalPolicies
@@ -43,31 +43,10 @@ AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best co
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PairModel(PairRewards):
+class PairModel(Settings, PairRewards):
     """Base class of the methods that EM fits.
 
-    Parameters
-    ----------
-    n_intentions : int
-        Number of intentions K.
-    max_iterations : int
-        EM iterations at most, per start.
-    n_starts : int
-        Independent starts; the best by the likelihood of ``stop_by`` is kept, the others tell whether it is stable.
-    validation_fraction : float
-        Share of the training trajectories that is not trained on.
-    stop_by : {"auto", "validation", "training"}
-        Whose likelihood decides when to stop and which start to keep: validation trajectories, where there are some, or
-        training. "auto" is training where both halves maximise it exactly by counting (constant chains or mixtures of
-        policies without memory) and for goals on landmarks without a network, which leaves the validation trajectories
-        held out, and validation elsewhere.
-    patience : int or None
-        Iterations without a rise of the monitored likelihood before a start stops; None runs all.
-    discount : float
-        γ of the rewards when no MDP is given.
-    device : {"auto", "cpu", "cuda"}
-    seed : int
-        The one source of randomness.
+    Parameters are those of `Settings`.
 
     Attributes
     ----------
@@ -84,21 +63,7 @@ class PairModel(PairRewards):
     agreement_ : mean ARI of the best start with the equally good ones, or None
     """
 
-    n_intentions: int = field(default=3, kw_only=False)
-    max_iterations: int = 180
-    n_starts: int = 4
-    validation_fraction: float = 0.1
-    stop_by: Literal["auto", "validation", "training"] = "auto"
-    patience: int | None = 10
-    discount: float = 0.97
-    device: str = "auto"
-    seed: int = 0
-
     # -- the pair --------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _halves(self) -> tuple[Any, Any]:
-        """Switching and rewards, each a name or its options."""
 
     @property
     def pair(self) -> str:
@@ -107,7 +72,7 @@ class PairModel(PairRewards):
         return f"{halves.name_of(switching, SWITCHING)}+{halves.name_of(rewards, REWARDS)}"
 
     def _parameters(self) -> dict[str, Any]:
-        return self.get_params(deep=False)
+        return {name: getattr(self, name) for name in self.get_params(deep=False)}
 
     @property
     def switching_options(self) -> SwitchingOptions:
@@ -145,13 +110,12 @@ class PairModel(PairRewards):
     # -- where starts begin ----------------------------------------------------------------------------------------
 
     def _start_kinds(self) -> tuple[starts.StartKind, ...]:
-        own: Any = getattr(self, "starts", "mixed")
         mixed: tuple[starts.StartKind, ...] = ("windows", "random")
-        return self.reward_options.start_kinds or (mixed if own == "mixed" else (own,))
+        return self.reward_options.start_kinds or (mixed if self.starts == "mixed" else (self.starts,))
 
     def _warm_up(self, switching: Switching) -> tuple[int, int]:
         """First points that are tried per start, and EM iterations of a constant chain that each of them gets."""
-        return getattr(self, "n_candidates", 1), getattr(self, "warm_up", 0)
+        return self.n_candidates, self.warm_up
 
     def _first_point(self, start: em.Start, train: Prepared) -> None:
         """Where a start begins, from its own randomness; of large data in some trajectories, drawn anew for each."""
@@ -323,7 +287,7 @@ class PairModel(PairRewards):
         best = max(starts, key=lambda start: start.score)
         self.free_choice_ = None
         self._keep(best, starts, train)
-        if getattr(self, "recount", False) and validation is not None:
+        if self.recount and validation is not None:
             # Count the policies once more on all trajectories, now that validation has decided what it had to decide.
             everything = self._prepare(demos)
             self.rewards_model_.maximise(everything, _posterior_of(best, everything).responsibilities)

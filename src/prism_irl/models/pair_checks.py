@@ -17,8 +17,7 @@ from prism_irl.switching.options import SwitchingOptions
 
 def check_parameters(model: Any, demos: Demonstrations) -> None:
     """Parameters of a pair and of its halves, and whether the data has what they need."""
-    whole = {"n_intentions": 1, "max_iterations": 0, "n_starts": 1, "seed": 0}
-    whole |= {name: low for name, low in {"warm_up": 0, "n_candidates": 1}.items() if hasattr(model, name)}
+    whole = {"n_intentions": 1, "max_iterations": 0, "n_starts": 1, "seed": 0, "warm_up": 0, "n_candidates": 1}
     if model.patience is not None:
         whole["patience"] = 1
     halves.check_numbers(model, whole, integer=True)
@@ -49,7 +48,7 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
 
 
 def _check_memory(model: Any, rewards: RewardOptions, demos: Demonstrations) -> None:
-    memory = {name: getattr(model, name) for name in ("history", "backoff") if hasattr(model, name)}
+    memory = {"history": model.history, "backoff": model.backoff}
     given = {name: low for name, low in {"history": 1, "backoff": 0}.items() if memory.get(name, "auto") != "auto"}
     halves.check_numbers(model, {n: low for n, low in given.items() if n == "history"}, integer=True)
     halves.check_numbers(model, {n: low for n, low in given.items() if n == "backoff"})
@@ -58,7 +57,7 @@ def _check_memory(model: Any, rewards: RewardOptions, demos: Demonstrations) -> 
             'history="auto" and backoff="auto" are chosen on validation trajectories; set validation_fraction '
             "above 0, or give numbers."
         )
-    if getattr(model, "individuals", False):
+    if model.individuals:
         check_individuals(rewards, demos)
     if memory.get("history", 1) not in (1, "auto") and rewards.memory == "none":
         raise InputError(f"{type(rewards).__name__} rewards see the current state alone; leave history at 1.")
@@ -70,7 +69,6 @@ def _check_memory(model: Any, rewards: RewardOptions, demos: Demonstrations) -> 
 
 
 def _check_starts(model: Any, switching: SwitchingOptions, rewards: RewardOptions) -> None:
-    if hasattr(model, "starts"):
-        halves.check_choice(model, starts=("mixed", "windows", "random", "annealed"))
-    if getattr(model, "starts", "") == "annealed" and not switching.is_chain:
+    halves.check_choice(model, starts=("mixed", "windows", "random", "annealed"))
+    if model.starts == "annealed" and not switching.is_chain:
         raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')

@@ -18,7 +18,7 @@ class Parametrised:
         """Parameters by name, as they were given; ``deep`` adds those of parameters that have some themselves."""
         found: dict[str, Any] = {}
         for name in self._defaults():
-            value = found[name] = getattr(self, name)
+            value = found[name] = vars(self)[name] if name in vars(self) else getattr(self, name)
             if deep and hasattr(value, "get_params") and not isinstance(value, type):
                 found |= {f"{name}__{inner}": part for inner, part in value.get_params().items()}
         return found
@@ -38,9 +38,17 @@ class Parametrised:
 
     def __repr__(self) -> str:
         """The constructor's call, without what is as it is by default."""
-        given = {name: (getattr(self, name), default) for name, default in self._defaults().items()}
-        changed = (f"{name}={value!r}" for name, (value, default) in given.items() if repr(value) != repr(default))
+        given = {name: repr(getattr(self, name)) for name in self._defaults()}
+        changed = (f"{name}={text}" for name, text in given.items() if text != repr(self.default_of(name)))
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def parameters_read(self) -> set[str]:
+        """Names of the parameters that have an effect."""
+        return set(self._defaults())
+
+    def default_of(self, name: str) -> Any:
+        """What a parameter is where it is not given."""
+        return self._defaults()[name]
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -57,8 +65,9 @@ class Parametrised:
 @cache
 def _defaults_of(cls: type) -> dict[str, Any]:
     """Read once for every class: a hundred fits side by side ask thousands of times."""
-    given = inspect.signature(cls).parameters
-    return {name: given[name].default for name in sorted(given)}
+    given = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    named = [name for name, one in given.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    return {name: given[name].default for name in sorted(named) if name != "self"}
 
 
 def not_fitted(message: str) -> Exception:

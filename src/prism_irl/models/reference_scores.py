@@ -20,8 +20,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.sampling import parts_of, some_trajectories
 from prism_irl.errors import InputError
 from prism_irl.models import registry
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.pair import PairModel
-from prism_irl.models.prism import PRISM
 from prism_irl.models.registry import Method
 from prism_irl.report.findings import REFERENCES
 
@@ -31,10 +31,10 @@ MEMORY = 3
 """Steps that the habit of continuous commands remembers."""
 
 
-def one_policy() -> PRISM:
+def one_policy() -> Intentions:
     """One Gaussian policy for all steps, linear in what is observed: one regression, and nothing to iterate."""
     options: Any = {"switching": "single", "rewards": "features", "n_starts": 1, "validation_fraction": 0.0}
-    return PRISM(1, **options, n_candidates=1, warm_up=0, max_iterations=1, device="cpu")
+    return Intentions(1, **options, n_candidates=1, warm_up=0, max_iterations=1, device="cpu")
 
 
 def with_references(methods: Sequence[Method], demos: Demonstrations | None = None) -> list[Method]:
@@ -105,7 +105,7 @@ def continuous_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) 
     return scores
 
 
-class _Predictor(PRISM):
+class _Predictor(Intentions):
     """Predicts and wants nothing: the reward of a reference, which takes longer than its fit, is nobody's question."""
 
     def _learn_rewards(self, demos: Demonstrations) -> None:

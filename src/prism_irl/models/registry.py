@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +101,9 @@ swirl-1 | SWIRL S-1 | swirl:SWIRL | state+soft-1 | planned rewards on states, sw
 swirl-2 | SWIRL S-2 | swirl:SWIRL | state+soft-2 | planned rewards on transitions, switches by the state (Ke 2025)
 dirl | DIRL | dirl:DIRL | | weights of goals that drift with time (Ashwood 2022)
 prism-paper | PRISM, paper gate | prism:PRISM.paper | independent+tabular | the paper's own: it has seen the action
-prism | PRISM, past gate | prism:PRISM | independent+tabular | the paper's gate, honestly: it sees the past only
-prism-recurrent | Recurrent switching | prism:PRISM | recurrent+tabular | what triggers switches lies in the past
-prism-markov | Markov switching, annealed starts | prism:PRISM.annealed | markov+tabular | HIQL, looked for harder
+prism-past | PRISM, past gate | intentions:Intentions | independent+tabular | the paper's gate, unaware of the action
+prism-recurrent | Recurrent switching | intentions:Intentions | recurrent+tabular | triggers of switches lie in the past
+prism-markov | Markov switching, annealed starts | intentions:Intentions.annealed | markov+tabular | HIQL, better starts
 prism-goals | Goals on a shared habit | goals:GoalPRISM | markov+goals | places to reach, beside what is done anyway
 prism-features | Policies on features | features:FeaturePRISM | markov+features | observation vectors: robots
 """
@@ -111,7 +111,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "swirl-1": {"order": 1},
     "swirl-2": {"order": 2},
     "prism-paper": {"experiment": "gridworld"},
-    "prism": {"switching": "independent"},
+    "prism-past": {"switching": "independent"},
+    "prism-recurrent": {"switching": "recurrent", "rewards": "tabular"},
 }
 _ONE_INTENTION = {"uniform", "empirical", "ngram", "bc", "iavi", "iql", "maxent", "maxcausalent"}
 
@@ -135,7 +136,7 @@ def _named(row: str) -> Entry:
 
 NAMED: dict[str, Entry] = {entry.id: entry for entry in map(_named, _LIST.strip().splitlines())}
 """Published methods and references by their identifiers."""
-_PRISM = NAMED["prism"].where
+_ESTIMATOR = NAMED["prism-past"].where
 VARIANT = re.compile(r"-(h\d+|hauto|ind|k\d+|rnn|lstm|gru|transformer)$")
 
 
@@ -154,8 +155,8 @@ def pair(identifier: str) -> Entry:
     single = switching == "single"
     if single:
         options["n_intentions"] = 1
-    name = f"{switching} + {rewards}"
-    return Entry(identifier, name, _PRISM, "; ".join(about), switching, rewards, options, takes_intentions=not single)
+    name, when = f"{switching} + {rewards}", "; ".join(about)
+    return Entry(identifier, name, _ESTIMATOR, when, switching, rewards, options, takes_intentions=not single)
 
 
 def pairs() -> list[Entry]:
@@ -183,7 +184,7 @@ def outside(identifier: str) -> Entry:
     known = announced()
     where = known.get(identifier, identifier)
     found = given_class(where)
-    takes = "n_intentions" in inspect.signature(found).parameters
+    takes = "n_intentions" in inspect.signature(found.__init__).parameters
     name = getattr(found, "method_name", found.__name__)
     when = getattr(found, "when", (inspect.getdoc(found) or "a method of your own").splitlines()[0])
     return Entry(identifier, name, where, when, takes_intentions=takes, leaks=bool(found.__dict__.get("leaks") is True))
@@ -197,6 +198,11 @@ def find(identifier: str) -> Entry:
         return pair(identifier)
     if ":" in identifier or identifier in announced():
         return outside(identifier)
+    if identifier == "prism":
+        raise InputError(
+            "prism is two methods: prism-past, whose gate sees the past only (prism before version 0.2), and "
+            "prism-paper, the paper's own, whose gate has seen the action; name one of them."
+        )
     raise InputError(
         f"There is no method {identifier!r}; choose among {', '.join(NAMED)}, a pair such as state+goals, or "
         "module:Class for your own (prism methods lists them)."
@@ -231,12 +237,12 @@ def method(identifier: str, n_intentions: int | None = None, **options: Any) -> 
     refused = InputError(f"{identifier!r} is no variant that {base} has.")
     if not entry.takes_intentions and any(note.startswith("K=") for note in notes):
         raise refused
-    if "network" in variants and entry.switching is not None and not _knows(entry.switching, "network"):
-        raise refused
     try:
         model = entry.build(n_intentions, **variants)
     except TypeError:
         raise refused from None
+    if not set(variants) - {"recount"} <= model.parameters_read():
+        raise refused
     accepted = model.get_params(deep=False)
     model.set_params(**{key: value for key, value in options.items() if key in accepted})
     full = entry.name + (f" ({', '.join(reversed(notes))})" if notes else "")
@@ -246,10 +252,6 @@ def method(identifier: str, n_intentions: int | None = None, **options: Any) -> 
 def methods(identifiers: str, n_intentions: int | None = None, **options: Any) -> list[Method]:
     """The methods of a comma-separated list, as people type it."""
     return [method(name.strip(), n_intentions, **options) for name in identifiers.split(",") if name.strip()]
-
-
-def _knows(switching: str, option: str) -> bool:
-    return option in {field.name for field in fields(halves.options_class("switching", switching, SWITCHING))}
 
 
 # -- classes, for saved models -----------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray
-from prism_irl.models.pair import PairModel
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.soft import SoftRewards, log_sum_exp, own_dynamics
 from prism_irl.switching.options import KernelName
 from prism_irl.switching.state import StateChain
@@ -35,7 +35,7 @@ InvalidActions = Literal["mask", "stay"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SWIRL(PairModel):
+class SWIRL(Intentions):
     """Switching inverse reinforcement learning with planned rewards.
 
     Parameters
@@ -62,25 +62,15 @@ class SWIRL(PairModel):
         Strength of the prior on the kernel's weights; see `prism_irl.switching.state.StateChain`.
     max_iterations : int
         EM iterations at most. The authors run 80.
-    n_starts : int
-        Independent starts; the best by validation likelihood is kept and the others tell whether it is stable.
-    n_candidates : int
-        Short runs with a constant kernel of which each start takes the likeliest.
-    warm_up : int
-        EM iterations of such a run, before the kernel reads the state; 0 for none. The authors start from another model
-        and from rewards found on other data instead.
-    validation_fraction : float
-        Share of the training trajectories that decides when to stop and which start to keep.
-    stop_by : {"auto", "validation", "training"}
-        Which likelihood decides instead; see `PairModel`.
-    patience : int or None
-        Iterations without a rise in validation likelihood before stopping; None runs all.
-    device : {"auto", "cpu", "cuda"}
-    seed : int
-        The one source of randomness.
+    n_candidates, warm_up : int
+        Short runs with a constant kernel of which each start takes the likeliest, and their EM iterations; 0 for none.
+        The authors start from another model and from rewards found on other data instead.
+    n_starts, validation_fraction, stop_by, patience, device, seed : see `Intentions`
     """
 
     n_intentions: int = field(default=3, kw_only=False)
+    switching: str = field(default="state", init=False)
+    rewards: str = field(default="soft-1", init=False)
     order: int = 1
     temperatures: Sequence[float] | None = None
     kernel: KernelName = "mlp"

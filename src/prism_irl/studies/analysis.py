@@ -10,9 +10,9 @@ from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.pair import PairModel
-from prism_irl.models.prism import PRISM
 from prism_irl.models.references import NGram
 
 FEW_GROUPS = 4
@@ -91,5 +91,5 @@ class Analysis:
             chains[f"K={K}{suffix}"] = HIQL(K, **options)
             if min(self.intentions) == K:  # one number is enough to show that switches follow the state
                 options |= {"warm_up": 10, "n_candidates": 1}
-                chains[f"K={K} by state{suffix}"] = PRISM(K, switching="state", rewards="tabular", **options)
+                chains[f"K={K} by state{suffix}"] = Intentions(K, switching="state", rewards="tabular", **options)
         return chains

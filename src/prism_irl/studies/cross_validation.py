@@ -26,7 +26,7 @@ from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import Method
 from prism_irl.scale import fanout
 from prism_irl.scale.stacked import stack as stacked
@@ -191,7 +191,7 @@ def _fitted_together(jobs: list[Job], demos: Demonstrations, mdp: MDP | None) ->
         return jobs
     clock = time.perf_counter()
     stacked.fit_together(
-        [cast(PRISM, models[i]) for i in chosen], [demos.subset(jobs[i].split[0]) for i in chosen], mdp
+        [cast(Intentions, models[i]) for i in chosen], [demos.subset(jobs[i].split[0]) for i in chosen], mdp
     )
     seconds = (time.perf_counter() - clock) / len(chosen)
     done = list(jobs)

@@ -12,8 +12,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load, save
-from prism_irl.models.prism import PRISM
 from prism_irl.scale import fanout
 from prism_irl.scale.stacked import stack as stacked
 from prism_irl.studies.cross_validation import data_key, fit_key
@@ -56,7 +56,7 @@ def _fits(
     """Fit the models, those that can share a GPU at once, and yield each with its number as it is done."""
     together = [] if fanout.on_cluster() else [i for i, m in enumerate(models) if stacked.worth_stacking(m, demos)]
     if len(together) > 1:
-        stacked.fit_together([cast(PRISM, models[i]) for i in together], [demos] * len(together), mdp)
+        stacked.fit_together([cast(Intentions, models[i]) for i in together], [demos] * len(together), mdp)
         yield from ((i, models[i]) for i in together)
     else:
         together = []

@@ -29,7 +29,7 @@ from prism_irl.studies.score_intervals import scoring, write_score_intervals
 from prism_irl.studies.selection import Candidate, Choice, Halves
 from prism_irl.studies.tested import Tested
 
-METHODS = {"markov": "hiql", "state": "state+tabular", "independent": "prism", "recurrent": "prism-recurrent"}
+METHODS = {"markov": "hiql", "state": "state+tabular", "independent": "prism-past", "recurrent": "prism-recurrent"}
 
 
 @dataclass(frozen=True)

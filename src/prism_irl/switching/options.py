@@ -106,6 +106,8 @@ class Markov(SwitchingOptions):
 class Single(Markov):
     """One intention: a chain with nowhere to go."""
 
+    defaults: ClassVar[Mapping[str, Any]] = {"n_intentions": 1}
+
     def check(self, n_intentions: int) -> None:
         """K = 1."""
         if n_intentions != 1:

@@ -15,8 +15,8 @@ from bridge.likelihoods import likelihood_table, n_fits
 from bridge.settings import Bridge
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
-from prism_irl.models.prism import PRISM
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES
@@ -229,7 +229,7 @@ def test_finished_fits_of_the_likelihood_table_are_not_made_again(tmp_path, monk
     before = likelihood_table(settings, data, tmp_path / "cache", told.append)
     assert len(told) == n_fits(settings) == 8
     assert told[0].startswith("likelihood, fold 1, PRISM, paper gate")
-    monkeypatch.setattr(PRISM, "fit", lambda *_: pytest.fail("a finished fit was made again"))
+    monkeypatch.setattr(Intentions, "fit", lambda *_: pytest.fail("a finished fit was made again"))
     assert likelihood_table(settings, data, tmp_path / "cache", told.append) == before
     # Codebooks of another fold are other data: its fits are its own.
     assert len(list((tmp_path / "cache").glob("*.json"))) == 8

@@ -12,6 +12,7 @@ import torch
 from cuda_support import DEVICE, close, cuda, exact_products, ragged, without_triton
 from prism_irl.data.batching import Prepared
 from prism_irl.models import starts
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked import fit_together
@@ -25,7 +26,7 @@ SMALL = {"embedding": 8, "batch_size": 4, "max_iterations": 4, "n_starts": 2, "p
 PENALTIES = {"independent": {"l1": 0.5, "kl": 0.3}, "recurrent": {"switch_penalty": 0.2}}
 
 
-def together(models: list[PRISM], data: list, *, graphs: bool = True, triton: bool = True) -> list[PRISM]:
+def together(models: list[Intentions], data: list, *, graphs: bool = True, triton: bool = True) -> list[Intentions]:
     """Fit as one stack on the device, with or without CUDA graphs and Triton."""
     with ExitStack() as stack:
         if not graphs:
@@ -37,7 +38,7 @@ def together(models: list[PRISM], data: list, *, graphs: bool = True, triton: bo
     return models
 
 
-def compare(found: PRISM, wanted: PRISM, demos, *, score: str = "score") -> None:
+def compare(found: Intentions, wanted: Intentions, demos, *, score: str = "score") -> None:
     """The same history of iterations, likelihood and beliefs."""
     assert [row["iteration"] for row in found.monitor_] == [row["iteration"] for row in wanted.monitor_]
     for name in wanted.monitor_[0].keys() - {"seconds"}:
@@ -46,11 +47,11 @@ def compare(found: PRISM, wanted: PRISM, demos, *, score: str = "score") -> None
     close(found.predict_proba(demos), wanted.predict_proba(demos), BELIEF, "beliefs")
 
 
-def variants(switching: str, network: str, hidden: int) -> list[PRISM]:
+def variants(switching: str, network: str, hidden: int) -> list[Intentions]:
     """Different numbers of intentions, seeds and histories in one stack, with penalties."""
     options = {"switching": switching, "network": network, "hidden": hidden, "n_candidates": 2, "device": "cpu"}
     return [
-        PRISM(K, seed=seed, history=length, **PENALTIES[switching], **options, **SMALL)
+        Intentions(K, seed=seed, history=length, **PENALTIES[switching], **options, **SMALL)
         for K, seed, length in ((2, 0, 1), (3, 1, 2), (1, 2, 1))
     ]
 
@@ -59,7 +60,7 @@ DATA = [ragged(5, n_states=20), ragged(6, 17, n_states=20), ragged(7, 9, n_state
 
 
 @cache
-def alone(switching: str, network: str, hidden: int) -> list[PRISM]:
+def alone(switching: str, network: str, hidden: int) -> list[Intentions]:
     """Each fit by itself on the CPU."""
     return [model.fit(demos) for model, demos in zip(variants(switching, network, hidden), DATA, strict=True)]
 
@@ -92,7 +93,7 @@ def test_first_points(kind: str, triton_kernels: bool) -> None:
     fits: list[list] = [[], []]
     for found in fits:
         for (K, seed, length), demos in zip(((2, 0, 1), (4, 1, 2), (1, 2, 1)), DATA, strict=True):
-            model = PRISM(K, seed=seed, history=length, device="cpu", **options)
+            model = Intentions(K, seed=seed, history=length, device="cpu", **options)
             model._set_up(model._checked(demos, None), None)
             train, _ = model._validation_split(demos)
             found.append((model, [model._new_start(index, train.demos) for index in range(3)], train))

@@ -9,6 +9,7 @@ from torch import nn
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.policies import StackedPolicies
@@ -100,9 +101,10 @@ def test_a_fit_in_a_stack_equals_the_fit_alone(switching: str, network: str) -> 
     penalties = {"l1": 0.5, "kl": 0.3} if switching == "independent" else {"switch_penalty": 0.2}
     data = [ragged(5), ragged(6, 17), ragged(7, 9)]
     alone = [
-        PRISM(K, seed=s, history=h, **penalties, **options).fit(d) for (K, s, h), d in zip(variants, data, strict=True)
+        Intentions(K, seed=s, history=h, **penalties, **options).fit(d)
+        for (K, s, h), d in zip(variants, data, strict=True)
     ]
-    together = [PRISM(K, seed=s, history=h, **penalties, **options) for K, s, h in variants]
+    together = [Intentions(K, seed=s, history=h, **penalties, **options) for K, s, h in variants]
     fit_together(together, data, device="cpu")
     for one, other, demos in zip(alone, together, data, strict=True):
         assert [row["iteration"] for row in one.monitor_] == [row["iteration"] for row in other.monitor_]
@@ -124,9 +126,9 @@ def test_the_paper_gate_without_validation_data() -> None:
 
 def test_what_can_be_stacked() -> None:
     demos = ragged(1)
-    assert can_stack(PRISM(2), demos)
-    assert not can_stack(PRISM(2, switching="markov"), demos)
-    assert not can_stack(PRISM(2, rewards="goals"), demos)
-    assert not can_stack(PRISM(2, switching="state", rewards="soft-1"), demos)
-    assert not can_stack(PRISM(2, network="transformer"), demos)
-    assert not can_stack(PRISM(2, smoothing=0.0), demos)
+    assert can_stack(Intentions(2), demos)
+    assert not can_stack(Intentions(2, switching="markov"), demos)
+    assert not can_stack(Intentions(2, rewards="goals"), demos)
+    assert not can_stack(Intentions(2, switching="state", rewards="soft-1"), demos)
+    assert not can_stack(Intentions(2, network="transformer"), demos)
+    assert not can_stack(Intentions(2, smoothing=0.0), demos)

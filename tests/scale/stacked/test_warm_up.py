@@ -8,7 +8,7 @@ import torch
 
 from cuda_support import ragged
 from prism_irl.models import starts
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.scale.stacked import warm_up
 
 CPU = torch.device("cpu")
@@ -21,7 +21,7 @@ def begun(kind: str, warm: int) -> list:
     options = {"hidden": 4, "embedding": 4, "n_starts": 2, "n_candidates": 3, "warm_up": warm, "starts": kind}
     found = []
     for (K, seed, history), demos in zip(VARIANTS, DATA, strict=True):
-        model = PRISM(K, seed=seed, history=history, device="cpu", **options)
+        model = Intentions(K, seed=seed, history=history, device="cpu", **options)
         checked = model._checked(demos, None)
         model._set_up(checked, None)
         train, _ = model._validation_split(checked)

@@ -25,7 +25,7 @@ from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.flat import Flat
 from prism_irl.scale.stacked.policies import StackedPolicies
@@ -42,7 +42,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as torch has them
 class Entry:
     """One start of one fit."""
 
-    model: PRISM
+    model: Intentions
     start: em.Start
     train: Prepared
     validation: Prepared | None
@@ -51,7 +51,8 @@ class Entry:
 def can_stack(model: object, demos: Demonstrations) -> bool:
     """Whether a fit can be part of a stack."""
     return (
-        type(model) is PRISM
+        isinstance(model, Intentions)
+        and type(model) in (Intentions, Intentions)
         and model.switching in ("independent", "recurrent")
         and model.rewards == "tabular"
         and model.network in ("rnn", "gru", "lstm")
@@ -65,11 +66,11 @@ def can_stack(model: object, demos: Demonstrations) -> bool:
 
 def worth_stacking(model: object, demos: Demonstrations) -> bool:
     """Whether a fit can be part of a stack, and there is a GPU that it may use."""
-    return can_stack(model, demos) and torch.cuda.is_available() and cast(PRISM, model).device in ("auto", "cuda")
+    return can_stack(model, demos) and torch.cuda.is_available() and cast(Intentions, model).device in ("auto", "cuda")
 
 
 def fit_together(
-    models: Sequence[PRISM],
+    models: Sequence[Intentions],
     data: Sequence[Demonstrations],
     mdp: MDP | None = None,
     *,
@@ -103,7 +104,7 @@ def fit_together(
         model._finish(starts, train, validation, demos)
 
 
-def _shape(model: PRISM, demos: Demonstrations) -> tuple[Any, ...]:
+def _shape(model: Intentions, demos: Demonstrations) -> tuple[Any, ...]:
     """What the fits of a stack must have in common."""
     names = ("switching", "network", "observe", "hidden", "embedding", "batch_size")
     options = (getattr(model, name) for name in names)

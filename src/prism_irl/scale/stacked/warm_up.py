@@ -21,7 +21,7 @@ from torch import Tensor
 from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.models import starts
-from prism_irl.models.prism import PRISM
+from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.flat import Flat
 from prism_irl.scale.stacked.policies import StackedPolicies
@@ -38,7 +38,7 @@ FloatArray = npt.NDArray[np.float64]
 class Wanted(NamedTuple):
     """A start that begins with short chains: its data, where they begin, and the powers of their emissions."""
 
-    model: PRISM
+    model: Intentions
     start: em.Start
     train: Prepared
     kind: starts.StartKind
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
         ]
 
 
-def find_first_points(fits: Sequence[tuple[PRISM, Sequence[em.Start], Prepared]], device: torch.device) -> None:
+def find_first_points(fits: Sequence[tuple[Intentions, Sequence[em.Start], Prepared]], device: torch.device) -> None:
     """Give every start of every fit its first policies, and a chain what short runs of a constant chain found."""
     groups: dict[tuple[Any, ...], list[Wanted]] = defaultdict(list)
     for model, own, train in fits:
