@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types docs check slow browser bench results fuzz kills golden audit licences clean
+.PHONY: demo test lint types docs check slow browser bench results fuzz kills golden release-check audit licences clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
@@ -72,6 +72,11 @@ fuzz: $(VENV)/.installed-test
 kills: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/kills.py
 	$(BIN)/python tests/fuzz/kills.py --signal INT --kills 5
+
+# Build, check, install into a clean environment, type the first commands there.
+release-check: $(VENV)/.installed-test
+	$(PIP) build twine
+	$(BIN)/python tests/release.py
 
 # Known weaknesses of what is pinned (asks an advisory service on the network), and the licences of all of it. Strict: a
 # package that the service does not know, or a service that cannot be reached, is no good news, and fails.
