@@ -22,6 +22,7 @@ SCRIPTS = {
     "continuous": "continuous.run",
     "study": "study",
     "tutorial": "tutorial",
+    "zoo": "zoo.table",
 }
 """Experiment → its module in the folder reproduce, whose function ``command`` makes a run."""
 
@@ -42,7 +43,7 @@ class RobotOptions:
 
 
 def reproduce(
-    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous", "study", "tutorial"],
+    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous", "study", "tutorial", "zoo"],
     dataset: Path | None = None,
     /,
     *,
@@ -65,7 +66,7 @@ def reproduce(
     experiment
         Section of the paper; ours are evidence, the calibration of prism evidence, study, that of prism contrast
         and of intervals, tutorial, whether its commands ever call a wrong labelling good, and continuous, worlds
-        without tokens, and surgery where its files are.
+        without tokens, and surgery where its files are; zoo is every method on many worlds.
     dataset
         Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick
@@ -81,9 +82,10 @@ def reproduce(
         (of bridge: those of its likelihood table).
     parts
         Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl,
-        transformer [default: all].
+        transformer [default: all]; methods of the zoo.
     first_seed
-        Seed of the first simulated study; those from it on are analysed (study) [default: 0].
+        Seed of the first simulated study, or world of the zoo, of which those from it on are analysed [default: 0 of
+        study; 1000 of the zoo, whose seeds below are for development].
     """
     if robots != RobotOptions() and (experiment != "bridge" or dataset is None):
         raise InputError("--encoder, --encoders, --weights and --split belong to bridge with a dataset.")
@@ -91,23 +93,29 @@ def reproduce(
         raise InputError(f"{experiment} has its own data; a dataset belongs to bridge.")
     if fits.scheduler is not None and experiment == "bridge":
         raise InputError("bridge makes its fits on this machine; leave out --scheduler.")
-    if parts is not None and experiment != "labyrinth":
-        raise InputError(f"--parts belongs to the labyrinth; {experiment} runs in one piece.")
-    if first_seed is not None and (experiment != "study" or first_seed < 0):
+    if parts is not None and experiment not in ("labyrinth", "zoo"):
+        raise InputError(f"--parts belongs to the labyrinth and the zoo; {experiment} runs in one piece.")
+    if first_seed is not None and (experiment not in ("study", "zoo") or first_seed < 0):
         raise InputError(
-            f"--first-seed {first_seed}: it belongs to study, and must be 0 or more; leave it out elsewhere."
+            f"--first-seed {first_seed}: it belongs to study and zoo, and must be 0 or more; leave it out elsewhere."
         )
     folder = RunFolder(out or Path("runs") / experiment, overwrite=overwrite, resume=resume, common=common)
     own: dict[str, dict[str, Any]] = {
         "bridge": {"dataset": dataset, "robots": robots},
         "labyrinth": {"parts": parts},
         "study": {"first_seed": first_seed or 0},
+        "zoo": {"parts": parts, "first_seed": first_seed},
     }
     script = import_script(SCRIPTS[experiment])
     from prism_irl.scale.fanout import cluster
 
     with cluster(fits.scheduler):
         script.command(folder, fits, quick=quick, **own.get(experiment, {}))
+
+
+def in_script(task: Any, script: str, function: str, *shared: Any) -> Any:
+    """Return what a function of a script makes of a task, in whatever process or machine has a clone of its own."""
+    return getattr(import_script(script), function)(task, *shared)
 
 
 def import_script(name: str) -> Any:

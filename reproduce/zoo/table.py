@@ -1,0 +1,400 @@
+"""`prism reproduce zoo`: every method on many worlds, beside the exact filter of each.
+
+A cell is one method on one world: fitted to its training trajectories with the options that the method has by default,
+with the true number of intentions where it asks for one, and with nothing else; judged on its test trajectories. The
+row "default" is what `prism fit` does with nothing but column names. Slow methods run on `FEW` worlds, one of each
+family. Every finished cell is kept (`cells.csv`, with commit, machine and seconds, and `cache/`), so that a run goes on
+where it stopped; how many CPU-hours are left is said first.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import __version__
+from prism_irl.cli.options import FitsOptions, ModelOptions, build_model, continuous_defaults
+from prism_irl.cli.printing import print_table
+from prism_irl.cli.progress import counting
+from prism_irl.cli.reproduce import in_script
+from prism_irl.cli.run_folder import RunFolder
+from prism_irl.devices import limit_threads, machine
+from prism_irl.errors import InputError, brief
+from prism_irl.evaluation.likelihood import infer_once
+from prism_irl.evaluation.reward_transfer import reward_distance
+from prism_irl.evaluation.value_difference import recovered_rewards
+from prism_irl.labels import match
+from prism_irl.mdp import MDP
+from prism_irl.models import registry
+from prism_irl.scale import remember
+from prism_irl.studies import results
+from zoo.sticky_hmm import StickyHMM
+from zoo.worlds import FAMILIES, NULLS, TABLE, World, draw
+
+FIRST, WORLDS = TABLE.start, 110
+"""Five worlds of every family, 70 of them with intentions."""
+FEW = 22
+"""Worlds of slow methods, one of each family: twelve with places and intentions, two continuous, eight nulls."""
+BINS = 10
+DISCOUNT = 0.95
+"""Of the dynamics that rewards are compared with."""
+USED = 0.01
+"""Share of the steps from which on an intention counts as found."""
+STICKY = "sticky-hmm"
+ON_POSITIONS = ("default", "prism-features", "markov+landmarks", "state+landmarks")
+"""Methods of continuous worlds."""
+OF_POSITIONS = ON_POSITIONS[1:]
+"""Those that are of no other."""
+SECONDS = {
+    "default": 60.0,
+    STICKY: 6.0,
+    "hiql": 15.0,
+    "prism-markov": 30.0,
+    "prism-goals": 60.0,
+    "swirl-1": 300.0,
+    "swirl-2": 600.0,
+    "dirl": 300.0,
+    "prism-recurrent": 120.0,
+    "prism": 120.0,
+    "prism-paper": 60.0,
+    "maxent": 30.0,
+    "bc": 60.0,
+    "markov+landmarks": 60.0,
+    "state+landmarks": 120.0,
+}
+"""Seconds of a fit, roughly, before any was made; finished cells know better."""
+SLOW = frozenset(name for name, seconds in SECONDS.items() if seconds >= 60 and name != "default")
+RELATED = {"arrival", "needs", "event", "state", "last-visited"}
+"""Families in which what ends an intention is what goals that end, or their switching, assume."""
+
+
+@dataclass(frozen=True)
+class Zoo:
+    """Settings: methods, and seeds of worlds; slow methods run on the first ``few``."""
+
+    methods: tuple[str, ...]
+    first_seed: int = FIRST
+    worlds: int = WORLDS
+    few: int = FEW
+    quick: bool = False
+
+    def cells(self) -> list[Cell]:
+        """Every cell, world by world."""
+        return [
+            Cell(method, self.first_seed + i)
+            for i in range(self.worlds)
+            for method in self.methods
+            if (i < self.few or method not in SLOW) and suits(method, family_of(self.first_seed + i))
+        ]
+
+
+class Cell(NamedTuple):
+    """One method on one world."""
+
+    method: str
+    seed: int
+
+
+def every_method() -> tuple[str, ...]:
+    """The default command, every named method, the baseline, and pairs for positions."""
+    return tuple(dict.fromkeys(("default", *registry.NAMED, STICKY, *OF_POSITIONS)))
+
+
+def family_of(seed: int) -> str:
+    """The family of a seed of the table."""
+    names = list(FAMILIES)
+    return names[seed % len(names)]
+
+
+def suits(method: str, family: str) -> bool:
+    """Whether a method is one for this kind of states."""
+    return method in ON_POSITIONS if family in ("field", "maze") else method not in OF_POSITIONS
+
+
+# -- one cell ----------------------------------------------------------------------------------------------------------
+
+
+def cell(task: Cell, commit: str) -> dict[str, Any]:
+    """Fit and judge; a fit that fails says why, and counts as nothing found."""
+    limit_threads(1)
+    method, seed = task
+    world = draw(seed)
+    row: dict[str, Any] = {
+        "method": method,
+        "world": world.name,
+        "family": world.family,
+        "seed": seed,
+        "trajectories": len(world.train),
+        "steps": world.train.n_steps,
+        "K": world.n_present,
+        "oracle_ll": float(world.oracle.log_likelihood.mean()),
+        "commit": commit,
+        "version": __version__,
+        "machine": machine(),
+    }
+    clock = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model, row["told_k"] = unfitted(method, world)
+            model.fit(world.train)
+            row["seconds"] = time.perf_counter() - clock
+            row |= judged(model, world)
+    except Exception as error:  # a row of its own, because one failure must not end a table of hours
+        row |= {"seconds": time.perf_counter() - clock, "failed": brief(error)}
+    return row
+
+
+def unfitted(method: str, world: World) -> tuple[Any, bool]:
+    """The method, and whether it was told how many intentions there are: whoever can find that is not."""
+    if method == STICKY:
+        return StickyHMM(world.n_intentions), True
+    if method == "default":
+        return build_model(continuous_defaults(ModelOptions(), None, None, world.continuous)), False
+    model = registry.method(method).model
+    if model.get_params(deep=False).get("n_intentions", None) is None:
+        return model, False
+    return registry.method(method, world.n_intentions).model, True
+
+
+def judged(model: Any, world: World) -> dict[str, Any]:
+    """Likelihood, and what there is to say about labels, number of intentions, calibration and rewards."""
+    demos = world.test
+    found = infer_once(model, demos)
+    use = np.bincount(found.labels, minlength=found.probabilities.shape[1]) / demos.n_steps
+    row: dict[str, Any] = {
+        "predictive_ll": float(found.log_likelihood.mean()),
+        "n_found": int((use >= USED).sum()),
+    }
+    if demos.labels is None:
+        return row
+    row["oracle_accuracy"] = float((world.oracle.labels == demos.labels).mean())
+    if found.probabilities.shape[1] > 1:
+        mapping = np.asarray(match(demos.labels, found.labels, n_true=world.n_intentions).mapping)
+        right = mapping[found.labels] == demos.labels
+        row["label_accuracy"] = float(right.mean())
+        row["reliability"] = reliability(found.probabilities.max(axis=1), right)
+    if world.rewards is not None and world.transitions is not None:
+        rewards = recovered_rewards(model, demos, world.n_intentions)
+        if rewards is not None:
+            mdp = MDP.from_dense(world.transitions, DISCOUNT)
+            present = np.unique(demos.labels)
+            row["starc"] = float(np.mean([reward_distance(mdp, rewards[k], world.rewards[k]) for k in present]))
+    return row
+
+
+def reliability(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> list[list[float]]:
+    """Steps, summed confidence and right ones, (3, bins) by confidence, which add up over worlds."""
+    bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    return [np.bincount(bins, weights, BINS).tolist() for weights in (np.ones(len(bins)), confidence, right)]
+
+
+def calibration_error(curves: Iterable[Sequence[Sequence[float]]]) -> float | None:
+    """Expected calibration error of added-up reliability curves: how far confidence and truth are apart, by steps."""
+    total = np.sum([np.asarray(curve) for curve in curves], axis=0)
+    if not np.shape(total):
+        return None
+    n, confidence, right = total
+    return float(np.abs(confidence - right).sum() / n.sum())
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def run(
+    settings: Zoo,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    on_part: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Make every cell, write metrics.json and cells.csv; return the metrics."""
+    cache = folder / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    tasks = settings.cells()
+    path = partial(_path, cache)
+    if say is not None:
+        say(cost(tasks, path))
+    # The longest first, so that no process waits for the last one.
+    order = sorted(range(len(tasks)), key=lambda i: -SECONDS.get(tasks[i].method, 10.0))
+    rows = remember.spread(
+        in_script,
+        [tasks[i] for i in order],
+        ("zoo.table", "cell", commit()),
+        lambda task: path(Cell(*task)),
+        jobs=jobs,
+        on_rows=None if on_part is None else lambda done: on_part(done, len(tasks)),
+    )
+    by_task = dict(zip(order, rows, strict=True))
+    ordered = [by_task[i] for i in range(len(tasks))]
+    result = {
+        "title": f"Zoo: {settings.worlds} worlds from seed {settings.first_seed} on",
+        "experiment": "zoo",
+        "quick": settings.quick,
+        "commits": sorted({row["commit"] for row in ordered}),
+        "machines": sorted({row["machine"] for row in ordered}),
+        "cpu_hours": sum(row["seconds"] for row in ordered) / 3600,
+        "failed": [{key: row[key] for key in ("method", "world", "failed")} for row in ordered if "failed" in row],
+        "methods": summaries(ordered, settings.methods),
+    }
+    results.write_results(folder, result, [])
+    results.write_rows(folder / "cells.csv", [{k: v for k, v in row.items() if k != "reliability"} for row in ordered])
+    return result
+
+
+def _path(cache: Path, task: Cell) -> Path:
+    return cache / f"{task.method.replace('+', '_')}-{task.seed}-{__version__}.json"
+
+
+def commit() -> str:
+    """The commit that the code is of, or "unknown"."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def cost(tasks: Sequence[Cell], path: Callable[[Cell], Path]) -> str:
+    """One sentence: how much there is, and how long it takes."""
+    left = [task for task in tasks if not path(task).exists()]
+    hours = sum(SECONDS.get(task.method, 10.0) for task in left) / 3600
+    return f"{len(tasks)} cells, {len(left)} of them left: about {hours:.1f} CPU-hours."
+
+
+def summaries(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> dict[str, Any]:
+    """Entries of methods: over worlds with intentions, by family, and by how many trajectories there were."""
+    found: dict[str, Any] = {}
+    for method in methods:
+        own = [row for row in rows if row["method"] == method]
+        if not own:
+            continue
+        true = [row for row in own if row["family"] not in NULLS]
+        related = [row for row in true if row["family"] in RELATED]
+        few = sorted({row["trajectories"] for row in true})
+        found[method] = {
+            "name": method,
+            **summary(true),
+            "related": summary(related),
+            "nulls": null_summary([row for row in own if row["family"] in NULLS]),
+            "families": {
+                family: summary(part) for family in FAMILIES if (part := [r for r in true if r["family"] == family])
+            },
+            "by_trajectories": {str(n): summary([r for r in true if r["trajectories"] == n]) for n in few},
+        }
+    return found
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means over worlds with intentions; a fit that failed, or has one intention alone, has found no labels."""
+    if not rows:
+        return {"worlds": 0}
+    there = [row for row in rows if "predictive_ll" in row]
+    labelled = any("label_accuracy" in row for row in rows)
+    relative = [row.get("label_accuracy", 0.0) / row["oracle_accuracy"] for row in there]
+    wrong = [abs(row.get("n_found", 0) - row["K"]) for row in rows if not row.get("told_k") and labelled]
+    curves = [row["reliability"] for row in rows if "reliability" in row]
+    return {
+        "worlds": len(rows),
+        "failed": len(rows) - len(there),
+        "label_accuracy": mean(row["label_accuracy"] for row in rows if "label_accuracy" in row),
+        "relative_accuracy": sum(relative) / len(rows) if labelled else None,
+        "exact_k": mean(off == 0 for off in wrong),
+        "within_one": mean(off <= 1 for off in wrong),
+        "starc": mean(row["starc"] for row in rows if "starc" in row),
+        "below_oracle": mean(row["oracle_ll"] - row["predictive_ll"] for row in there),
+        "calibration_error": calibration_error(curves) if curves else None,
+        "seconds": mean(row["seconds"] for row in rows),
+    }
+
+
+def null_summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of worlds without intentions: how often one was found, and how far below the truth predictions are."""
+    there = [row for row in rows if "predictive_ll" in row]
+    return {
+        "worlds": len(rows),
+        "one": mean(row["n_found"] == 1 for row in there if not row["told_k"]),
+        "below_oracle": mean(row["oracle_ll"] - row["predictive_ll"] for row in there),
+    }
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """Mean, None of nothing."""
+    found = list(values)
+    return float(np.mean(found)) if found else None
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def command(
+    folder: RunFolder, fits: FitsOptions, *, quick: bool, parts: str | None = None, first_seed: int | None = None
+) -> None:
+    """`prism reproduce zoo`; ``parts`` are methods."""
+    known = every_method()
+    chosen = known if parts is None else tuple(name.strip() for name in parts.split(",") if name.strip())
+    for name in chosen:
+        if name not in known:
+            registry.find(name)  # says what there is
+    if not chosen:
+        raise InputError("There is no method in --parts; name at least one, or leave it out.")
+    settings = Zoo(chosen, FIRST if first_seed is None else first_seed)
+    if quick:  # a world of every family, without the slow methods
+        settings = replace(settings, worlds=FEW, few=0, quick=True)
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        say = None if folder.common.quiet or folder.common.json else print
+        return run(settings, path, jobs=fits.jobs, on_part=lambda n, total: report("cells", n, total, ""), say=say)
+
+    config = {"settings": asdict(settings)}
+    folder.make(work, print_zoo, progress=lambda: counting("cells"), config=config, report=False)
+
+
+def print_zoo(metrics: Mapping[str, Any]) -> None:
+    """Methods over all worlds with intentions, and their accuracies by family."""
+    entries = list(metrics["methods"].values())
+    rows = [
+        entry | {"related_accuracy": entry["related"].get("relative_accuracy"), "null_one": entry["nulls"]["one"]}
+        for entry in entries
+    ]
+    columns = {
+        "method": ("name", 0),
+        "worlds": ("worlds", 0),
+        "labels/oracle": ("relative_accuracy", 3),
+        "by events": ("related_accuracy", 3),
+        "K exact": ("exact_k", 2),
+        "K ±1": ("within_one", 2),
+        "STARC": ("starc", 2),
+        "nats below oracle": ("below_oracle", 3),
+        "calibration error": ("calibration_error", 3),
+        "one in nulls": ("null_one", 2),
+        "seconds": ("seconds", 1),
+    }
+    print_table(str(metrics["title"]), rows, columns, 150)
+    names = [family for family in FAMILIES if any(family in entry["families"] for entry in entries)]
+    by_family = [
+        {
+            "family": family,
+            **{
+                entry["name"]: entry["families"][family]["relative_accuracy"]
+                for entry in entries
+                if family in entry["families"]
+            },
+        }
+        for family in names
+    ]
+    shown = [entry["name"] for entry in entries if entry["relative_accuracy"] is not None]
+    headings = {"method": ("family", 0), **{name: (name, 2) for name in shown}}
+    print_table("Label accuracy as a share of the oracle's, by family", by_family, headings, 20 + 16 * len(shown))
+    for row in metrics["failed"]:
+        print(f"{row['method']} failed on {row['world']}: {row['failed']}")
+    print(f"{metrics['cpu_hours']:.2f} CPU-hours.")
