@@ -11,7 +11,7 @@ from zoo import table
 from zoo.table import Cell, Zoo, calibration_error, cell, every_method, reliability
 from zoo.worlds import draw
 
-FAST = ("sticky-hmm", "iavi", "uniform", "prism-features")
+FAST = ("sticky-hmm", "iavi", "uniform")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,6 @@ def test_means_are_those_of_the_cells(finished):
     assert result["iavi"]["relative_accuracy"] is None  # it has one intention
     assert 0 < result["iavi"]["starc"] < 1
     assert result["uniform"]["nulls"]["worlds"] == 1
-    assert result["prism-features"]["families"].keys() == {"field", "maze"}
 
 
 def test_a_method_that_fails_is_a_row(monkeypatch):
