@@ -26,9 +26,9 @@ from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation.likelihood import infer_once, label_metrics, summary
+from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.oracle import WorldOracle
-from prism_irl.models.run_files import fit_metrics
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer
 from prism_irl.report.names import default_names
@@ -112,7 +112,7 @@ def follow(seed: int, settings: Tutorial, parallel: bool) -> dict[str, Any]:
     selected, evidence = _select(mouse.subset(known), truth.subset(known), settings.select)
     model = Intentions(2, **settings.fit).fit(mouse.subset(known))
     found = infer_once(model, mouse.subset(known))
-    metrics = read_plain(fit_metrics(model, mouse.subset(known), found)) | {"evidence": evidence}
+    metrics = read_plain(describe(model, mouse.subset(known)).to_json()) | {"evidence": evidence}
     trust = [finding.level for finding in verdict(metrics) if finding.topic == "trust"]
     fitted = {
         "n_intentions": 2,

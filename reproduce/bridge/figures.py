@@ -22,8 +22,8 @@ from prism_irl.figures.filmstrip import filmstrip
 from prism_irl.labels import match
 from prism_irl.models.features import FeaturePRISM
 from prism_irl.report import frames
+from prism_irl.report.draw import write_pictures
 from prism_irl.report.explorer import selected_trajectories, write_explorer
-from prism_irl.report.pictures import write_pictures
 from prism_irl.robots.recordings import frames_of, kept_frames, reachable
 from prism_irl.studies import results
 

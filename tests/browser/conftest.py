@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prism_irl import storage
-from prism_irl.report import explorer, pictures
+from prism_irl.report import draw, explorer
 from prism_irl.report.render import write_report
 from prism_irl.report.state_places import grid
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
@@ -61,7 +61,7 @@ def run(tmp_path_factory):
         actions=ACTIONS,
         counters={"frustration": simulation.counters},
     )
-    captions = pictures.write_pictures(folder / "figures", written)
+    captions = draw.write_pictures(folder / "figures", written)
     storage.write_json(folder / "figures" / "captions.json", captions)
     usage = np.bincount(probabilities.argmax(axis=1), minlength=2) / demos.n_steps
     metrics = {

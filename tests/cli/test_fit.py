@@ -14,9 +14,9 @@ from prism_irl.data.read import write_npz
 from prism_irl.evaluation.likelihood import evaluate, infer_once
 from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.models import registry
+from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.pair import PairModel
-from prism_irl.models.run_files import fit_metrics
 from prism_irl.robots.recordings import TOKENIZE
 from prism_irl.switching.base import Switching
 from prism_irl.switching.markov import MarkovChain
@@ -55,7 +55,7 @@ def test_one_inference_says_what_the_model_says(method: str, demos: Demonstratio
 @pytest.mark.parametrize("options", [{}, {"switching": "independent", "observe": "current"}, {"recount": True}])
 def test_scores_of_the_parts_are_means_over_their_steps(options: dict[str, object], demos: Demonstrations) -> None:
     model = Intentions(2, validation_fraction=0.25, device="cpu", **SMALL, **options).fit(demos)
-    result = fit_metrics(model, demos, infer_once(model, demos))
+    result = describe(model, demos, references=False).to_json()
     held_out, kept = demos.split_indices(0.25, seed=0)
     train, validation = (evaluate(model, demos.subset(part)) for part in (kept, held_out))
     for name in ("predictive_ll", "paper_score"):

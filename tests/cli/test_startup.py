@@ -45,7 +45,7 @@ FIT = """
 from prism_irl.cli.main import main
 assert main(["fit", {table!r}, "--switching", "markov", "--intentions", "2", "--n-starts", "2", "--out", {out!r}]) == 0
 """
-FIGURES = "from prism_irl.report import check_pictures, fit_pictures, pictures"
+FIGURES = "from prism_irl.report import draw"
 
 
 def loaded(program: str, *names: str) -> list[str]:

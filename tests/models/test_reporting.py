@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -52,6 +53,20 @@ def test_pictures_of_the_fit(tmp_path: Path) -> None:
     model.save(tmp_path)
     with pytest.raises(InputError, match=r"does not hold the data.*model\.plot\.maps\(demos\)"):
         load(tmp_path).plot.maps()
+
+
+def test_a_summary_is_one_screen_with_every_number_in_its_place() -> None:
+    demos = small()
+    model = quick().fit(demos)
+    text = repr(model.summary())
+    held_out = set(demos.split_indices(model.validation_fraction, seed=0)[0].tolist())
+    train = demos.subset([i for i in range(len(demos)) if i not in held_out])
+    assert f"{model.score(train):.4f}" in text
+    shares = np.bincount(model.predict(demos), minlength=2) / demos.n_steps
+    rows = [line.split() for line in text.splitlines() if line.startswith("intention ")]
+    assert [row[2] for row in rows[1:3]] == [f"{100 * share:.1f}%" for share in shares]
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) < 30
 
 
 def test_a_model_keeps_no_data_alive() -> None:

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from prism_irl import em
-    from prism_irl.figures.elsewhere import Drawing
     from prism_irl.models.base import IntentionModel
 
 
@@ -86,8 +85,7 @@ def fit(
     for name, value in (("intervals", intervals), ("jobs", jobs)):
         limits.check_option(name, value)
     with ExitStack() as claim:
-        drawing = claim.enter_context(_drawing())  # its processes import matplotlib while this one imports torch
-        from prism_irl.cli.fitted import write_run
+        from prism_irl.cli.fitted import describe_and_write
         from prism_irl.cli.known_evidence import read_evidence
         from prism_irl.cli.sources import is_continuous, read_inputs, read_table
         from prism_irl.cli.tensorboard import writer_class
@@ -134,7 +132,7 @@ def fit(
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
         if intervals:
             written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
-        metrics = write_run(path, estimator, rows, drawing=drawing, **written)
+        metrics = describe_and_write(path, estimator, rows, **written)
         write_report(path)
         shutil.rmtree(checkpoint)  # last: whatever is killed before that goes on from it
     from prism_irl.report.names import FILE, read_names
@@ -152,13 +150,6 @@ def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions
         for one in value if isinstance(value, tuple) else (value,):
             words += [f"--{name.replace('_', '-')}", str(one)]
     return shlex.join([*words, "--out", str(out.with_name(f"{out.name}-evidence"))])
-
-
-def _drawing() -> AbstractContextManager[Drawing]:
-    """Where the figures are drawn: in processes of their own where the command is one, and has a second core."""
-    from prism_irl.figures.elsewhere import HERE, Drawing, drawing_elsewhere, has_room
-
-    return drawing_elsewhere() if Drawing.allowed and has_room(threads.bound()) else nullcontext(HERE)
 
 
 def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:

@@ -40,7 +40,6 @@ from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
 from prism_irl.cli.tokenize import tokenize
 from prism_irl.errors import InputError, one_line
-from prism_irl.figures.elsewhere import Drawing
 
 app = App(
     name="prism",
@@ -145,7 +144,6 @@ def _how_to_go_on(arguments: list[str]) -> str:
 def run() -> int:
     """The command as a process of its own; `prism_irl.__main__` begins earlier."""
     gc.freeze()  # what was imported stays
-    Drawing.allowed = True
     code = main()
     gc.freeze()
     return code

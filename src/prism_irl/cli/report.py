@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from prism_irl import storage
 from prism_irl.cli.options import CommonOptions
 from prism_irl.cli.run_marker import locked
 from prism_irl.errors import InputError, brief, one_line
@@ -32,11 +34,10 @@ def write_again(run: Path) -> Path:
     Where intentions have other names than in its figures, these are drawn again.
     """
     from prism_irl.checked import BROKEN
-    from prism_irl.cli.redrawing import redraw
     from prism_irl.report.render import write_report
 
     try:
-        redraw(run)
+        _draw_again(run)
         return write_report(run)
     except BROKEN as error:
         if isinstance(error, InputError):
@@ -45,3 +46,35 @@ def write_again(run: Path) -> Path:
             f"The files in {run} are not those of a run ({type(error).__name__}: {brief(error)}); restore them or run "
             "again."
         ) from error
+
+
+def _draw_again(run: Path) -> None:
+    """Draw the figures of a run again where its intentions have got other names than its figures say.
+
+    Names come after a fit: from the button of its page, or from `prism names`. All that is drawn lies in the run;
+    figures/names.json says which names the figures have, and without it these are numbers.
+    """
+    from prism_irl.report.explorer import read_explorer
+    from prism_irl.report.names import FILE, default_names, read_names
+    from prism_irl.report.run_files import inside
+
+    explorer = read_explorer(run)
+    if explorer is None or not (run / FILE).is_file() or not inside(run / FILE, run):
+        return
+    from prism_irl.cli.individuals import draw_individuals
+    from prism_irl.report.contrast import read_contrasts
+    from prism_irl.report.draw import draw_run
+    from prism_irl.studies.contrast_files import write_contrast
+
+    n, figures = int(explorer["n_intentions"]), run / "figures"
+    names, before = read_names(run / FILE, n), list(explorer["names"] or default_names(n))
+    if (figures / FILE).is_file():
+        with suppress(InputError):
+            before = read_names(figures / FILE, n)
+    if names == before:
+        return
+    draw_run(run, names, maps=(figures / "maps.svg").is_file())
+    for contrast in read_contrasts(run):
+        write_contrast(run, contrast, names)
+    if (run / "individuals.json").is_file() and (figures / "individuals.svg").is_file():
+        draw_individuals(figures, storage.read_object(run / "individuals.json"), names)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
 from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
@@ -36,7 +37,6 @@ from prism_irl.evaluation.behaviour import (
     switch_places,
     switch_steps,
 )
-from prism_irl.evaluation.quantiles import student_quantile
 from prism_irl.evaluation.simulate import simulate
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _interval(others: FloatArray, quantile: float) -> tuple[float, float, float]
     """Mean and standard deviation, and how far from the mean one more simulation may lie."""
     R = len(others)
     spread = float(others.std(ddof=1))
-    return float(others.mean()), spread, float(student_quantile(R - 1, quantile) * spread * np.sqrt(1 + 1 / R))
+    return float(others.mean()), spread, float(stdtrit(R - 1, quantile) * spread * np.sqrt(1 + 1 / R))
 
 
 def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatArray, n_intentions: int) -> list[Curve]:

@@ -147,6 +147,7 @@ def segmentation_raster(
     *,
     names: Sequence[str] | None = None,
     max_trajectories: int = 60,
+    total: int | None = None,
 ) -> Axes:
     """Draw the intention of every step, one row per trajectory, the first trajectory on top.
 
@@ -161,14 +162,16 @@ def segmentation_raster(
         By default "intention 0", "intention 1", …
     max_trajectories : int
         Only so many are drawn, the first ones; the axis says so.
+    total : int, optional
+        How many there are, where the labels are of the first ones only.
     """
     z, edges = np.asarray(labels), np.asarray(offsets)
     if edges.ndim != 1 or len(edges) < 2 or z.ndim != 1 or edges[0] != 0 or edges[-1] != len(z):
         raise InputError(f"labels of shape {z.shape} and offsets of shape {edges.shape} do not belong together.")
     if max_trajectories < 1:
         raise InputError(f"max_trajectories is {max_trajectories}; draw at least 1.")
-    total = len(edges) - 1
-    n_rows = min(total, max_trajectories)
+    n_rows = min(len(edges) - 1, max_trajectories)
+    total = len(edges) - 1 if total is None else total
     lengths = np.diff(edges)[:n_rows]
     inside = np.arange(lengths.max()) < lengths[:, None]
     rows = np.zeros(inside.shape, np.int64)

@@ -21,7 +21,7 @@ from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
 from prism_irl.models.parameters import Parametrised, not_fitted
 from prism_irl.models.plotting import Plot
-from prism_irl.models.reporting import remembering, report
+from prism_irl.models.reporting import remembering, report, summary
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -115,6 +115,7 @@ class IntentionModel(Parametrised, ABC):
         return Plot(self)
 
     report = report  # `models.reporting`
+    summary = summary
 
     # -- persistence -----------------------------------------------------------------------------------------------
 

@@ -63,8 +63,8 @@ class Plot:
         """
         from prism_irl.evaluation.facts import on_map
         from prism_irl.figures import style
+        from prism_irl.report.draw import draw_maps
         from prism_irl.report.explorer import map_numbers
-        from prism_irl.report.pictures import draw_maps
         from prism_irl.report.state_places import find_layout
         from prism_irl.report.story import describe
 

@@ -7,18 +7,17 @@ model remembers them weakly, because it must not keep a large table alive, nor s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
-import numpy as np
-
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.evaluation.result import FitResult
     from prism_irl.models.base import IntentionModel
 
 _fitted_to: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -48,6 +47,13 @@ def data_of(model: IntentionModel, demos: Demonstrations | None, call: str) -> D
     if known is None:
         raise InputError(f"This model does not hold the data of its fit any more; pass them: model.{call}.")
     return known
+
+
+class Summary(str):
+    """Text that a notebook and a prompt show as it is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 class Page(type(Path())):  # type: ignore[misc]
@@ -83,62 +89,59 @@ def report(
     overwrite : bool
         Replace a run that is already there.
     """
-    from prism_irl import storage
-    from prism_irl.data.read import Table, write_segments
-    from prism_irl.data.vocabulary import Vocabulary
-    from prism_irl.evaluation.facts import on_map
-    from prism_irl.evaluation.likelihood import infer_once
-    from prism_irl.evaluation.tidy import seen_in_words
-    from prism_irl.models.persistence import save
-    from prism_irl.models.run_files import begin_figures, fit_metrics, write_history, write_tables
-    from prism_irl.models.shown import shown_part
-    from prism_irl.report.cells import cells_of
-    from prism_irl.report.explorer import write_explorer
-    from prism_irl.report.names import default_names, told_names, write_names
-    from prism_irl.report.pictures import write_pictures
+    from prism_irl.models.describe import describe
+    from prism_irl.report.names import default_names, told_names
     from prism_irl.report.render import write_report
 
     model._check_fitted()
     data, path = data_of(model, demos, f'report("{folder}", demos)'), Path(folder)
     _check_folder(path, overwrite=overwrite)
-    discrete = not data.action_space.continuous
-    states, actions = Vocabulary(data.state_names, data.n_states), Vocabulary(data.action_names, data.n_actions)
-    marks = {name: np.asarray(at) for name, at in (events or {}).items()}
-    found = infer_once(model, data)
-    part = shown_part(data, found, marks)
-    known = {"file": "in memory", "sha256": data.checksum(), "columns": {}, "events": list(marks)}
-    if not discrete:
-        known["names"] = {"observations": data.observation_names, "commands": data.motion_names}
-    save(
-        model,
-        path,
-        {"data": known, "world": {}, "vocabulary": {"states": states.to_json(), "actions": actions.to_json()}},
-    )
-    metrics = fit_metrics(model, data, found)
-    if discrete:
-        metrics["notes"] = [seen_in_words(data)]
-    elif part.notes:
-        metrics["notes"] = part.notes
-    storage.write_json(path / "metrics.json", metrics)
-    write_history(path, model)
-    table = Table(data, None, np.arange(data.n_steps), states, actions, None)
-    write_segments(table, found.labels, found.probabilities, path / "segments.parquet")
-    write_tables(path, model, data, found, estimated=True)
-    shown, place, beliefs = part.demos, layout, part.found.probabilities
-    if (units := getattr(model, "units_", None)) is not None:  # continuous data are shown by their cells
-        shown, place = cells_of(shown, units)
-    rewards, values = on_map(model, shown, beliefs)
-    explorer = write_explorer(path, shown, beliefs, layout=place, rewards=rewards, values=values, events=part.marks)
-    figures = path / "figures"
-    names = told_names(data.known_names, model.n_intentions)
-    called = names or default_names(model.n_intentions)
-    drawn = begin_figures(figures, model, part.demos, part.found.labels, called)
-    captions = write_pictures(figures, explorer, called) | drawn()
-    if names is not None:
-        write_names(path, names)
-        write_names(figures, names)
-    storage.write_json(figures / "captions.json", captions)
+    result = describe(model, data, events=events, layout=layout)
+    names = told_names(data.known_names, model.n_intentions) or default_names(model.n_intentions)
+    write_run(path, model, result, names, {"data": {"file": "in memory", "columns": {}}, "world": {}})
     return Page(write_report(path))
+
+
+def summary(model: IntentionModel, demos: Demonstrations | None = None) -> Summary:
+    """Return scores, intentions and how they follow one another as a statistics package prints them.
+
+    ``demos`` are by default those of the fit.
+    """
+    from prism_irl.models.describe import describe
+    from prism_irl.report.names import default_names, told_names
+    from prism_irl.report.summary import summary_text
+
+    model._check_fitted()
+    data = data_of(model, demos, "summary(demos)")
+    result = describe(model, data, references=False)
+    return Summary(
+        summary_text(result, told_names(data.known_names, model.n_intentions) or default_names(model.n_intentions))
+    )
+
+
+def write_run(
+    folder: Path,
+    model: IntentionModel,
+    result: FitResult,
+    names: Sequence[str],
+    extra: Mapping[str, Any],
+    *,
+    find: bool = True,
+) -> dict[str, Any]:
+    """Write model and result of a fit, everything but the page; returns the metrics.
+
+    ``extra`` is what config.json says beside the model: the ``data`` it was fitted to, the ``world``, the command.
+    """
+    from prism_irl.models.persistence import save
+    from prism_irl.report.write import write_fit
+
+    demos = result.demos
+    data = {"sha256": demos.checksum(), "events": list(result.shown.marks), **extra["data"]}
+    if demos.action_space.continuous:
+        data["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
+    words = {"states": result.table.states.to_json(), "actions": result.table.actions.to_json()}
+    save(model, folder, {**extra, "data": data, "vocabulary": words})
+    return write_fit(folder, result, names, find=find)
 
 
 def _check_folder(path: Path, *, overwrite: bool) -> None:

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import bdtrik
 
-from prism_irl import storage
-from prism_irl.evaluation.checks import LONGEST, Checks
-from prism_irl.evaluation.quantiles import binomial_quantile
-from prism_irl.figures.elsewhere import HERE, Drawing
-from prism_irl.report import drawn
-from prism_irl.report.names import default_names, place_name
+from prism_irl.evaluation.checks import LONGEST
+from prism_irl.report.names import place_name
 from prism_irl.report.run_files import read_part
 from prism_irl.report.verdict import Finding, signed
 
@@ -43,27 +40,6 @@ class Section(NamedTuple):
     finding: Finding
     rows: list[Row]
     how: str
-
-
-def write_checks(
-    folder: Path,
-    checks: Checks,
-    explorer: Mapping[str, Any],
-    drawing: Drawing = HERE,
-    names: Sequence[str] | None = None,
-) -> list[drawn.Captions]:
-    """Write ``checks.json`` and begin its figures, in a run folder; what is returned waits for their captions."""
-    without_checks(folder)  # those of an earlier run may have had more figures
-    value = storage.read_plain(checks.to_json())
-    storage.write_json(folder / FILE, value)
-    if checks.note:
-        return []
-    figures = folder / "figures"
-    called = names or explorer["names"] or default_names(explorer["n_intentions"])
-    pictures = [drawing.draw(drawn.check_curves, figures, value, called, explorer["states"])]
-    if explorer["layout"] is not None:
-        pictures.append(drawing.draw(drawn.check_map, figures, value["occupancy"], explorer["layout"]))
-    return pictures
 
 
 def without_checks(folder: Path) -> None:
@@ -114,7 +90,7 @@ def _finding(statistics: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Fi
     n, outside = len(rows), [i for i, row in enumerate(rows) if row.outside]
     if not outside:
         return Finding("good", f"All {n} numbers of the data lie where the model's own simulations do.")
-    by_chance = binomial_quantile(n, 0.05, 0.95)  # at most so many, in 95 of 100 runs
+    by_chance = int(np.ceil(bdtrik(0.95, n, 0.05)))  # at most so many, in 95 of 100 runs
 
     def distance(i: int) -> float:
         one = statistics[i]

@@ -8,25 +8,20 @@ at, and no score of the page is read from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.checks import check
-from prism_irl.evaluation.facts import fit_facts, on_map
+from prism_irl.evaluation.facts import fit_facts
+from prism_irl.evaluation.result import FitResult
 from prism_irl.models.base import IntentionModel
+from prism_irl.models.describe import describe
 from prism_irl.models.mixture import TrajectoryMixture
 from prism_irl.models.registry import Method
-from prism_irl.report.cells import cells_of
-from prism_irl.report.checks import without_checks, write_checks
-from prism_irl.report.drawn import gathered
-from prism_irl.report.explorer import write_explorer
+from prism_irl.report.draw import draw_run
 from prism_irl.report.names import told_names
-from prism_irl.report.pictures import write_pictures
-from prism_irl.studies.results import add_captions
+from prism_irl.report.write import write_page_data
 
 ALL_DATA = "It was fitted to all trajectories to be looked at; every score in the table comes from held-out folds."
 
@@ -81,30 +76,17 @@ def write_exemplar(
     """
     if order is None and details.get("names") is None:
         details["names"] = told_names(demos.known_names, model.n_intentions)
-    columns = list(range(model.n_intentions)) if order is None else [int(k) for k in order]
-    found: npt.NDArray[np.float64] = model.predict_proba(demos)
-    if (units := getattr(model, "units_", None)) is not None:  # continuous data are shown by their cells
-        shown, details["layout"] = cells_of(demos, units)
-        simulations = 0  # what is measured cannot be simulated
-    else:
-        shown = demos
-    rewards, values = (None if x is None else x[columns] for x in on_map(model, shown, found))
-    probabilities = found[:, columns]
-    fit = fit_facts(model, probabilities.argmax(axis=1), demos.offsets) | dict(facts or {})
-    explorer = write_explorer(
-        folder,
-        shown,
-        probabilities,
-        rewards=rewards,
-        values=values,
-        fit={"name": name, "how": how, **fit},
-        **details,
-    )
-    captions = write_pictures(folder / "figures", explorer, maps=maps)
-    if simulations and order is None:
-        seed = getattr(model, "seed", 0)
-        compared = check(model, demos, probabilities.argmax(axis=1), simulations=simulations, seed=seed)
-        captions |= gathered(write_checks(folder, compared, explorer))
-    else:
-        without_checks(folder)
-    add_captions(folder / "figures", captions)
+    place = {"layout": details.pop("layout")} if "layout" in details else {}
+    result = describe(model, demos, simulations=simulations if order is None else 0, references=False, **place)
+    if order is not None:
+        result = _reordered(result, [int(k) for k in order])
+    own = fit_facts(model, result.shown.labels, result.shown.demos.offsets) | dict(facts or {})
+    write_page_data(folder, result, fit={"name": name, "how": how, **own}, **details)
+    draw_run(folder, maps=maps)
+
+
+def _reordered(result: FitResult, order: list[int]) -> FitResult:
+    """The same with its intentions in another order, as far as a page shows them."""
+    rewards, values = (None if x is None else x[order] for x in (result.rewards, result.values))
+    shown = result.shown._replace(probabilities=result.shown.probabilities[:, order])
+    return replace(result, rewards=rewards, values=values, policies=None, shown=shown)

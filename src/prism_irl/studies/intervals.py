@@ -24,6 +24,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling
 from prism_irl.evaluation.facts import state_rewards
 from prism_irl.evaluation.likelihood import infer_once
+from prism_irl.evaluation.result import GRID
 from prism_irl.evaluation.units import count_units, ratio
 from prism_irl.labels import ari, match
 from prism_irl.models.pair import PairModel
@@ -42,9 +43,6 @@ FEW_UNITS = 5
 
 SCALE = {"dwell": "log", "usage": "logit", "switch_rate": "logit", "kernel": "logit", "leaving": "logit"}
 """Number → the scale of its interval, where it is not plain."""
-GRID = np.linspace(-2.0, 2.0, 17)
-"""Standard deviations of an input at which its effect is shown."""
-
 OnPart = Callable[[int, int], None]
 Draw = dict[str, FloatArray]
 

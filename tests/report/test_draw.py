@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.report.draw import write_pictures
 from prism_irl.report.explorer import write_explorer
-from prism_irl.report.pictures import write_pictures
 from prism_irl.report.state_places import layout_of
 
 

@@ -1,9 +1,8 @@
-"""What a page shows of large data, what it says about that, and what is of all data all the same."""
+"""What a fit is described by; of large data what a page shows, what it says about that, and what is of all data."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,36 +10,27 @@ import pandas as pd
 from continuous_worlds import walking
 from prism_irl import expectation
 from prism_irl.data import mapped
-from prism_irl.evaluation.likelihood import Inference
+from prism_irl.models.describe import describe
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
-from prism_irl.models.shown import shown_part
 from support import prism
 
 DEMOS = walking(n_trajectories=12, length=40)
 
 
-def inferred(n: int) -> Inference:
-    """Something different about every step."""
-    numbers = np.arange(n)
-    return Inference(numbers % 3, np.stack([numbers, -numbers], axis=1).astype(float), -1.0 * numbers, -2.0 * numbers)
-
-
-def test_small_data_are_shown_whole():
-    found = inferred(DEMOS.n_steps)
-    assert shown_part(DEMOS, found, {}) == (DEMOS, found, {}, [])
-
-
 def test_of_large_data_some_trajectories_are_shown_with_what_belongs_to_them(monkeypatch):
-    monkeypatch.setattr(expectation, "LARGE", 100)
+    model = Intentions(3, switching="markov", rewards="features", n_starts=1, max_iterations=2).fit(DEMOS)
     marks = {"bell": np.arange(DEMOS.n_steps) % 5 == 0}
-    numbered = replace(DEMOS, times=np.arange(DEMOS.n_steps))
-    part = shown_part(numbered, inferred(DEMOS.n_steps), marks)
-    steps = part.demos.times
-    assert len(part.demos) == 3
-    np.testing.assert_array_equal(part.found.probabilities[:, 0], steps)
-    np.testing.assert_array_equal(part.found.paper, -2.0 * steps)
-    np.testing.assert_array_equal(part.marks["bell"], steps % 5 == 0)
+    whole = describe(model, DEMOS, events=marks, references=False)
+    assert len(whole.shown.demos) == 12
+    assert not whole.notes
+    monkeypatch.setattr(expectation, "LARGE", 100)
+    monkeypatch.setattr(expectation, "SOME", 100)
+    part = describe(model, DEMOS, events=marks, references=False)
+    assert len(part.shown.demos) == 3
+    assert len(part.shown.probabilities) == 120 == len(part.shown.marks["bell"])
     assert "3 of 12 trajectories (120 of 480 steps)" in part.notes[0]
+    np.testing.assert_array_equal(part.usage, whole.usage)  # of all steps
 
 
 def test_the_command_writes_every_step_of_a_mapped_folder(tmp_path, monkeypatch):

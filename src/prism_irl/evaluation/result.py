@@ -1,0 +1,166 @@
+"""What a fit found, as arrays and numbers: made once by `models.describe`, read by whoever writes, draws or prints it.
+
+Nothing behind a `FitResult` fits, solves or asks a model. Its JSON is metrics.json of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.read import Table
+from prism_irl.evaluation.checks import Checks
+from prism_irl.evaluation.likelihood import Inference
+
+Floats = npt.NDArray[np.float64]
+GRID = np.linspace(-2.0, 2.0, 17)
+"""Standard deviations of a covariate at which its effect is shown."""
+
+
+class Shown(NamedTuple):
+    """What a page shows: demonstrations over places, their posterior (n, K), marks (n,) bool, and where states lie.
+
+    Of large continuous data they are some trajectories, which ``notes`` say; continuous data are shown by their cells.
+    """
+
+    demos: Demonstrations
+    probabilities: Floats
+    marks: dict[str, npt.NDArray[np.bool_]]
+    layout: Mapping[str, Any] | None
+    notes: list[str]
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """(n,) likeliest intention of every step."""
+        return np.asarray(self.probabilities.argmax(axis=1), np.int64)
+
+
+class Dwell(NamedTuple):
+    """How long intentions last: mean number of steps of their segments, over all and by intention (None: never used).
+
+    A segment is a run of one intention within a trajectory, so that no dwell is longer than a trajectory. ``expected``
+    (K, longest) is the probability of each length that the model expects of a visit that nothing cuts short.
+    """
+
+    mean: float
+    per_intention: list[float | None]
+    expected: Floats | None = None
+
+
+class Effects(NamedTuple):
+    """Probability of leaving each intention over each covariate, (K, d, G), at ``at`` (d, G), with its interval."""
+
+    names: list[str]
+    at: Floats
+    leaving: Floats
+    interval: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """One fit, described.
+
+    Attributes
+    ----------
+    method, pair : name of the class and of the pair, None where it is none
+    table : rows and demonstrations that were fitted
+    posterior : labels (n,), probabilities (n, K), log_likelihood (n,) and paper score (n,) of every step
+    scores : {"predictive_ll", "paper_score"} → {"train", "validation"}
+    references : scores of what has no intentions, on the same steps
+    leaks, density, looks_ahead : what the scores are, see `models.base.IntentionModel`
+    usage : (K,) share of the steps
+    dwell : `Dwell`
+    transitions : (K, K) number of steps from one intention to another, over the labels
+    policies : (K, S, A) of every intention; None where a model has none over states
+    rewards, values : (K, S) as a map shows them; None without rewards over states
+    goals : one row per intention, the place that it goes to; None where intentions are no places
+    em : iterations, convergence, seconds, starts; None of a method without EM, and then ``monitor`` is None, too
+    monitor : one row per iteration of EM and start
+    agreement, n_equal_starts : mean ARI of the best start with those that came as far, and how many these were
+    choices : what validation trajectories chose (options, history, free policies)
+    labelled : label metrics, baselines and number of steps with partial labels
+    tables : name of a file → its rows, None for one that there is nothing to say in
+    shown : what the page shows
+    checks, intervals, effects, evidence : what was asked for beside the fit; None where it was not
+    notes, data_notes : sentences about the run and about the table
+    """
+
+    method: str
+    pair: str | None
+    n_intentions: int
+    table: Table
+    posterior: Inference
+    scores: dict[str, dict[str, float | None]]
+    references: dict[str, dict[str, Any]]
+    leaks: bool
+    density: bool
+    looks_ahead: bool
+    usage: Floats
+    dwell: Dwell
+    transitions: npt.NDArray[np.int64]
+    policies: Floats | None
+    rewards: Floats | None
+    values: Floats | None
+    goals: pd.DataFrame | None
+    em: dict[str, Any] | None
+    monitor: list[dict[str, float]] | None
+    agreement: float | None
+    n_equal_starts: int | None
+    choices: dict[str, Any]
+    labelled: dict[str, Any]
+    tables: dict[str, pd.DataFrame | None]
+    shown: Shown
+    checks: Checks | None = None
+    intervals: Mapping[str, Any] | None = None
+    effects: Effects | None = None
+    evidence: Mapping[str, Any] | None = None
+    tokens: bool = False
+    notes: tuple[str, ...] = ()
+    data_notes: tuple[str, ...] | None = None
+
+    @property
+    def demos(self) -> Demonstrations:
+        """The demonstrations that were fitted."""
+        return self.table.demonstrations
+
+    def to_json(self) -> dict[str, Any]:
+        """metrics.json, but for the numbers of intervals, of which the long ones stand in a table."""
+        found: dict[str, Any] = {
+            "method": self.method,
+            "pair": self.pair,
+            "n_intentions": self.n_intentions,
+            "n_trajectories": self.demos.n_trajectories,
+            "n_steps": self.demos.n_steps,
+            **self.scores,
+            "validation_chose": self.choices["validation_chose"],
+            "references": self.references,
+            "leaks": self.leaks,
+            "density": self.density,
+            "looks_ahead": self.looks_ahead,
+            **{key: value for key, value in self.choices.items() if key != "validation_chose"},
+            "mean_dwell": self.dwell.mean,
+            "agreement": self.agreement,
+            "n_equal_starts": self.n_equal_starts,
+            "em": self.em,
+            "usage": self.usage,
+            "dwell_per_intention": self.dwell.per_intention,
+            **self.labelled,
+        }
+        if self.goals is not None:
+            places = self.goals.drop(columns="intention")
+            found["goals"] = {"names": list(places.columns), "places": places.to_numpy().tolist()}
+        if self.tokens:
+            found["tokens"] = True
+        if self.evidence is not None:
+            found["evidence"] = dict(self.evidence)
+        if self.data_notes is not None:
+            found["data_notes"] = list(self.data_notes)
+        if self.notes:
+            found["notes"] = list(self.notes)
+        return found

@@ -1,0 +1,230 @@
+"""`describe(model, table)`: everything that a fit found, as a `FitResult`; the only place that asks a fitted model.
+
+Any method can be described: those that are no pair of switching and rewards have no starts, no history and no
+agreement, which are None. References and simulations are fitted and drawn here, and nothing after it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import expectation
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.read import Table
+from prism_irl.data.sampling import some_trajectories, steps_of
+from prism_irl.data.vocabulary import Vocabulary
+from prism_irl.evaluation import tidy
+from prism_irl.evaluation.checks import Checks, check
+from prism_irl.evaluation.facts import dwell_per_intention, on_map
+from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
+from prism_irl.evaluation.result import Dwell, FitResult, Shown
+from prism_irl.labels import mean_dwell, segments
+from prism_irl.models.base import IntentionModel
+from prism_irl.models.reference_scores import reference_scores
+from prism_irl.report.cells import cells_of
+
+
+def describe(
+    model: IntentionModel,
+    data: Table | Demonstrations,
+    *,
+    events: Mapping[str, npt.ArrayLike] | None = None,
+    layout: Mapping[str, Any] | None = None,
+    simulations: int = 0,
+    references: bool = True,
+    known_dynamics: bool = False,
+    **further: Any,
+) -> FitResult:
+    """Return what a fitted model found in the data.
+
+    Parameters
+    ----------
+    data : Table or Demonstrations
+        Those of the fit.
+    events : {name: (n,) bool}, optional
+        Steps at which something happened, to be marked.
+    layout : dict, optional
+        Where states lie (`report.state_places`); by default found from their names and moves.
+    simulations : int
+        How often the model is simulated beside the data; 0 leaves that out.
+    references : bool
+        Fit what has no intentions beside it.
+    known_dynamics : bool
+        Dynamics were given and not counted.
+    further
+        ``intervals``, ``effects``, ``evidence`` and ``tokens`` of `FitResult`.
+    """
+    table = data if isinstance(data, Table) else _bare_table(data)
+    demos, K = table.demonstrations, model.n_intentions
+    found = infer_once(model, demos)
+    validation = _validation_trajectories(model, demos)
+    shown = _shown(model, demos, found, {n: np.asarray(at) for n, at in (events or {}).items()}, layout)
+    rewards, values = on_map(model, shown.demos, shown.probabilities)
+    continuous = demos.action_space.continuous
+    cut = segments(found.labels, demos.offsets)
+    expects = getattr(getattr(model, "switching_", None), "dwell_proba", None)
+    starts = getattr(model, "starts_", None)
+    goals = tidy.goal_table(model, demos)
+    policies = getattr(model, "policies_", None)
+    notes = shown.notes if continuous else [] if known_dynamics else [tidy.seen_in_words(demos)]
+    return FitResult(
+        method=type(model).__name__,
+        pair=getattr(model, "pair", None),
+        n_intentions=K,
+        table=table,
+        posterior=found,
+        scores=_scores(model, found, np.repeat(validation, demos.lengths)),
+        references=reference_scores(demos, validation) if references else {},
+        leaks=model.leaks,
+        density=model.is_density,
+        looks_ahead=model.looks_ahead,
+        usage=np.bincount(found.labels, minlength=K) / len(found.labels),
+        dwell=Dwell(
+            mean_dwell(found.labels, demos.offsets),
+            dwell_per_intention(found.labels, demos.offsets, K),
+            None if expects is None or K == 1 else expects(int(cut.lengths.max())),
+        ),
+        transitions=transition_counts(found.labels, demos, K),
+        policies=None if policies is None else np.asarray(policies, np.float64),
+        rewards=rewards,
+        values=values,
+        goals=goals,
+        em=_em(model),
+        monitor=None if starts is None else model.monitor_,
+        agreement=getattr(model, "agreement_", None),
+        n_equal_starts=getattr(model, "n_equal_starts_", None),
+        choices={
+            "validation_chose": getattr(model, "validation_chose_", []),
+            "history_length": getattr(model, "history_length_", None),
+            "backoff": getattr(model, "backoff_", None),
+            "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},
+            "free_policies": getattr(model, "free_choice_", None),
+        },
+        labelled={
+            "known_steps": 0 if demos.known is None else int((demos.known >= 0).sum()),
+            **label_metrics(found.labels, demos),
+            **_baselines(model, demos),
+        },
+        tables={
+            "rewards.csv": (tidy.cell_table if continuous else tidy.intention_table)(model, demos, found.probabilities),
+            "goals.csv": goals,
+            "dynamics.csv": None if continuous or known_dynamics else tidy.move_table(demos),
+        },
+        shown=shown,
+        checks=_checks(model, demos, found.labels, 0 if continuous else simulations),
+        notes=tuple(notes),
+        data_notes=None if data is not table else table.notes,
+        **further,
+    )
+
+
+def transition_counts(labels: npt.NDArray[np.int64], demos: Demonstrations, n_intentions: int) -> Any:
+    """(K, K) number of times that a step of one intention was followed by one of another, within trajectories."""
+    later = np.flatnonzero(~demos.first_steps)
+    pairs = labels[later - 1] * n_intentions + labels[later]
+    return np.bincount(pairs, minlength=n_intentions**2).reshape(n_intentions, n_intentions)
+
+
+def _bare_table(demos: Demonstrations) -> Table:
+    """Demonstrations without rows as a table."""
+    states, actions = Vocabulary(demos.state_names, demos.n_states), Vocabulary(demos.action_names, demos.n_actions)
+    return Table(demos, None, np.arange(demos.n_steps), states, actions, None)
+
+
+def _shown(
+    model: IntentionModel,
+    demos: Demonstrations,
+    found: Inference,
+    marks: dict[str, npt.NDArray[np.bool_]],
+    layout: Mapping[str, Any] | None,
+) -> Shown:
+    """What a page shows: all data, or of large continuous ones some trajectories; continuous data by their cells.
+
+    Maps and stories are averages that a million steps settle as well as a hundred, and are made of arrays that are
+    several times as long as what they show.
+    """
+    probabilities, notes = found.probabilities, []
+    if demos.state_space.continuous and demos.n_steps > expectation.LARGE:
+        chosen = some_trajectories(demos, expectation.LARGE, 0)
+        steps = steps_of(demos.offsets, chosen)
+        notes = [
+            f"Maps, stories and pictures are those of {len(chosen):,} of {len(demos):,} trajectories "
+            f"({len(steps):,} of {demos.n_steps:,} steps), drawn at random; scores, usage, dwell and segments.parquet "
+            "are of all of them. Starts were looked for, and rewards and references fitted, in about "
+            f"{expectation.SOME:,} steps."
+        ]
+        demos, probabilities = demos.subset(chosen), probabilities[steps]
+        marks = {name: at[steps] for name, at in marks.items()}
+    if (units := getattr(model, "units_", None)) is not None:
+        demos, layout = cells_of(demos, units)
+    return Shown(demos, probabilities, marks, layout, notes)
+
+
+def _checks(model: IntentionModel, demos: Demonstrations, labels: npt.ArrayLike, simulations: int) -> Checks | None:
+    if simulations == 0:
+        return None
+    return check(model, demos, labels, simulations=simulations, seed=getattr(model, "seed", 0))
+
+
+def _em(model: Any) -> dict[str, Any] | None:
+    starts = getattr(model, "starts_", None)
+    if starts is None:
+        return None
+    return {
+        "iterations": getattr(model, "n_iterations_", None),
+        "converged": getattr(model, "converged_", None),
+        "fixed": getattr(model, "patience", 0) is None,  # so many iterations were asked for, not convergence
+        "seconds": sum(start["seconds"] for start in starts),
+        "starts": len(starts),
+    }
+
+
+def _baselines(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
+    """What is simpler than intentions, beside them, where the phases of continuous data are known."""
+    if not demos.action_space.continuous or demos.labels is None or model.n_intentions == 1:
+        return {}
+    from prism_irl.models.phases import phase_baselines  # here, because it imports torch
+
+    found = phase_baselines(demos, model.n_intentions)
+    return {"baselines": found} if found else {}
+
+
+def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> npt.NDArray[np.bool_]:
+    """Trajectories that EM did not train on, (n_trajectories,); none of a method without starts, which is given all."""
+    chosen = np.zeros(demos.n_trajectories, bool)
+    fraction = getattr(model, "validation_fraction", 0.0)
+    if getattr(model, "starts_", None) is not None and fraction > 0 and len(demos) > 1:
+        chosen[demos.split_indices(fraction, seed=getattr(model, "seed", 0))[0]] = True
+    return chosen
+
+
+def _scores(
+    model: IntentionModel, found: Inference, validation: npt.NDArray[np.bool_]
+) -> dict[str, dict[str, float | None]]:
+    """Both scores on training and on validation steps, each the mean over its steps; ``validation`` (n,)."""
+    scores: dict[str, dict[str, float | None]] = {
+        name: {
+            "train": float(values[~validation].mean()),
+            "validation": float(values[validation].mean()) if validation.any() else None,
+        }
+        for name, values in (("predictive_ll", found.log_likelihood), ("paper_score", found.paper))
+    }
+    if validation.any() and getattr(model, "recount", False):
+        # The policies have counted the validation trajectories since; this is what they scored before.
+        before = _validation_score_before(model)
+        scores["predictive_ll"]["validation"] = None if model.leaks else before
+        scores["paper_score"]["validation"] = before
+    if getattr(model, "validation_counted_", False):  # by a habit, whose memory came last
+        scores["predictive_ll"]["validation"] = scores["paper_score"]["validation"] = None
+    return scores
+
+
+def _validation_score_before(model: Any) -> float:
+    """Validation likelihood of the iteration that was kept of the best start, as EM's monitor saw it."""
+    best = next(index for index, start in enumerate(model.starts_) if start["best"])
+    rows = (row for row in model.monitor_ if row["start"] == best and row["iteration"] == model.n_iterations_)
+    return float(next(rows)["validation"])

@@ -1,0 +1,346 @@
+"""Every figure of a run, drawn from the files of its folder alone.
+
+explorer.json gives maps and switches, checks.json the data beside simulations, figures/drawn.json raster, dwell and
+covariates, history.csv the curves of EM, intervals.csv the intervals. `draw_run` draws all that these files
+allow, under the names that the intentions have by now.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prism_irl import storage
+from prism_irl.figures import checks as check_figures
+from prism_irl.figures import curves, intervals, layouts, style, timelines
+from prism_irl.figures.maps import add_colorbar
+from prism_irl.report.names import default_names, place_name, write_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DRAWN = Path("figures", "drawn.json")
+TABLE = "intervals.csv"
+PER_STATE = ("rewards", "values")
+LARGEST = 20_000_000  # bytes of drawn.json
+RASTER_ROWS = 60
+PER_ROW = 3
+NAMED = 0.1  # share of the long run from which on a place gets its name on the map
+EARNED = "reward per 100 steps"
+MOST = 4.0  # a map's colours end where the data is this many times as often in a state as the simulations
+PLACES = (style.INK, style.PALETTE[5], style.PALETTE[4])
+TITLES = {
+    "dwell": "Lasts at least …",
+    "return": "Time between two visits, at least …",
+    "switch": "Place around a switch",
+}
+
+
+def draw_run(folder: Path, names: Sequence[str] | None = None, *, maps: bool = True) -> dict[str, str]:
+    """Draw all figures that the files of a run allow as SVG, PNG and CSV, and write and return their captions.
+
+    Parameters
+    ----------
+    names : K strings, optional
+        Of the intentions; by default those of the run.
+    maps : bool
+        Draw a map of each intention, which a run that draws its own does not need.
+    """
+    from prism_irl.report.checks import read_checks
+    from prism_irl.report.explorer import read_explorer
+    from prism_irl.report.run_files import read_part
+
+    explorer, figures = read_explorer(folder), folder / "figures"
+    if explorer is None:
+        return {}
+    figures.mkdir(exist_ok=True)
+    names = list(names or explorer["names"] or default_names(explorer["n_intentions"]))
+    captions = write_pictures(figures, explorer, names, maps=maps)
+    drawn = read_part(folder, str(DRAWN), LARGEST, lambda value: value["version"] == 1, "these figures")
+    with style.paper_style():
+        if drawn is not None:
+            captions |= _draw_segmentation(figures, drawn, names)
+            captions |= _draw_history(folder, figures)
+        if drawn is not None and drawn["effects"] is not None:
+            captions |= _draw_effects(figures, drawn["effects"], names)
+    checks = read_checks(folder)
+    _drop(figures, "checks", "checks_map")
+    if checks is not None and not checks["note"]:
+        captions |= draw_curves(figures, checks, names, explorer["states"])
+        if explorer["layout"] is not None:
+            captions |= draw_map(figures, checks["occupancy"], explorer["layout"])
+    if drawn is not None:
+        _drop(figures, "intervals", "interval_rewards")
+    if (folder / TABLE).is_file():
+        captions |= draw_intervals(figures, _read_intervals(folder), names, explorer["states"])
+    there = storage.read_object(figures / "captions.json") if (figures / "captions.json").is_file() else {}
+    storage.write_json(figures / "captions.json", {**{k: v for k, v in there.items() if k not in captions}, **captions})
+    if names != default_names(len(names)):
+        write_names(figures, names)
+    return captions
+
+
+def _drop(figures: Path, *stems: str) -> None:
+    """Delete figures of an earlier run in the same folder."""
+    for old in (path for stem in stems for path in figures.glob(f"{stem}.*")):
+        old.unlink()
+
+
+def write_pictures(
+    folder: Path, explorer: Mapping[str, Any], names: Sequence[str] | None = None, *, maps: bool = True
+) -> dict[str, str]:
+    """Write the figures that this segmentation allows as SVG, PNG and CSV; return their captions.
+
+    ``names`` are those of the K intentions, by default those of the run; an experiment that knows its world better
+    draws ``maps`` itself.
+    """
+    names = list(names or explorer["names"] or default_names(explorer["n_intentions"]))
+    captions = {}
+    with style.paper_style():
+        if maps and explorer["layout"] is not None:
+            style.save(draw_maps(explorer, names), folder / "maps")
+            captions["maps"] = _of_maps(explorer)
+        if any(around is not None for around in explorer["story"]["switches"]["around"]):
+            captions["switches"] = _switches(folder / "switches", explorer["story"]["switches"]["around"], names)
+    return captions
+
+
+def draw_maps(explorer: Mapping[str, Any], names: Sequence[str]) -> Figure:
+    """Where each intention leads, which is what the sentences say, and below it where it earns its reward.
+
+    The reward of a visit is a ratio: a dead end that was entered a few times, or a junction that was left once in many
+    visits, has a huge one, and nobody goes there for it. Times the visits it is what the intention lives on.
+    """
+    rewards, leads = explorer["rewards"], explorer.get("leads") or explorer["occupancy"]
+    kinds = [("share of time", leads)] + ([] if rewards is None else [(EARNED, rewards)])
+    K, flow = len(names), explorer["flow"]
+    columns = 2 if K == 4 else min(K, PER_ROW)  # two and two, instead of one alone in its row
+    rows = -(-K // columns)
+    figure, axes = style.new_figure(
+        rows * len(kinds), columns, width=2.25 * columns + 0.2, height=2.1 * rows * len(kinds)
+    )
+    for ax in axes:
+        ax.set_axis_off()
+    for i, (label, numbers) in enumerate(kinds):
+        for k in range(K):
+            ax = axes[(k // columns * len(kinds) + i) * columns + k % columns]
+            ax.set_axis_on()
+            time = np.array(explorer["occupancy"][k], float)
+            values = np.array(numbers[k], float)  # None becomes NaN
+            values = np.where(time > 0, values, np.nan)  # what an inverse solve says about an unseen place is an echo
+            if label == EARNED:
+                values = 100 * time * values
+            arrows = {"towards": flow["towards"][k], "confidence": flow["confidence"][k]}
+            title = style.short(names[k], 22) if i == 0 else f"{style.short(names[k], 14)}: reward"
+            layouts.layout_map(ax, explorer["layout"], values, title=title, signed=label == EARNED, **arrows)
+            if i == 0:
+                layouts.label_places(ax, explorer["layout"], _goals(explorer, k))
+            if np.isfinite(values).any():
+                add_colorbar(ax, [ax], label=label)
+    return figure
+
+
+def _of_maps(explorer: Mapping[str, Any]) -> str:
+    """The caption of `draw_maps`."""
+    below = (
+        ""
+        if explorer["rewards"] is None
+        else (
+            " Below, where it earns its reward: the recovered reward of a visit times its visits, per 100 of its "
+            "steps; orange a gain, purple a cost, white none, as in a dead end, where nothing is chosen. A reward "
+            "stands where the choice is made, so that the way to a goal carries what is earned there."
+        )
+    )
+    return (
+        "What each intention wants. Where it leads: its share of time in each state if it never ended; arrows to the "
+        f"state that follows most often under the intention, dots where it stays, grey where it never is (below: "
+        f"hardly ever).{below} "
+        f"{explorer['layout']['note']}"
+    )
+
+
+def _goals(explorer: Mapping[str, Any], k: int) -> dict[int, str]:
+    """Names of the states that matter to an intention: those that its sentence speaks of."""
+    want, states = explorer["story"]["wants"][k], explorer["states"]
+    found = [int(s) for s, share in want["leads_to"] if share >= NAMED]
+    found += [int(i) for what, i, *_ in want.get("more", []) if what == "state"]
+    if explorer["layout"]["kind"] == "cells":  # whose names are numbers in brackets
+        return {s: str(s) for s in found}
+    return {s: str(states[s]) if states else str(s) for s in found}
+
+
+def _switches(path: Path, around: list[Any], names: list[str]) -> str:
+    known = [(k, values) for k, values in enumerate(around) if values is not None]
+    columns = min(len(known), PER_ROW)
+    rows = -(-len(known) // columns)
+    figure, axes = style.new_figure(rows, columns, width=2.1 * columns + 0.4, height=1.7 * rows + 0.2, sharey=True)
+    for ax, (k, values) in zip(axes, known, strict=False):
+        timelines.switch_average(ax, values, into=k, names=names, title=f"into {style.short(names[k], 18)}")
+    for ax in axes[len(known) :]:
+        ax.set_axis_off()
+    for i, ax in enumerate(axes):
+        ax.set_ylabel("mean posterior" if i % columns == 0 else "")
+    style.save(figure, path)
+    return "Mean probability of each intention before and after a switch; the steeper, the surer the switches."
+
+
+def _draw_segmentation(figures: Path, drawn: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """The raster of the first trajectories, and how long each intention lasts."""
+    captions = {
+        "segmentation": "Intention of every step, one row per trajectory.",
+        "dwell": "How long each intention lasts once it has begun.",
+    }
+    raster, dwell = drawn["raster"], drawn["dwell"]
+    figure, (ax,) = style.new_figure(width=6.6, height=3.2)
+    timelines.segmentation_raster(ax, raster["labels"], raster["offsets"], names=names, total=raster["total"])
+    style.save(figure, figures / "segmentation")
+    lengths = [np.repeat(*np.array(own, np.int64).reshape(-1, 2).T) for own in dwell["lengths"]]
+    expected = None if dwell["expected"] is None else np.array(dwell["expected"], float)
+    if expected is not None:
+        captions["dwell"] += " Dashed: what the model expects of a visit that no end of a trajectory cuts short."
+    figure, (ax,) = style.new_figure(height=2.2 + 0.08 * len(names))  # the more, the higher the legend
+    curves.dwell_histogram(ax, lengths, expected, names)
+    style.save(figure, figures / "dwell")
+    return captions
+
+
+def _draw_history(folder: Path, figures: Path) -> dict[str, str]:
+    """The curves of EM, where there was one."""
+    _drop(figures, "em_curves")
+    path = folder / "history.csv"
+    if not path.is_file():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(file)]  # empty: none
+    figure, (ax,) = style.new_figure(height=2.4)
+    curves.em_curves(ax, rows)
+    style.save(figure, figures / "em_curves")
+    return {"em_curves": "Likelihood during EM, one line per start."}
+
+
+def _draw_effects(figures: Path, effects: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """What each covariate does to the probability of leaving each intention."""
+    at, leaving = (np.array(effects[key], float) for key in ("at", "leaving"))
+    ends = None if effects["interval"] is None else np.array(effects["interval"], float)
+    d = len(effects["names"])
+    figure, axes = style.new_figure(1, d, width=0.6 + 2.2 * d, height=2.4)
+    for i, (ax, label) in enumerate(zip(axes, effects["names"], strict=True)):
+        for k, name in enumerate(names):
+            band = None if ends is None else (ends[0, k, i], ends[1, k, i])
+            intervals.effect(ax, at[i], leaving[k, i], band, style.short(name), style.intention_color(k))
+        ax.set_xlabel(label)
+    axes[0].set_ylabel("probability of leaving per step")
+    axes[0].legend(loc="best")
+    style.save(figure, figures / "inputs")
+    sure = "" if ends is None else " Bands are 95% intervals over resamples."
+    return {
+        "inputs": f"What each input does to switching, the others at their mean, over two standard deviations.{sure}"
+    }
+
+
+def _read_intervals(folder: Path) -> dict[str, Any]:
+    """Numbers of intervals.csv that are drawn: name → estimate and interval."""
+    numbers: dict[str, Any] = {}
+    with (folder / TABLE).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("usage", "dwell", *PER_STATE):
+        own = [row for row in rows if row["measure"] == name]
+        if own:
+            K = len({row["intention"] for row in own})
+            estimate, low, high = (
+                np.array([float(row[column] or "nan") for row in own]).reshape(K, -1)
+                for column in ("estimate", "low", "high")
+            )
+            numbers[name] = {"estimate": estimate, "interval": np.stack([low, high])}
+    return numbers
+
+
+def draw_intervals(
+    folder: Path, numbers: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None
+) -> dict[str, str]:
+    """Draw usage and dwell and, where there are any, the largest rewards of each intention; returns the captions."""
+    shown = [
+        (key, label) for key, label in (("usage", "share of steps"), ("dwell", "dwell in steps")) if key in numbers
+    ]
+    colors = [style.intention_color(k) for k in range(len(names))]
+    captions = {"intervals": "How sure the usage and the dwell of each intention are: 95% intervals over resamples."}
+    with style.paper_style():
+        figure, axes = style.new_figure(1, len(shown), width=0.8 + len(shown) * max(1.6, 0.7 * len(names)), height=2.3)
+        for ax, (key, label) in zip(axes, shown, strict=True):
+            low, high = numbers[key]["interval"][:, :, 0]
+            values = numbers[key]["estimate"][:, 0]
+            intervals.estimates(ax, values, low, high, list(map(style.short, names)), colors)
+            ax.set_ylabel(label)
+            ax.set_ylim(bottom=0)
+        style.save(figure, folder / "intervals")
+        if "rewards" in numbers:
+            values, (low, high) = numbers["rewards"]["estimate"], numbers["rewards"]["interval"]
+            labels = list(states) if states is not None else [f"state {s}" for s in range(values.shape[1])]
+            figure, axes = style.new_figure(1, len(names), width=0.6 + 2.0 * len(names), height=2.6)
+            for k, ax in enumerate(axes):
+                if np.isfinite(values[k]).any():
+                    intervals.ranked(ax, values[k], low[k], high[k], labels, color=colors[k])
+                ax.set_title(style.short(names[k]))
+                ax.set_xlabel("reward")
+            style.save(figure, folder / "interval_rewards")
+            captions["interval_rewards"] = "The states with the largest reward of each intention, with 95% intervals."
+    return captions
+
+
+def draw_curves(
+    folder: Path, checks: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None
+) -> dict[str, str]:
+    """How long intentions last, when they return, what surrounds a switch, and where the agent is; the caption."""
+    kinds = {kind: [one for one in checks["curves"] if one["kind"] == kind] for kind in TITLES}
+    drawn = [kind for kind, curves in kinds.items() if curves]
+    columns = 2
+    rows = -(-(len(drawn) + 1) // columns)
+    with style.paper_style():
+        figure, axes = style.new_figure(rows, columns, width=style.PAGE_WIDTH, height=2.3 * rows)
+        for ax, kind in zip(axes, drawn, strict=False):
+            looks = [_look(i, one, names, states) for i, one in enumerate(kinds[kind])]
+            labels, colors = zip(*looks, strict=True)
+            check_figures.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
+            ax.set_title(TITLES[kind], y=1.0)
+            ax.set(ylabel="share of the steps" if kind == "switch" else "share")
+        check_figures.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
+        axes[len(drawn)].set_title("Share of the steps in each state", y=1.0)
+        for ax in axes[len(drawn) + 1 :]:
+            ax.set_axis_off()
+        style.save(figure, folder / "checks")
+    return {
+        "checks": f"The data (lines) beside {checks['simulations']} simulations of the fitted model (bands: 95% of "
+        "them). Where a line leaves its band, the agent does something that the model does not."
+    }
+
+
+def _look(i: int, curve: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None) -> tuple[str, str]:
+    """Label and colour of a curve: an intention keeps its colour, places take theirs from the palette's other end."""
+    k, state = curve["intention"], curve["state"]
+    place = "" if state is None else place_name(state, states)
+    if k is None:
+        return place, PLACES[i % len(PLACES)]
+    name = style.short(names[k])
+    return (f"{name}: {place}" if place else name), style.intention_color(k)
+
+
+def draw_map(folder: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, str]:
+    """Where the data and the simulations differ; the caption."""
+    ratio = np.full(len(layout["xy"]), np.nan)
+    data, simulated = (np.array(occupancy[key], float) for key in ("data", "simulated"))
+    both = (data > 0) & (simulated > 0)
+    at = np.array(occupancy["states"], int)[both]
+    ratio[at] = np.clip(np.log2(data[both] / simulated[both]), -np.log2(MOST), np.log2(MOST))
+    with style.paper_style():
+        figure, (ax,) = style.new_figure(width=3.0, height=2.6)
+        layouts.layout_map(ax, layout, ratio, signed=True)
+        add_colorbar(ax, [ax], label="log₂ (data / simulated)")
+        style.save(figure, folder / "checks_map")
+    return {
+        "checks_map": "Where the agent is more often than the model (above 0) and less often (below 0), as the "
+        f"logarithm of the ratio of their shares of the steps; ratios beyond {MOST:.0f} have the last colour."
+    }
