@@ -24,7 +24,7 @@ IMPORTED = "numpy, pandas, scipy.sparse, numba, matplotlib.figure"
 """What reading a table, compiled passes and figures cannot do without."""
 ALONE = """
 import time
-from prism_irl import Demonstrations
+from prism_irl import Demonstrations, Intentions
 demos = Demonstrations.from_table({table!r})
 for _ in range(2):  # the first compiles, or loads what was compiled
     clock = time.perf_counter()
