@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_irl.cli.main import app, main
+from prism_irl.cli.main import FORMER, app, main
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -44,8 +44,9 @@ def test_commands_come_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", [*COMMANDS, "data list", "data fetch"])
 def test_every_command_has_an_example_that_works(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*name.split(), "--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.split("╭")[0].split())
+    assert main([*name.split(), "--help-all"]) == 0
+    text = capsys.readouterr().out.split("╭")[0]
+    shown = " ".join(next(part for part in text.split("\n\n") if part.strip().startswith("Example:")).split())
     examples = re.findall(r"Example: (prism .+?)(?= Example:|$)", shown)
     assert examples
     for example in examples:
@@ -56,6 +57,28 @@ def test_every_command_has_an_example_that_works(name: str, capsys: pytest.Captu
 def test_help_speaks_of_things_and_not_of_equations(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
     assert not re.findall(r"Eq\.|[\u0370-\u03ff√∈]|P\(", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+
+
+def test_every_flag_is_in_the_long_help_with_who_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--help-all"]) == 0
+    text = capsys.readouterr().out
+    flags = {name for argument in app["fit"].assemble_argument_collection() for name in argument.names[:1]} - {"*"}
+    assert {flag for flag in flags - {"--table"} if f"\n  {flag}" not in text} == set()
+    assert re.search(r"--sparsity X.+?\[of\s+goals;\s+default:\s+50.0\]", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(("former", "now"), FORMER.items())
+def test_former_flags_answer_with_their_new_name(former: str, now: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "mouse.csv", former, "x", "--out", "nowhere"]) == 2
+    assert capsys.readouterr().err == f"prism: {former} is now called {now}; type that instead.\n"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -29,6 +29,7 @@ HELP = "import contextlib, io; from prism_irl.cli.main import main\nwith context
         "import prism_irl; prism_irl.__version__; dir(prism_irl)",
         HELP + "    assert main(['--help']) == 0",
         HELP + "    assert main(['fit', '--help']) == 0",
+        HELP + "    assert main(['fit', '--help-all']) == 0",
         HELP + "    assert main(['tokenize', '--help']) == 0",
         "from prism_irl.cli.main import main; assert main(['fit', 'a.csv', '--intentions', 'x', '--out', 'b']) == 2",
         "from prism_irl import storage, errors",

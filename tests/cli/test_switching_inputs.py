@@ -1,4 +1,4 @@
-"""`--inputs` on the command line: read by the fit, kept with the run, refused where nobody would read them."""
+"""`--covariates` on the command line: read by the fit, kept with the run, refused where nobody would read them."""
 
 import io
 import json
@@ -30,7 +30,8 @@ def folder(tmp_path_factory):
 
 def test_inputs_are_fitted_drawn_and_read_again(folder):
     done = prism(
-        "fit", "mouse.csv", "--switching", "state", "--inputs", "thirst", "--since", "water", *QUICK, "--out", "run",
+        "fit", "mouse.csv", "--switching", "state", "--covariates", "thirst", "--time-since", "water", *QUICK,
+        "--out", "run",
         cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -62,11 +63,11 @@ def test_inputs_are_fitted_drawn_and_read_again(folder):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--switching", "per-trajectory", "--inputs", "thirst"), "per-trajectory switching reads no inputs"),
-        (("--method", "hiql", "--inputs", "thirst"), "markov switching reads no inputs"),
-        (("--switching", "markov", "--inputs", "gone"), "There is no column 'gone'"),
-        (("--switching", "markov", "--since", "thirst"), "write 1 where it happens"),
-        (("--switching", "markov", "--observations", "thirst"), "does not read --observations"),
+        (("--switching", "per-trajectory", "--covariates", "thirst"), "per-trajectory switching reads no inputs"),
+        (("--method", "hiql", "--covariates", "thirst"), "markov switching reads no inputs"),
+        (("--switching", "markov", "--covariates", "gone"), "There is no column 'gone'"),
+        (("--switching", "markov", "--time-since", "thirst"), "write 1 where it happens"),
+        (("--switching", "markov", "--network-inputs", "thirst"), "does not read --network-inputs"),
     ],
 )
 def test_inputs_that_nobody_reads_are_refused(folder, options, said):

@@ -50,15 +50,15 @@ WRONG: dict[tuple[str, str], list[tuple[tuple[str, ...], str]]] = {
     ("imagine", "seed"): [((*CLOSED, "--seed", "-1"), "seed must be at least 0")],
     ("imagine", "method"): [((*CLOSED, "--method", "nowhere:Nothing"), "nowhere:Nothing")],
     ("fit", "inputs"): [
-        (("--switching", "semi-markov", "--inputs", "gone"), "There is no column 'gone'"),
-        (("--switching", "state", "--inputs", "same"), "is the same at every step"),
-        (("--switching", "ordered", "--inputs", "gap"), "gap"),
-        (("--switching", "per-trajectory", "--inputs", "thirst"), "reads no inputs"),
-        (("--method", "swirl-1", "--inputs", "thirst"), "reads no inputs"),
+        (("--switching", "semi-markov", "--covariates", "gone"), "There is no column 'gone'"),
+        (("--switching", "state", "--covariates", "same"), "is the same at every step"),
+        (("--switching", "ordered", "--covariates", "gap"), "gap"),
+        (("--switching", "per-trajectory", "--covariates", "thirst"), "reads no inputs"),
+        (("--method", "swirl-1", "--covariates", "thirst"), "reads no inputs"),
     ],
     ("fit", "since"): [
-        (("--switching", "semi-markov", "--since", "gone"), "There is no column 'gone'"),
-        (("--switching", "markov", "--since", "thirst"), "write 1 where it happens"),
+        (("--switching", "semi-markov", "--time-since", "gone"), "There is no column 'gone'"),
+        (("--switching", "markov", "--time-since", "thirst"), "write 1 where it happens"),
     ],
     ("fit", "missing"): [(("--missing", "maybe"), "maybe"), (("--state", "gap"), "--missing")],
     ("fit", "intervals"): [

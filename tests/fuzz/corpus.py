@@ -95,7 +95,7 @@ class Corpus:
     @cached_property
     def wide_run(self) -> Path:
         """A fit of it whose chain reads covariates."""
-        inputs = "--inputs thirst,sex --since water --group animal --grid 5x1".split()
+        inputs = "--covariates thirst,sex --time-since water --group animal --grid 5x1".split()
         return self._fitted("wide_run", self.wide, *inputs)
 
     @cached_property

@@ -108,7 +108,7 @@ def map_(
         raise InputError("Mapped files are made of continuous data; name the columns with --observe and --act.")
     if columns.events or any(columns.covariates()):
         raise InputError(
-            "--events, --inputs and --since are columns of a table, which mapped files are not; leave them."
+            "--events, --covariates and --time-since are columns of a table, which mapped files are not; leave them."
         )
     files = matching(table)
     key = str(roles.get("trajectory") or "trajectory")

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, limits, storage, threads
-from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, continuous_defaults, given
+from prism_irl.cli.options import (
+    ColumnOptions,
+    ModelOptions,
+    WorldOptions,
+    build_model,
+    continuous_defaults,
+    flag_of,
+    given,
+)
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
 from prism_irl.cli.window import with_window
@@ -148,7 +156,7 @@ def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions
     words = ["prism", "evidence", str(table)]
     for name, value in {**given(columns), **given(world)}.items():
         for one in value if isinstance(value, tuple) else (value,):
-            words += [f"--{name.replace('_', '-')}", str(one)]
+            words += [flag_of(name), str(one)]
     return shlex.join([*words, "--out", str(out.with_name(f"{out.name}-evidence"))])
 
 

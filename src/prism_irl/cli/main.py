@@ -27,6 +27,7 @@ from prism_irl.cli.demo import demo
 from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
+from prism_irl.cli.help import show_help
 from prism_irl.cli.imagine import imagine
 from prism_irl.cli.individuals import individuals
 from prism_irl.cli.methods import methods
@@ -40,6 +41,10 @@ from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
 from prism_irl.cli.tokenize import tokenize
 from prism_irl.errors import InputError, one_line
+
+FORMER = {"--inputs": "--covariates", "--since": "--time-since", "--observations": "--network-inputs"}
+FORMER |= {"--recount": "--count-all", "--power": "--window-weight"}
+"""Flags of version 0.1.0 by the names that they have now."""
 
 app = App(
     name="prism",
@@ -88,7 +93,13 @@ def main(tokens: list[str] | None = None) -> int:
     debug = "--debug" in arguments
     Waiting.quiet = "--quiet" in arguments
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        for flag in (word.partition("=")[0] for word in arguments if "tokenize" not in arguments):
+            if flag in FORMER:
+                raise InputError(f"{flag} is now called {FORMER[flag]}; type that instead.")
+        asked = {"--help", "-h", "--help-all"} & set(arguments)
+        if asked and show_help(app, arguments, everything="--help-all" in asked):
+            return 0
+        app([{"--help-all": "--help"}.get(word, word) for word in arguments], exit_on_error=False, print_error=False)
         return 0
     except (InputError, CycloptsError) as error:
         if debug:

@@ -11,6 +11,7 @@ import dataclasses
 import types
 import typing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,7 +28,15 @@ from prism_irl.switching import SWITCHING
 if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
 
-RENAMED = {"n_intentions": "intentions"}
+RENAMED = {
+    "n_intentions": "intentions",
+    "inputs": "covariates",
+    "since": "time-since",
+    "observations": "network-inputs",
+    "recount": "count-all",
+    "power": "window-weight",
+}
+"""Flags of parameters that have another name in Python."""
 COMPONENTS = {"switching": SWITCHING, "rewards": REWARDS}
 PAPER = ("gridworld", "labyrinth", "bridge")
 """Experiments of the paper that have a preset."""
@@ -63,7 +72,7 @@ class ColumnOptions:
 trajectory, step (or start, end; in seconds start_s, end_s) and label: the fit is told (its E-step is clamped)."
     hz: float | None = None
     "Steps per second, for seconds in --labels and --window [default: by the times, or the frames, of the data]."
-    observations: tuple[str, ...] = ()
+    observations: Annotated[tuple[str, ...], Parameter(name="--network-inputs")] = ()
     "Columns with further numbers that the switching network may read."
     ties: Literal["error", "keep"] | None = None
     "Rows of a trajectory at the same time: refuse them, or keep the order of the file [default: error]."
@@ -76,9 +85,9 @@ trajectory, step (or start, end; in seconds start_s, end_s) and label: the fit i
 
     missing: Literal["error", "skip", "split"] | None = None
     "Rows without state or action: skip (a step that counts for nothing), split the trajectory there [default: error]."
-    inputs: str | None = None
+    inputs: Annotated[str | None, Parameter(name="--covariates")] = None
     "Columns with covariates of switching, comma-separated (thirst,sex): numbers or words, standardised."
-    since: str | None = None
+    since: Annotated[str | None, Parameter(name="--time-since")] = None
     "Columns with 1 at an event (water came), comma-separated: the time since the last one is a covariate of switching."
 
     def roles(self) -> dict[str, Any]:
@@ -86,7 +95,7 @@ trajectory, step (or start, end; in seconds start_s, end_s) and label: the fit i
         return {role: name for role, name in given(self).items() if role not in UNREAD}
 
     def covariates(self) -> tuple[list[str], list[str]]:
-        """Columns of --inputs and of --since."""
+        """Columns of --covariates and of --time-since."""
         found = ([name.strip() for name in (text or "").split(",")] for text in (self.inputs, self.since))
         inputs, since = ([name for name in names if name] for names in found)
         return inputs, since
@@ -156,15 +165,35 @@ def flag_of(name: str) -> str:
     return f"--{RENAMED.get(name, name).replace('_', '-')}"
 
 
-def _model_options() -> type:
-    """Fields of the estimator, and those that only a component of a pair has."""
-    found = read_options(Settings)
-    owners: dict[str, dict[Option, list[str]]] = {}  # which halves have an option, and whether it is the same one
+@cache
+def _owners() -> dict[str, dict[Option, list[str]]]:
+    """Components that have an option of a name, those together that have the same one."""
+    found: dict[str, dict[Option, list[str]]] = {}
     for half, (where, _) in {**SWITCHING, **REWARDS}.items():
         for name, option in read_options(halves.locate(where, "component")).items():
-            if name not in found:
-                owners.setdefault(name, {}).setdefault(option, []).append(half)
-    for name, variants in owners.items():
+            found.setdefault(name, {}).setdefault(option, []).append(half)
+    return found
+
+
+def owners(name: str) -> str | None:
+    """What reads a parameter: "switching", "rewards", or None for any pair."""
+    of = {half for variants in _owners().get(name, {}).values() for half in variants}
+    if not of:
+        return None
+    return "switching" if of <= set(SWITCHING) else "rewards" if of <= set(REWARDS) else None
+
+
+def _model_options() -> type:
+    """Fields of the estimator, and those that only a component of a pair has, each with the components that read it."""
+    found = {name: option for name, option in read_options(Settings).items() if name != "observe"}  # columns, as a flag
+    for name, variants in _owners().items():
+        if name in ("inputs", "observe"):  # set by --covariates; by presets
+            continue
+        if name in found:
+            of = sorted({half for halves_of in variants.values() for half in halves_of})
+            default = "" if found[name].default is None else f"; default: {found[name].default}"
+            found[name] = found[name]._replace(help=f"{found[name].help} [of {', '.join(of)}{default}]")
+            continue
         texts = [f"{option.help} [of {', '.join(of)}; default: {option.default}]" for option, of in variants.items()]
         found[name] = next(iter(variants))._replace(help=" ".join(texts))
     fields: list[Any] = []

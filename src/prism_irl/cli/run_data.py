@@ -105,7 +105,7 @@ def per_trajectory(demos: Demonstrations, values: pd.Series[Any], name: str, ord
         step = int(np.argmax(changes))
         raise InputError(
             f"The column {name!r} changes within a trajectory ({demos.where(step)}: {found[flat[step]]} after "
-            f"{found[first[demos.trajectory_index[step]]]}); cut the trajectory there, or give it as --inputs of a fit."
+            f"{found[first[demos.trajectory_index[step]]]}); cut the trajectory there, or give it as --covariates."
         )
     return np.array([str(value) for value in found])[first]
 

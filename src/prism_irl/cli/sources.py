@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.cli.options import ColumnOptions, WorldOptions
+from prism_irl.cli.options import ColumnOptions, WorldOptions, flag_of
 from prism_irl.cli.window import steps_per_second
 from prism_irl.cli.world import read_world
 from prism_irl.data.covariates import Inputs, event_marks
@@ -50,7 +50,7 @@ def read_source(
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
     if any(columns.covariates()):
-        raise InputError("--inputs and --since belong to prism fit; leave them out here.")
+        raise InputError("--covariates and --time-since belong to prism fit; leave them out here.")
     return read_table(table, columns, world, discount)
 
 
@@ -118,8 +118,9 @@ def _read_rows(table: Path, **roles: Any) -> Table:
     fits = ("observe", "act", "labels", "intention", "may_lack")
     wrong = [role for role, value in roles.items() if value and role not in fits]
     if wrong:
-        option = wrong[0].replace("_", "-")
-        raise InputError(f"--{option} is about columns of a table, and {table} is a robot dataset; leave it out.")
+        raise InputError(
+            f"{flag_of(wrong[0])} is about columns of a table, and {table} is a robot dataset; leave it out."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedEpisodeWarning)  # the notes of the table say it
         return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})

@@ -1,4 +1,4 @@
-"""Inputs of a stream: columns of --inputs and --since, row by row, as `data.covariates` reads them from a table.
+"""Covariates of a stream, row by row, as `data.covariates` reads them from a table.
 
 A row's own action is not known before it is sent, nor is what came with it: inputs with a lag are those of the row
 before.

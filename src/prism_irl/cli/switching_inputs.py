@@ -1,4 +1,4 @@
-"""`--inputs` and `--since`: which models can read them, and what they are told."""
+"""`--covariates` and `--time-since`: which models can read them, and what they are told."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def with_inputs(model: IntentionModel, columns: ColumnOptions) -> IntentionModel
     if not any(columns.covariates()):
         if columns.observations and not from_rewards and name in SWITCHING and name not in (*NETWORKS, "ordered"):
             raise InputError(
-                f"{name} switching does not read --observations, nor do these rewards; give the columns as --inputs of "
-                "markov switching, or choose --switching recurrent."
+                f"{name} switching does not read --network-inputs, nor do these rewards; give the columns as "
+                "--covariates of markov switching, or choose --switching recurrent."
             )
         return model
     if from_rewards:
-        raise InputError("These policies are made of the observations; leave out --inputs, or choose other rewards.")
+        raise InputError(
+            "These policies are made of the observations; leave out --covariates, or choose other rewards."
+        )
     if name in NETWORKS:
         return model
     if name in LOGITS and "switching" in model.get_params(deep=False):

@@ -36,7 +36,7 @@ SMALLEST = 1e-3  # a kernel entry of nearly zero would take EM forever to revive
 def n_inputs_of(demos: Demonstrations) -> int:
     """Number of inputs of every step; an `InputError` where there are none."""
     if demos.observations is None:
-        raise InputError("This switching reads inputs, and the data have none; name their columns (--inputs).")
+        raise InputError("This switching reads inputs, and the data have none; name their columns (--covariates).")
     return int(demos.observations.shape[1])
 
 

@@ -78,7 +78,7 @@ class Markov(SwitchingOptions):
     Parameters
     ----------
     inputs : bool
-        The kernel reads the observations of a step, as a multinomial logit (`switching.inputs`); --inputs sets it.
+        The kernel reads the observations of a step, as a multinomial logit (`switching.inputs`); --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
@@ -146,7 +146,7 @@ class SemiMarkov(SwitchingOptions):
         Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over the root of
         the phases.
     inputs : bool
-        The observations of a step hurry phases and choose successors (`semi_markov_inputs`); --inputs sets it.
+        The observations of a step hurry phases and choose successors (`semi_markov_inputs`); --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
@@ -189,7 +189,7 @@ class State(SwitchingOptions):
     kernel_ridge : float
         For "table" and "mlp": strength of the prior on the weights.
     inputs : bool
-        For "pair": the kernel reads the observations of a step, too (`switching.state_inputs`); --inputs sets it.
+        For "pair": the kernel reads the observations of a step, too (`switching.state_inputs`); --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
@@ -230,7 +230,7 @@ class State(SwitchingOptions):
         from prism_irl.switching.state_inputs import StateInputChain
 
         if self.kernel not in ("auto", "pair") or demos.state_space.continuous:
-            raise InputError(f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --inputs.")
+            raise InputError(f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --covariates.")
         options: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
         return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **options)
 
@@ -364,7 +364,7 @@ class Ordered(Recurrent):
     recurrent : bool
         A network reads from the history when to advance; otherwise a constant probability does.
     inputs : bool
-        Without a network: the log odds of advancing read the observations of a step; --inputs sets it.
+        Without a network: the log odds of advancing read the observations of a step; --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
