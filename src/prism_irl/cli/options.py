@@ -70,6 +70,8 @@ class ColumnOptions:
     labels: str | None = None
     "Column with intentions where somebody knows them, empty or -1 elsewhere, or a .csv, .tsv or .parquet file with \
 trajectory, step (or start, end; in seconds start_s, end_s) and label: the fit is told (its E-step is clamped)."
+    place: str | None = None
+    "Column with the place that a state belongs to, a junction whatever the heading [default: place, if there is one]."
     hz: float | None = None
     "Steps per second, for seconds in --labels and --window [default: by the times, or the frames, of the data]."
     observations: Annotated[tuple[str, ...], Parameter(name="--network-inputs")] = ()

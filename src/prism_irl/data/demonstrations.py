@@ -74,6 +74,8 @@ class Demonstrations:
         A label per trajectory (animal, operator), for splits.
     valid_actions : (S, A) bool, optional
         Which actions exist in which state; all of them when absent.
+    places : (S,) integers from 0, optional
+        The place that a state belongs to, where several states are one place (a junction, whatever the heading).
     state_names, action_names, label_names, known_names : tuple of str, optional
         Names behind the ids when the data had labels instead of integers.
     trajectory_names : (N,) array, optional
@@ -117,6 +119,7 @@ class Demonstrations:
     design_names: tuple[str, ...] | None = None
     observation_names: tuple[str, ...] | None = None
     log_volume: float = 0.0
+    places: IntArray | None = None
 
     per_step: ClassVar[tuple[str, ...]] = (
         *("states", "actions", "observations", "labels", "known", "times", "motions", "design"),
@@ -238,6 +241,7 @@ class Demonstrations:
         times: Any = None,
         groups: npt.ArrayLike | None = None,
         valid_actions: npt.ArrayLike | None = None,
+        places: npt.ArrayLike | None = None,
         n_states: int | None = None,
         n_actions: int | None = None,
     ) -> Demonstrations:
@@ -246,7 +250,7 @@ class Demonstrations:
         ``n_states`` and ``n_actions`` default to the largest id plus one.
         """
         flat_states, offsets = _flatten(states, "states")
-        fields: dict[str, Any] = {"valid_actions": valid_actions, "groups": groups}
+        fields: dict[str, Any] = {"valid_actions": valid_actions, "groups": groups, "places": places}
         fields = {name: None if given is None else np.asarray(given) for name, given in fields.items()}
         per_step = {"actions": actions, "labels": labels, "known": known, "observations": observations, "times": times}
         for name, ragged in per_step.items():
@@ -345,6 +349,7 @@ class Demonstrations:
             n_states=self.n_states if n_states is None else n_states,
             n_actions=self.n_actions if n_actions is None else n_actions,
             valid_actions=None,
+            places=self.places if n_states in (None, self.n_states) else None,
         )
 
     def with_valid_actions(self, valid_actions: npt.ArrayLike | None) -> Demonstrations:
@@ -510,6 +515,8 @@ def checked_fields(demos: Demonstrations) -> dict[str, Any]:
         fields["observations"] = _observations(demos, n)
     if demos.valid_actions is not None:
         fields["valid_actions"] = _valid_actions(demos, fields["states"], fields["actions"])
+    if demos.places is not None:
+        fields["places"] = _places(demos)
     return fields if demos.motions is None else fields | _commands(demos, n)
 
 
@@ -603,6 +610,17 @@ def _check_finite(demos: Demonstrations, name: str, values: npt.NDArray[Any]) ->
         if not finite.all():
             where = demos.where(chunk.start + int(np.argmin(finite)))
             raise InputError(f"The {name} at {where} is not finite; remove or repair that step.")
+
+
+def _places(demos: Demonstrations) -> npt.NDArray[np.int64]:
+    """Place of every state, (S,)."""
+    places = np.asarray(demos.places)
+    if places.shape != (demos.n_states,) or places.dtype.kind not in "iu" or places.min() < 0:
+        raise InputError(
+            f"The places have shape {places.shape} and type {places.dtype}; give {demos.n_states} whole numbers from "
+            "0, the place that each state belongs to."
+        )
+    return places.astype(np.int64)
 
 
 def _valid_actions(demos: Demonstrations, states: npt.NDArray[Any], actions: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

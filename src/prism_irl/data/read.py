@@ -48,6 +48,7 @@ from prism_irl.data.rows import (
     only_one_action,
     read_groups,
     read_numbers,
+    read_places,
     read_times,
     sort_rows,
     split_rows,
@@ -88,6 +89,7 @@ def read_data(
     intention: str | None = None,
     observations: str | Sequence[str] = (),
     labels: str | None = None,
+    place: str | None = None,
     observe: str | Sequence[str] = (),
     act: str | Sequence[str] = (),
     states: Vocabulary | None = None,
@@ -108,7 +110,7 @@ def read_data(
 
     Parameters
     ----------
-    trajectory, state, action, time, group, intention, observations, labels
+    trajectory, state, action, time, group, intention, observations, labels, place
         Column names; see `Columns`.
     observe, act : column names (or one string with commas)
         Continuous states and actions, instead of ``state`` and ``action``; see `prism_irl.data.read`.
@@ -129,7 +131,7 @@ def read_data(
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
     key = trajectory if isinstance(trajectory, str) else tuple(trajectory)
-    columns = Columns(key, state, action, time, group, intention, names, tuple(may_lack), labels)
+    columns = Columns(key, state, action, time, group, intention, names, tuple(may_lack), labels, place)
     rules: dict[str, Any] = {"ties": ties, "max_gap": max_gap, "dates": dates}
     if observe or act:
         return _continuous(source, columns, observe, act, rules)
@@ -236,8 +238,14 @@ def _from_frame(
     observations = [read_numbers(*column("observation", name)) for name in columns.observations]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
     known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
+    ids = spread(states.encode(*state, unknown="new" if unknown_state else "error"), states.size - 1)
+    places = None
+    if "place" in found:
+        at_step = lambda step: column("place")[2](int(order[step]))  # noqa: E731
+        asked = columns.place is not None and not lost.any()
+        places = read_places(ids, frame[found["place"]].iloc[order], states.size + len(unknown), at_step, asked=asked)
     demos = Demonstrations(
-        states=spread(states.encode(*state, unknown="new" if unknown_state else "error"), states.size - 1),
+        states=ids,
         actions=spread(actions.encode(*action), 0),
         offsets=rows.offsets,
         n_states=states.size + len(unknown),
@@ -254,6 +262,7 @@ def _from_frame(
         label_names=None if labels is None else labels.names,
         trajectory_names=storable(rows.names),
         unknown_state=unknown_state,
+        places=places,
     )
     tokens = states.size > 1 or actions.size > 1  # of continuous data there are none to compare
     same = copies(demos.states, demos.actions, demos.offsets, rows.names) if tokens else []
@@ -287,6 +296,7 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
         times=stored.get("times"),
         groups=stored.get("groups"),
         valid_actions=stored.get("valid_actions") if same else None,
+        places=stored.get("places") if same else None,
         trajectory_names=stored.get("trajectory_names"),
         unknown_state=unknown_state or (extra and states is None),
     )

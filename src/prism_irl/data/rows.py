@@ -41,8 +41,8 @@ class Columns:
     ``trajectory`` may be several columns ("animal,bout"), whose values together name one. ``time`` gives the order
     within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for evaluation only),
     ``observations`` numbers that the switching network may read, ``labels`` intentions that somebody knows, empty
-    elsewhere, which the fit is told. Roles in ``may_lack`` are left out where their column
-    is not there.
+    elsewhere, which the fit is told, ``place`` the place that the state of the row belongs to. Roles in ``may_lack``
+    are left out where their column is not there.
     """
 
     trajectory: str | tuple[str, ...] = "trajectory"
@@ -54,10 +54,11 @@ class Columns:
     observations: tuple[str, ...] = ()
     may_lack: tuple[str, ...] = ()
     labels: str | None = None
+    place: str | None = None
 
     def resolve(self, frame: pd.DataFrame) -> dict[str, str]:
         """Column of each role that ``frame`` has; a column that was asked for and is not there is an error."""
-        usual = {role: role for role in ("time", "group", "intention") if role in frame.columns}
+        usual = {role: role for role in ("time", "group", "intention", "place") if role in frame.columns}
         keys = key_columns(frame, self.trajectory)
         named = {role: name for role, name in vars(self).items() if isinstance(name, str)}
         found = usual | named | {"trajectory": ",".join(keys)}
@@ -418,6 +419,30 @@ def with_missing(states: Vocabulary, extra: bool) -> Vocabulary:
 
 
 # -- single columns, checked cell by cell ------------------------------------------------------------------------------
+
+
+def read_places(states: Array, values: pd.Series[Any], n_states: int, where: Where, *, asked: bool) -> Array | None:
+    """Place of every state, (S,), from those of the rows; it may not change within a state.
+
+    A state that no row is in is a place of its own. None where the column is something else and nobody ``asked``.
+    """
+    codes, names = pd.factorize(values)
+    if (codes < 0).any() and not asked:
+        return None
+    if (codes < 0).any():
+        raise missing("place", where(int(np.argmax(codes < 0))), int((codes < 0).sum()))
+    seen, first = np.unique(states, return_index=True)
+    place = np.arange(len(names), len(names) + n_states)
+    place[seen] = codes[first]
+    if (wrong := place[states] != codes).any():
+        if not asked:
+            return None
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"The state at {where(row)} is at place {names[codes[row]]} there and at {names[place[states[row]]]} in "
+            "another row; a place is made of whole states, so correct the column or leave --place out."
+        )
+    return np.unique(place, return_inverse=True)[1].astype(np.int64)
 
 
 def read_groups(

@@ -42,6 +42,8 @@ class FittedPair(IntentionModel):
     chosen_: Mapping[str, Any] = MappingProxyType({})
     choice_: Sequence[Mapping[str, Any]] = ()
     free_choice_: Mapping[str, Any] | None = None
+    intentions_found_: bool = False
+    found_: Any = None
 
     def _prepare(self, demos: Demonstrations) -> Prepared:
         return Prepared.of(demos, self.contexts_, self.device_)
@@ -218,6 +220,7 @@ class FittedPair(IntentionModel):
             "chosen": dict(self.chosen_),
             "choice": list(self.choice_),
             "free_choice": self.free_choice_,
+            "intentions_found": self.intentions_found_,
             **accents_info(self.accents_),
             "discount": self.mdp_.discount,
             "agreement": self.agreement_,
@@ -247,6 +250,7 @@ class FittedPair(IntentionModel):
         self.history_choice_ = info["history_choice"]
         self.chosen_, self.choice_ = dict(info.get("chosen", {})), list(info.get("choice", []))
         self.free_choice_ = info.get("free_choice")
+        self.intentions_found_ = bool(info.get("intentions_found", False))
         self.accents_ = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
         self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)
         self.valid_actions_ = data.get("valid_actions")

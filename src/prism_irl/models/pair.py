@@ -89,7 +89,8 @@ class PairModel(Settings, PairRewards):
 
     def _problem(self, demos: Demonstrations) -> Problem:
         mdp = getattr(self, "mdp_", None)
-        return Problem(self.n_intentions, demos, self.contexts_, self.backoff_, self._dynamics if mdp is None else mdp)
+        world = self._dynamics if mdp is None else mdp
+        return Problem(self.n_intentions, demos, self.contexts_, self.backoff_, world, self.found_)
 
     def _new_start(self, index: int, demos: Demonstrations) -> em.Start:
         when, what = self.switching_options, self.reward_options
@@ -195,9 +196,11 @@ class PairModel(Settings, PairRewards):
         on_iteration : callable, optional
             Called with an `em.Progress` after each iteration.
         """
+        vars(self).pop("_discovered", None)  # by an earlier fit
         demos = self._checked(demos, mdp)
         self._set_up(demos, mdp)
         train, validation = self._validation_split(demos)
+        self._discover(train)
         folder = None if checkpoint is None else Path(checkpoint)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -257,6 +260,14 @@ class PairModel(Settings, PairRewards):
             return self._prepare(demos), None
         held_out, kept = demos.split_indices(self.validation_fraction, seed=self.seed)
         return self._prepare(demos.subset(kept)), self._prepare(demos.subset(held_out))
+
+    def _discover(self, train: Prepared) -> None:
+        """Look for what has to be known before the components can be built: how many intentions, and which places."""
+        self.found_ = self.reward_options.discover(train.demos, self._dynamics, self.n_intentions, self.seed)
+        self.intentions_found_ = self.n_intentions is None
+        if self.intentions_found_:
+            self._discovered = {"n_intentions": self.found_.n_intentions}  # where a default is looked up
+            self._check_parameters(train.demos)
 
     def _run_start(
         self,

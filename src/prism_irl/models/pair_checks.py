@@ -17,7 +17,9 @@ from prism_irl.switching.options import SwitchingOptions
 
 def check_parameters(model: Any, demos: Demonstrations) -> None:
     """Parameters of a pair and of its halves, and whether the data has what they need."""
-    whole = {"n_intentions": 1, "max_iterations": 0, "n_starts": 1, "seed": 0, "warm_up": 0, "n_candidates": 1}
+    whole = {"max_iterations": 0, "n_starts": 1, "seed": 0, "warm_up": 0, "n_candidates": 1}
+    if model.n_intentions is not None:
+        whole["n_intentions"] = 1
     if model.patience is not None:
         whole["patience"] = 1
     halves.check_numbers(model, whole, integer=True)
@@ -27,11 +29,13 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
     name = model._halves()[0]
     if isinstance(name, str) and name in rewards.unsuited:
         raise InputError(rewards.unsuited[name])
-    switching.check(model.n_intentions)
+    if model.n_intentions is not None:
+        switching.check(model.n_intentions)
     rewards.check(demos, model.n_intentions)
     _check_memory(model, rewards, demos)
     _check_starts(model, switching, rewards)
-    check_known(demos, model.n_intentions)
+    if model.n_intentions is not None:
+        check_known(demos, model.n_intentions)
     if getattr(rewards, "free", False) and not (model.validation_fraction and len(demos) > 1):
         raise InputError(
             "Whether goals go on as free policies is decided by validation trajectories, and there are none; set "
@@ -40,7 +44,7 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
     if demos.state_space.continuous:
         return  # their cells are not known yet
     pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
-    if model.n_intentions > pairs:
+    if model.n_intentions is not None and model.n_intentions > pairs:
         raise InputError(
             f"{model.n_intentions} intentions cannot be told apart: only {pairs} different (state, action) pairs "
             "occur; ask for fewer intentions or give more data."

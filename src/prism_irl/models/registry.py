@@ -105,6 +105,7 @@ prism-past | PRISM, past gate | intentions:Intentions | independent+tabular | th
 prism-recurrent | Recurrent switching | intentions:Intentions | recurrent+tabular | triggers of switches lie in the past
 prism-markov | Markov switching, annealed starts | intentions:Intentions.annealed | markov+tabular | HIQL, better starts
 prism-goals | Goals on a shared habit | goals:GoalPRISM | markov+goals | places to reach, beside what is done anyway
+goals-that-end | Goals that end | intentions:Intentions | arrival+places | places to get to, and how many
 prism-features | Policies on features | features:FeaturePRISM | markov+features | observation vectors: robots
 """
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -113,6 +114,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "prism-paper": {"experiment": "gridworld"},
     "prism-past": {"switching": "independent"},
     "prism-recurrent": {"switching": "recurrent", "rewards": "tabular"},
+    "goals-that-end": {"switching": "arrival", "rewards": "places"},
 }
 _ONE_INTENTION = {"uniform", "empirical", "ngram", "bc", "iavi", "iql", "maxent", "maxcausalent"}
 

@@ -68,7 +68,8 @@ class Settings:
     Parameters
     ----------
     n_intentions : int, optional
-        Number of intentions K, 3 by default. Likelihood alone does not choose it; look at dwell and agreement too.
+        Number of intentions K, 3 by default; places find it unless it is given. Likelihood alone does not choose it;
+        look at dwell and agreement too.
     switching : str or options
         When intentions switch: single, per-trajectory, independent, markov, semi-markov, state, ordered or recurrent.
         Recurrent switching predicts like the gate and finds intentions that last.
@@ -194,7 +195,7 @@ class Settings:
             alone = vars(self).get("switching") is None and vars(self).get("rewards") is None
             usual = vars(self).get("_default_pair", USUAL_PAIR) if alone else USUAL_PAIR
             return usual[name == "rewards"]
-        return {**DEFAULTS, **defaults_of(*self._halves())}.get(name)
+        return {**DEFAULTS, **defaults_of(*self._halves()), **vars(self).get("_discovered", {})}.get(name)
 
 
 def defaults_of(switching: Any, rewards: Any) -> dict[str, Any]:

@@ -229,13 +229,17 @@ class PolicyTable(RewardModel):
 
 
 class Problem(NamedTuple):
-    """What reward models are built for: sizes and masks of the data, contexts, back-off strength and dynamics."""
+    """What reward models are built for: sizes and masks of the data, contexts, back-off strength and dynamics.
+
+    ``found`` is what `RewardOptions.discover` has found in the data before EM, if it looks for something.
+    """
 
     n_intentions: int
     demos: Demonstrations
     contexts: Contexts
     backoff: float
     mdp: MDP | None
+    found: Any = None
 
 
 ShortRun = Callable[..., tuple[float, Any]]

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from prism_irl.rewards.base import FloatArray, Problem, RewardModel, ShortRun
     from prism_irl.rewards.goals import GoalPolicies
     from prism_irl.rewards.landmarks import LandmarkGoals
+    from prism_irl.rewards.places import PlacePolicies
     from prism_irl.rewards.soft import SoftRewards
     from prism_irl.rewards.tabular import TabularPolicies
     from prism_irl.rewards.windows import WindowPolicies
+
+
+NO_PLACES = {"arrival": "Intentions that end on arrival have to be places; choose rewards places, or switching markov."}
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class RewardOptions(ABC):
     labels_choose: ClassVar[bool] = False
     by_training: ClassVar[bool] = False
     start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None
-    unsuited: ClassVar[Mapping[str, str]] = {}
+    unsuited: ClassVar[Mapping[str, str]] = NO_PLACES
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
@@ -77,6 +81,13 @@ class RewardOptions(ABC):
     def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
         """Values of the options that were left to "auto", the usual ones first; one of them is chosen."""
         return []
+
+    def discover(self, demos: Demonstrations, mdp: MDP, n_intentions: int | None, seed: int) -> Any:
+        """What has to be known before a model can be built, with ``n_intentions``; None where that is nothing.
+
+        ``n_intentions`` is the number asked for, or None where it is to be found.
+        """
+        return None
 
     def search(
         self,
@@ -115,7 +126,7 @@ class Tabular(RewardOptions):
         """Uniform policies."""
         from prism_irl.rewards.tabular import TabularPolicies
 
-        K, demos, contexts, backoff, _ = problem
+        K, demos, contexts, backoff, *_ = problem
         settings = {"smoothing": self.smoothing, "backoff": backoff}
         return TabularPolicies(K, demos.n_actions, contexts, demos.valid_actions, **settings)
 
@@ -196,6 +207,7 @@ class Goals(RewardOptions):
     plans: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     unsuited: ClassVar[Mapping[str, str]] = {
+        **NO_PLACES,
         "single": "Goals need a second intention that wants nothing in particular, and single has one; take tabular.",
         "ordered": "Goals are found in no particular order, so that ordered has nothing to go by; take markov.",
     }
@@ -246,6 +258,62 @@ class Goals(RewardOptions):
         from prism_irl.rewards.goals import find_goals
 
         return find_goals(rewards, train, n_intentions, generator, run)
+
+
+@dataclass(frozen=True)
+class Places(RewardOptions):
+    """Options of goals that are places; how many there are is found unless it is asked for.
+
+    Parameters
+    ----------
+    noise : float
+        Share of the habit in every policy: what is done by the way.
+    """
+
+    plans: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
+    by_training: ClassVar[bool] = True
+    unsuited: ClassVar[Mapping[str, str]] = {
+        "ordered": "Goals are found in no particular order, so that ordered has nothing to go by; take arrival.",
+    }
+    defaults: ClassVar[Mapping[str, Any]] = {"n_intentions": None, "max_iterations": 40, "n_starts": 1}
+    noise: float = 0.02
+
+    def check(self, demos: Demonstrations, n_intentions: int | None) -> None:
+        """The noise, and states to plan with."""
+        check_numbers(self, {"noise": 0}, below=1)
+        if demos.state_space.continuous:
+            raise InputError("Places are states, and these states are numbers; choose rewards landmarks.")
+
+    def build(self, problem: Problem) -> PlacePolicies:
+        """The goals found, or any where nothing is known yet."""
+        from prism_irl.rewards.places import PlacePolicies, place_of
+
+        assert problem.mdp is not None
+        rewards = PlacePolicies(
+            problem.n_intentions, problem.mdp, problem.contexts, place_of(problem.demos), self.noise
+        )
+        if problem.found is not None:
+            rewards.begin(problem.found)
+        return rewards
+
+    def discover(self, demos: Demonstrations, mdp: MDP, n_intentions: int | None, seed: int) -> Any:
+        """Which places are goals, and how they are approached."""
+        from prism_irl.rewards.places import discover
+
+        return discover(demos, mdp, n_intentions, self.noise, seed)
+
+    def search(
+        self,
+        rewards: PlacePolicies,
+        train: Prepared,
+        n_intentions: int,
+        generator: np.random.Generator,
+        run: ShortRun,
+        index: int = 0,
+    ) -> Any:
+        """A chain over the goals that were found already."""
+        return run(train, rewards.log_likelihood(train), 15)[1]
 
 
 @dataclass(frozen=True)
@@ -306,7 +374,7 @@ class Features(RewardOptions):
         from prism_irl.rewards.linear import Basis, LinearPolicies
         from prism_irl.rewards.tabular import TabularPolicies
 
-        K, demos, contexts, _, _ = problem
+        K, demos, contexts, *_ = problem
         A, valid = demos.n_actions, demos.valid_actions
         ridge = 1.0 if self.ridge == "auto" else self.ridge  # of what has no candidates
         prior = {"ridge": ridge, "noise": self.noise, "noise_strength": self.noise_strength}

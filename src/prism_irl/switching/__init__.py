@@ -19,6 +19,7 @@ SWITCHING: dict[str, Half] = {
     "independent": Half("prism_irl.switching.options:Independent", "the paper's gate: every step decides anew"),
     "markov": Half("prism_irl.switching.options:Markov", "constant kernel, milliseconds per iteration: try it first"),
     "semi-markov": Half("prism_irl.switching.options:SemiMarkov", "intentions have a typical length instead of any"),
+    "arrival": Half("prism_irl.switching.options:Arrival", "intentions end where their place is reached"),
     "state": Half("prism_irl.switching.options:State", "intentions end at places, such as a goal that is reached"),
     "ordered": Half("prism_irl.switching.options:Ordered", "stages of one task, passed once and in order"),
     "recurrent": Half("prism_irl.switching.options:Recurrent", "what triggers a switch lies in the past"),

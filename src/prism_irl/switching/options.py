@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.switching.arrival import ArrivalChain
     from prism_irl.switching.base import Switching
     from prism_irl.switching.chain import Chain
     from prism_irl.switching.gate import Gate
@@ -171,6 +172,17 @@ class SemiMarkov(SwitchingOptions):
 
             return SemiMarkovInputChain(n_intentions, n_inputs_of(demos), self.phases, ridge=self.input_ridge)
         return SemiMarkovChain(n_intentions, self.phases)
+
+
+@dataclass(frozen=True)
+class Arrival(SwitchingOptions):
+    """Intentions that end on arrival at their places; it has no options."""
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> ArrivalChain:
+        """A chain whose intentions have no place yet."""
+        from prism_irl.switching.arrival import ArrivalChain
+
+        return ArrivalChain(n_intentions, demos.n_states)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,238 @@
+"""Beliefs about intentions that end and are drawn anew, in O(nK) per iteration.
+
+At every step the present intention k ends with a probability that depends on where the agent is, and the next one is
+drawn from weights: P(z_{t+1}=k | z_t=j) = (1 − l_j) [j=k] + l_j w_k. Leaving has rank one, so that forward–backward
+costs O(K) per step and not O(K²); with a row of weights per intention that is left, (K, K), it costs O(K²) again.
+
+Where the agent is matters in four ways, the columns of ``leaving`` (K, 4): away from its place (`QUIT`), entering it
+(`ENTER`: the next action is somebody else's), staying there (`STAY`) and leaving it (`EXIT`).
+
+The compiled passes need numba; without it the same code runs in plain Python, slowly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+numba: Any
+try:
+    import numba
+except ImportError:  # the same code, interpreted
+    numba = None
+
+prange: Any = range if numba is None else numba.prange
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+QUIT, ENTER, STAY, EXIT = range(4)
+TINY = 1e-300
+
+
+def compiled(**options: Any) -> Callable[[Any], Any]:
+    """Decorator that compiles a function, where numba is there."""
+    if numba is None:
+        return lambda function: function
+    decorator: Callable[[Any], Any] = numba.njit(cache=True, error_model="numpy", **options)
+    return decorator
+
+
+class Renewal(NamedTuple):
+    """Parameters: ``initial`` (K,), ``onward`` (1, K) or (K, K) of the next intention, ``leaving`` (K, 4)."""
+
+    initial: FloatArray
+    onward: FloatArray
+    leaving: FloatArray
+
+
+class Expected(NamedTuple):
+    """Expected counts, and beliefs where they were asked for.
+
+    ``counts`` (P, K): steps of each row of the table under each intention; of beliefs P = n, the smoothed posterior.
+    ``first`` (K,): of first steps. ``onward`` (1 or K, K): draws of the next intention. ``left``, ``stayed`` (K, 4): of
+    intentions that end and go on, by where the agent is. ``log_likelihood`` (N,) per trajectory, or (n,) per step.
+    ``filtered``, ``predicted`` (n, K), or empty.
+    """
+
+    counts: FloatArray
+    first: FloatArray
+    onward: FloatArray
+    left: FloatArray
+    stayed: FloatArray
+    log_likelihood: FloatArray
+    filtered: FloatArray
+    predicted: FloatArray
+
+
+def expected_counts(chain: Renewal, table: FloatArray, rows: IntArray, at: IntArray, offsets: IntArray) -> Expected:
+    """E-step from a table of probabilities (P, K), whose row ``rows`` (n,) belongs to each step.
+
+    ``at`` (n,): the intention whose place the agent is at, −1 elsewhere; ``offsets`` (N + 1,) of the trajectories.
+    """
+    n_chunks = max(1, min(n_threads(), len(offsets) - 1, int(5e7 // max(table.size, 1)) + 1))
+    chunks = _chunks(offsets, n_chunks)
+    counts = np.zeros((len(chunks) - 1, *table.shape))
+    none = np.zeros((0, table.shape[1]))
+    found = _sweep(*chain, table, rows, at, offsets, chunks, counts, none, none, np.zeros(0))
+    first, onward, left, stayed = (one.sum(0) for one in found[:4])
+    return Expected(counts.sum(0), first, onward, left, stayed, found[4], none, none)
+
+
+def beliefs(chain: Renewal, emission: FloatArray, at: IntArray, offsets: IntArray, *, online: bool = True) -> Expected:
+    """E-step from probabilities of every step up to a factor (n, K), with beliefs about every step."""
+    n, K = emission.shape
+    counts, log_likelihood = np.zeros((1, n, K)), np.zeros(n)
+    filtered, predicted = (np.zeros((n if online else 0, K)) for _ in range(2))
+    chunks = _chunks(offsets, max(1, min(n_threads(), len(offsets) - 1)))
+    steps = np.arange(n)
+    found = _sweep(*chain, emission, steps, at, offsets, chunks, counts, filtered, predicted, log_likelihood)
+    first, onward, left, stayed = (one.sum(0) for one in found[:4])
+    return Expected(counts[0], first, onward, left, stayed, log_likelihood, filtered, predicted)
+
+
+def n_threads() -> int:
+    """Threads that compiled passes may use."""
+    return 1 if numba is None else int(numba.get_num_threads())
+
+
+def _chunks(offsets: IntArray, n: int) -> IntArray:
+    """First trajectory of each of n parts with about equally many steps, and the end."""
+    cuts = np.searchsorted(offsets, np.linspace(0, offsets[-1], n + 1)).astype(np.int64)
+    cuts[0], cuts[-1] = 0, len(offsets) - 1
+    return cuts
+
+
+@compiled(inline="always")
+def _at(leaving: Any, rates: Any, u: int, v: int) -> None:
+    """Rates of leaving between a step at the place of u and the next at that of v; −1 where there is none."""
+    if u >= 0:
+        rates[u] = leaving[u, 2 if u == v else 3]
+    if v >= 0 and v != u:
+        rates[v] = leaving[v, 1]
+
+
+@compiled(inline="always")
+def _away(leaving: Any, rates: Any, u: int, v: int) -> None:
+    """Undo `_at`."""
+    if u >= 0:
+        rates[u] = leaving[u, 0]
+    if v >= 0:
+        rates[v] = leaving[v, 0]
+
+
+@compiled(parallel=True)
+def _sweep(
+    initial: Any,
+    onward: Any,
+    leaving: Any,
+    table: Any,
+    rows: Any,
+    at: Any,
+    offsets: Any,
+    chunks: Any,
+    counts: Any,
+    filtered: Any,
+    predicted: Any,
+    per_step: Any,
+) -> Any:
+    """Both passes over every trajectory; a part of them per thread, with sums of its own."""
+    K, J, C = table.shape[1], onward.shape[0], len(chunks) - 1
+    first, draws = np.zeros((C, K)), np.zeros((C, J, K))
+    left, stayed = np.zeros((C, K, 4)), np.zeros((C, K, 4))
+    likelihood = np.zeros(len(offsets) - 1)
+    online, stepwise, own = filtered.shape[0] > 0, per_step.shape[0] > 0, counts.shape[0] > 1
+    for c in prange(C):
+        longest = 0
+        for i in range(chunks[c], chunks[c + 1]):
+            longest = max(longest, offsets[i + 1] - offsets[i])
+        f, b, n, x = np.empty((longest, K)), np.empty(K), np.empty(K), np.empty(K)
+        q, rates = np.empty(J), leaving[:, 0].copy()
+        place = np.int64(c) if own else np.int64(0)  # one type, whatever the index of the loop is
+        for i in range(chunks[c], chunks[c + 1]):
+            o, T = offsets[i], offsets[i + 1] - offsets[i]
+            for t in range(T):
+                e = table[rows[o + t]]
+                if t == 0:
+                    for k in range(K):
+                        x[k] = initial[k]
+                else:
+                    u, v = at[o + t - 1], at[o + t]
+                    _at(leaving, rates, u, v)
+                    if J == 1:
+                        m = 0.0
+                        for k in range(K):
+                            m += f[t - 1, k] * rates[k]
+                        for k in range(K):
+                            x[k] = f[t - 1, k] * (1.0 - rates[k]) + m * onward[0, k]
+                    else:
+                        for k in range(K):
+                            x[k] = f[t - 1, k] * (1.0 - rates[k])
+                        for j in range(K):
+                            m = f[t - 1, j] * rates[j]
+                            for k in range(K):
+                                x[k] += m * onward[j, k]
+                    _away(leaving, rates, u, v)
+                z = 0.0
+                for k in range(K):
+                    f[t, k] = x[k] * e[k]
+                    z += f[t, k]
+                if z > TINY:
+                    for k in range(K):
+                        f[t, k] /= z
+                else:  # a step that nobody can explain says nothing
+                    for k in range(K):
+                        f[t, k] = x[k]
+                    z = TINY
+                likelihood[i] += np.log(z)
+                if stepwise:
+                    per_step[o + t] = np.log(z)
+                if online:
+                    for k in range(K):
+                        filtered[o + t, k] = f[t, k]
+                        predicted[o + t, k] = x[k]
+            for k in range(K):
+                b[k] = 1.0
+                counts[place, rows[o + T - 1], k] += f[T - 1, k]
+            for t in range(T - 2, -1, -1):
+                e = table[rows[o + t + 1]]
+                u, v = at[o + t], at[o + t + 1]
+                _at(leaving, rates, u, v)
+                for k in range(K):
+                    x[k] = e[k] * b[k]
+                for j in range(J):
+                    m = 0.0
+                    for k in range(K):
+                        m += onward[j, k] * x[k]
+                    q[j] = m
+                z = 0.0
+                for k in range(K):
+                    n[k] = (1.0 - rates[k]) * x[k] + rates[k] * q[0 if J == 1 else k]
+                    z += f[t, k] * n[k]
+                inverse = 1.0 / z if z > TINY else 0.0
+                row, total = counts[place, rows[o + t]], 0.0
+                for k in range(K):
+                    here = f[t, k] * n[k] * inverse
+                    row[k] += here
+                    gone = f[t, k] * rates[k] * q[0 if J == 1 else k] * inverse
+                    total += gone
+                    if J > 1:
+                        share = f[t, k] * rates[k] * inverse
+                        for h in range(K):
+                            draws[c, k, h] += share * onward[k, h] * x[h]
+                    kind = 0
+                    if u == k:
+                        kind = 2 if u == v else 3
+                    elif v == k:
+                        kind = 1
+                    left[c, k, kind] += gone
+                    stayed[c, k, kind] += here - gone
+                    b[k] = n[k] * inverse
+                if J == 1 and q[0] > TINY:
+                    for k in range(K):
+                        draws[c, 0, k] += total * onward[0, k] * x[k] / q[0]
+                _away(leaving, rates, u, v)
+            for k in range(K):
+                first[c, k] += f[0, k] * b[k]
+    return first, draws, left, stayed, likelihood

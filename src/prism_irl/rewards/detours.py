@@ -1,0 +1,104 @@
+"""How far it is to every place, and how much further by each action: value iteration towards all places at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.mdp import MDP
+from prism_irl.renewal import compiled, prange
+
+if TYPE_CHECKING:
+    from prism_irl.rewards.place_search import Ways
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+FAR = 1000.0
+"""Steps to a place that cannot be reached."""
+CLIP = 8.0
+"""Steps of a detour at most: whoever walks twenty steps off the way is as lost as with eight."""
+
+
+class Detours:
+    """Expected steps towards places, and detours of actions.
+
+    Parameters
+    ----------
+    mdp : MDP
+    place : (S,) integers from 0, the place that a state belongs to
+
+    Attributes
+    ----------
+    steps : (G, S), expected steps to each place by the shortest way
+    gaps : (G, S, A), additional steps of each action, at most `CLIP`; 0 at the place itself
+    """
+
+    def __init__(self, mdp: MDP, place: IntArray) -> None:
+        self.place, self.valid = place.astype(np.int64), mdp.valid_actions
+        self.n_places = int(place.max()) + 1
+        states = np.argsort(self.place, kind="stable").astype(np.int64)
+        first = np.searchsorted(self.place[states], np.arange(self.n_places + 1)).astype(np.int64)
+        P = mdp.transitions
+        rows = P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data
+        self.steps, ahead = _value_iteration(*rows, np.asarray(self.valid), states, first, FAR)
+        gaps = np.minimum(ahead - ahead.min(-1, keepdims=True), CLIP)
+        gaps[self.place, np.arange(len(self.place))] = 0.0
+        self.gaps: FloatArray = gaps
+
+    def policies(self, goals: IntArray, ways: Ways, habit: FloatArray, noise: float) -> FloatArray:
+        """π_g(a|s) of some goals, (K, S, A); zero for invalid actions."""
+        gaps = self.gaps[goals]
+        if ways.kappa:
+            gaps = gaps * np.exp(-ways.kappa * self.steps[goals])[..., None]
+        logs = ways.alpha * np.log(np.where(self.valid, habit, 1.0)) - ways.beta * gaps
+        weights = np.exp(logs - logs.max(-1, keepdims=True)) * self.valid
+        policies: FloatArray = (1.0 - noise) * weights / weights.sum(-1, keepdims=True) + noise * habit
+        if ways.at_goal is not None:
+            goal, state = np.nonzero(self.place[None] == goals[:, None])
+            there = (ways.at_goal + 1e-12) * self.valid[state]
+            policies[goal, state] = there / there.sum(-1, keepdims=True)
+        return policies
+
+
+@compiled(parallel=True)
+def _value_iteration(
+    indptr: Any, indices: Any, data: Any, valid: Any, states: Any, first: Any, far: float
+) -> tuple[Any, Any]:
+    """Gauss–Seidel sweeps, forth and back, for every place; self-loops are solved for."""
+    (S, A), G = valid.shape, len(first) - 1
+    steps, ahead = np.empty((G, S)), np.empty((G, S, A))
+    for g in prange(G):
+        d, goal = np.full(S, far), np.zeros(S, np.bool_)
+        for i in range(first[g], first[g + 1]):
+            d[states[i]], goal[states[i]] = 0.0, True
+        for sweep in range(1000):
+            change = 0.0
+            for i in range(S):
+                s = i if sweep % 2 == 0 else S - 1 - i
+                if goal[s]:
+                    continue
+                best = far
+                for a in range(A):
+                    if valid[s, a]:
+                        q, own = 1.0, 0.0
+                        for j in range(indptr[s * A + a], indptr[s * A + a + 1]):
+                            if indices[j] == s:
+                                own += data[j]
+                            else:
+                                q += data[j] * d[indices[j]]
+                        if own < 1.0 - 1e-9:
+                            best = min(best, q / (1.0 - own))
+                change = max(change, abs(best - d[s]))
+                d[s] = best
+            if change < 1e-6:
+                break
+        for s in range(S):
+            steps[g, s] = d[s]
+            for a in range(A):
+                q = 1.0
+                for j in range(indptr[s * A + a], indptr[s * A + a + 1]):
+                    q += data[j] * d[indices[j]]
+                ahead[g, s, a] = q if valid[s, a] else np.inf
+    return steps, ahead

@@ -1,0 +1,287 @@
+"""Which places are goals, and how many: every place is a candidate, and the data keep those that are needed.
+
+The model is that of goals that end: on the way to g the agent acts by
+
+    π_g(a|s) ∝ h(a|s)^α exp(−β e^{−κ D_g(s)} Δ_g(s,a)),
+
+where D_g are expected steps to g and Δ_g the detour that an action makes; intentions end and are drawn anew as in
+`prism_irl.renewal`. The search has no random start:
+
+1. EM from equal weights of all candidates, with sharpness and rates held: learned from the beginning they collapse.
+   Weights of most places that are no goals vanish by themselves.
+2. Backward elimination: the goal that costs the least likelihood goes, and EM goes on, to the last one. What true goals
+   cost is far above what their neighbours cost, so that a penalty of each goal says where to stop.
+3. Sharpness, rates and the policy at the goal are learned for what is left.
+
+It is made from a few settings of what is held, and trajectories that were left out choose among them: a habit counted
+on the same steps explains them too well for the likelihood of these steps to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.sampling import some_trajectories
+from prism_irl.renewal import Expected, Renewal, expected_counts
+from prism_irl.rewards.detours import Detours
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+HELD_ITERATIONS, OWN_ITERATIONS, LAST_ITERATIONS = 30, 20, 24
+"""EM with everything held but the weights; of settings that learn more before elimination; and at the end."""
+MOST_GOALS = 25
+"""Candidates that elimination begins with at most: the heaviest ones."""
+VANISHED = 1e-4
+EASY = 2.0
+"""Goals that cost less, in nats, go several at a time."""
+TRIAL_STEPS = 20_000
+"""Steps that settings are compared on at most."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a search begins with: α, β, rates of quitting and ending; ``learns`` them before elimination."""
+
+    alpha: float
+    beta: float
+    quit: float
+    end: float
+    learns: bool
+
+
+SETTINGS = (
+    Setting(0.0, 1.0, 0.05, 0.5, learns=False),
+    Setting(0.3, 1.0, 0.05, 0.5, learns=True),
+    Setting(0.5, 2.0, 0.05, 0.5, learns=True),
+    Setting(0.0, 1.0, 0.12, 0.3, learns=False),
+)
+
+
+class Ways(NamedTuple):
+    """How goals are approached: the exponent α of the habit, the sharpness β, and how it fades with distance, κ.
+
+    ``at_goal`` (A,): what is done there, whatever the goal; None while nothing is known.
+    """
+
+    alpha: float
+    beta: float
+    kappa: float = 0.0
+    at_goal: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Goals:
+    """A set of goals with everything that EM has learned for them.
+
+    ``goals`` (K,) are places; ``log_likelihood`` that of all steps at the last E-step.
+    """
+
+    goals: IntArray
+    chain: Renewal
+    ways: Ways
+    log_likelihood: float = -np.inf
+
+    def keep(self, kept: npt.NDArray[np.bool_]) -> Goals:
+        """Some of the goals, their weights scaled to one."""
+        initial, onward, leaving = self.chain
+        left = onward[:, kept] if len(onward) == 1 else onward[kept][:, kept]
+        chain = Renewal(_normalised(initial[kept]), _normalised(left), leaving[kept])
+        return replace(self, goals=self.goals[kept], chain=chain)
+
+
+class Steps:
+    """Steps as the compiled passes read them: rows of a table (n,), places (n,), and where trajectories begin."""
+
+    def __init__(self, demos: Demonstrations, place: IntArray) -> None:
+        self.rows = demos.states.astype(np.int64) * demos.n_actions + demos.actions
+        self.places, self.offsets = place[demos.states], demos.offsets.astype(np.int64)
+        self.n_trajectories = len(demos)
+
+
+class GoalSearch:
+    """EM and elimination over a set of candidate places.
+
+    Parameters
+    ----------
+    detours : Detours
+    habit : (S, A), the memoryless habit h
+    noise : share of h in every policy
+    """
+
+    def __init__(self, detours: Detours, habit: FloatArray, noise: float) -> None:
+        self.detours, self.habit, self.noise = detours, habit, noise
+
+    # -- policies --------------------------------------------------------------------------------------------------
+
+    def table(self, found: Goals) -> FloatArray:
+        """π_g(a|s) of every row s·A + a, (S·A, K)."""
+        policies = self.detours.policies(found.goals, found.ways, self.habit, self.noise)
+        return np.ascontiguousarray(policies.reshape(len(policies), -1).T)
+
+    def expect(self, found: Goals, steps: Steps) -> Expected:
+        """E-step."""
+        index = np.full(self.detours.n_places, -1)
+        index[found.goals] = np.arange(len(found.goals))
+        return expected_counts(found.chain, self.table(found), steps.rows, index[steps.places], steps.offsets)
+
+    def learn_ways(self, found: Goals, counts: FloatArray) -> Ways:
+        """The likeliest α, β and κ given expected steps (S·A, K), one after the other."""
+        from scipy.optimize import minimize_scalar
+
+        K, (S, A) = len(found.goals), self.habit.shape
+        here = self.detours.place[None] == found.goals[:, None]
+        weights = counts.T.reshape(K, S, A) * ~here[:, :, None]
+        ways = found.ways._replace(at_goal=None)
+
+        def loss(**changed: Any) -> float:
+            policies = self.detours.policies(found.goals, ways._replace(**changed), self.habit, self.noise)
+            return -float((weights * np.log(np.maximum(policies, 1e-300))).sum())
+
+        for name, low, high in (("beta", 0.1, 12.0), ("alpha", 0.0, 1.5), ("kappa", 0.0, 0.5)):
+            tried = minimize_scalar(
+                lambda value, name=name: loss(**{name: value}),
+                bounds=(low, high),
+                method="bounded",
+                options={"xatol": 0.004 * (high - low)},
+            )
+            learned: dict[str, Any] = {name: float(tried.x)}
+            ways = ways._replace(**learned)
+        return ways._replace(at_goal=found.ways.at_goal)
+
+    def at_goal(self, found: Goals, counts: FloatArray) -> FloatArray:
+        """What is done at goals, (A,), from expected steps (S·A, K)."""
+        here = self.detours.place[None] == found.goals[:, None]
+        return _normalised(counts.T.reshape(len(found.goals), *self.habit.shape)[here].sum(0) + 0.5)
+
+    # -- EM --------------------------------------------------------------------------------------------------------
+
+    def em(
+        self,
+        found: Goals,
+        steps: Steps,
+        iterations: int,
+        *,
+        learns: bool,
+        policies_from: int = 0,
+        vanished: float = 0.0,
+    ) -> Goals:
+        """Some iterations; with ``learns`` also of rates and ways. Goals lighter than ``vanished`` leave."""
+        for iteration in range(iterations):
+            seen = self.expect(found, steps)
+            weights = _normalised(seen.onward[0] + seen.first)
+            chain, ways = found.chain._replace(initial=weights, onward=weights[None]), found.ways
+            slow = iteration % 4 == 0
+            if slow and iteration >= policies_from:
+                ways = ways._replace(at_goal=self.at_goal(found, seen.counts))
+            if learns:
+                chain = chain._replace(leaving=shared_rates(seen))
+                if slow:
+                    ways = self.learn_ways(found, seen.counts)._replace(at_goal=ways.at_goal)
+            found = replace(found, chain=chain, ways=ways, log_likelihood=float(seen.log_likelihood.sum()))
+            if vanished and (weights <= vanished).any() and (weights > vanished).sum() > 1:
+                found = found.keep(weights > vanished)
+        return found
+
+    def likelihood(self, found: Goals, steps: Steps) -> float:
+        """Of all steps together."""
+        return float(self.expect(found, steps).log_likelihood.sum())
+
+    def begin(self, candidates: IntArray, steps: Steps, setting: Setting) -> Goals:
+        """EM from equal weights."""
+        K = len(candidates)
+        rates = np.array([setting.quit, setting.end, setting.end, setting.end])
+        even = np.full(K, 1.0 / K)
+        chain = Renewal(even, even[None].copy(), np.tile(rates, (K, 1)))
+        found = Goals(candidates, chain, Ways(setting.alpha, setting.beta))
+        found = self.em(found, steps, HELD_ITERATIONS, learns=False, policies_from=10, vanished=VANISHED)
+        weights = found.chain.initial
+        found = found.keep(weights >= np.sort(weights)[-MOST_GOALS:][0])
+        return self.em(found, steps, OWN_ITERATIONS if setting.learns else 3, learns=setting.learns)
+
+    def eliminate(self, found: Goals, steps: Steps, *, learns: bool) -> list[Goals]:
+        """The sets that backward elimination passes, the largest first, each with its likelihood."""
+        path = [replace(found, log_likelihood=self.likelihood(found, steps))]
+        while len(path[-1].goals) > 1:
+            now, K = path[-1], len(path[-1].goals)
+            each = ~np.eye(K, dtype=bool)
+            cost = np.array([now.log_likelihood - self.likelihood(now.keep(kept), steps) for kept in each])
+            order, easy = np.argsort(cost, kind="stable"), int((cost < EASY).sum())
+            groups = [order[: easy // 2]] if easy > 3 else [order[[j]] for j in range(min(2, K))]
+            tried = []
+            for group in groups:
+                kept = ~np.isin(np.arange(K), group)
+                smaller = self.em(now.keep(kept), steps, 5, learns=learns)
+                tried.append(replace(smaller, log_likelihood=self.likelihood(smaller, steps)))
+            path.append(max(tried, key=lambda one: one.log_likelihood))
+        return path
+
+    def run(self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None) -> Goals:
+        """The goals found with a setting: as many as the penalty leaves, or as many as were asked for."""
+        path = self.eliminate(self.begin(candidates, steps, setting), steps, learns=setting.learns)
+        if n_goals is None:
+            each = penalty(len(candidates), steps)
+            chosen = max(path, key=lambda found: found.log_likelihood - each * len(found.goals))
+        else:
+            chosen = min(path, key=lambda found: (abs(len(found.goals) - n_goals), -len(found.goals)))
+        return self.em(chosen, steps, LAST_ITERATIONS, learns=True)
+
+
+def penalty(n_candidates: int, steps: Steps) -> float:
+    """What a goal must earn, in nats: where it is among the candidates, and its weight, as in BIC."""
+    draws = steps.n_trajectories + len(steps.rows) / 10
+    return float(np.log(n_candidates) + 0.5 * np.log(draws))
+
+
+def shared_rates(seen: Expected) -> FloatArray:
+    """Rates of leaving that all goals share, (K, 4), with a weak prior."""
+    left, stayed = seen.left.sum(0), seen.stayed.sum(0)
+    prior, against = np.array([1.0, 0.5, 0.5, 0.5]), np.array([19.0, 0.5, 0.5, 0.5])
+    return np.tile((left + prior) / (left + stayed + prior + against), (len(seen.left), 1))
+
+
+def find_goals(
+    demos: Demonstrations,
+    detours: Detours,
+    candidates: IntArray,
+    *,
+    n_goals: int | None = None,
+    noise: float = 0.02,
+    seed: int = 0,
+    settings: Sequence[Setting] = SETTINGS,
+) -> tuple[Goals, list[dict[str, Any]]]:
+    """The goals of the demonstrations, and per setting: goals and likelihood per step that was left out."""
+    tried: list[dict[str, Any]] = []
+    setting = settings[0]
+    if len(demos) > 3 and len(settings) > 1:
+        some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
+        held_out, kept = some.split_indices(0.3, seed=seed) if len(some) > 3 else (np.arange(1), np.arange(len(some)))
+        part, other = some.subset(kept), some.subset(held_out)
+        search, steps, rest = (
+            GoalSearch(detours, habit_of(part, detours), noise),
+            *(Steps(one, detours.place) for one in (part, other)),
+        )
+        for one in settings:
+            found = search.run(candidates, steps, one, n_goals)
+            score = search.likelihood(found, rest) / other.n_steps
+            tried.append({"setting": one, "goals": found.goals.tolist(), "log_likelihood": score})
+        setting = max(tried, key=lambda row: row["log_likelihood"])["setting"]
+    search = GoalSearch(detours, habit_of(demos, detours), noise)
+    return search.run(candidates, Steps(demos, detours.place), setting, n_goals), tried
+
+
+def habit_of(demos: Demonstrations, detours: Detours, pseudo: float = 0.3) -> FloatArray:
+    """How often each action is taken in each state, (S, A), with a pseudo-count."""
+    S, A = detours.valid.shape
+    counts = np.bincount(demos.states.astype(np.int64) * A + demos.actions, minlength=S * A).reshape(S, A)
+    return _normalised((counts + pseudo) * detours.valid)
+
+
+def _normalised(values: npt.NDArray[Any]) -> FloatArray:
+    result: FloatArray = values / values.sum(-1, keepdims=True)
+    return result

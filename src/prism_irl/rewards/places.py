@@ -1,0 +1,225 @@
+"""Places as rewards: an intention is a place to get to, and its reward is 1 there.
+
+π_g(a|s) ∝ h(a|s)^α exp(−β e^{−κ D_g(s)} Δ_g(s,a)) on the way, where D_g are the expected steps to g and Δ_g the detour
+of an action (`rewards.detours`): the paper's Boltzmann policy of the sparse reward 1[s ∈ g], with what everybody does
+anyway, the habit h. What is done at the goal (drinking, pressing, staying) has a policy of its own, which all goals
+share. Which places are goals, and how many, is what the data say (`rewards.place_search`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.batching import Prepared
+from prism_irl.data.contexts import Contexts
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.rewards.base import FloatArray, PolicyTable
+from prism_irl.rewards.detours import Detours
+from prism_irl.rewards.iavi import InverseSolution
+from prism_irl.rewards.place_search import Goals, GoalSearch, Ways, find_goals, habit_of
+
+MOST_CANDIDATES = 512
+"""Places that may be goals at most: the most visited ones."""
+CONTRADICTION = 0.02
+"""Share of steps that given dynamics may call impossible."""
+
+
+class PlacePolicies(PolicyTable):
+    """Policies of K intentions that are places.
+
+    Parameters
+    ----------
+    n_intentions : int
+    mdp : MDP
+    contexts : Contexts
+    place : (S,) integers from 0
+        The place that a state belongs to.
+    noise : float
+        Share of the habit in every policy.
+
+    Attributes
+    ----------
+    goals : (K,) the place of each intention
+    ways : Ways, sharpness and the policy at the goal
+    habit : (S, A)
+    weights : (K,) how often each goal is drawn, from the search
+    """
+
+    sparse: ClassVar[bool] = True
+
+    def __init__(
+        self, n_intentions: int, mdp: MDP, contexts: Contexts, place: npt.NDArray[np.int64], noise: float = 0.02
+    ) -> None:
+        self.n_intentions, self.n_actions, self.contexts = n_intentions, mdp.n_actions, contexts
+        self.mdp, self.noise, self.detours = mdp, noise, Detours(mdp, place)
+        self.states = contexts.current_state
+        valid = mdp.valid_actions
+        self.habit: FloatArray = valid / valid.sum(-1, keepdims=True)
+        self.goals = np.arange(n_intentions) % self.detours.n_places
+        self.weights = np.full(n_intentions, 1.0 / n_intentions)
+        self.ways = Ways(0.5, 1.0)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        policies = self.detours.policies(self.goals, self.ways, self.habit, self.noise)
+        self.policies = policies if len(self.states) == policies.shape[1] else policies[:, self.states]
+
+    def begin(self, found: Discovery) -> None:
+        """Take over what a search has found."""
+        goals = found.goals
+        self.goals, self.ways, self.weights = goals.goals.copy(), goals.ways, goals.chain.initial.copy()
+        self.habit = found.habit
+        self._refresh()
+
+    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
+        """Sharpness and the policy at the goal; goals stay where the search has found them."""
+        counts = self.weighted_counts(data, responsibilities)
+        S, A = self.habit.shape
+        if counts.shape[1] > S:
+            summed = np.zeros((self.n_intentions, S, A))
+            for own, found in zip(summed, counts, strict=True):
+                np.add.at(own, self.states, found)
+            counts = summed
+        flat = np.ascontiguousarray(counts.reshape(self.n_intentions, -1).T)
+        search = GoalSearch(self.detours, self.habit, self.noise)
+        goals = Goals(self.goals, None, self.ways)  # type: ignore[arg-type]
+        self.ways = search.learn_ways(goals, flat)._replace(at_goal=search.at_goal(goals, flat))
+        self._refresh()
+
+    @property
+    def ends_at(self) -> FloatArray:
+        """States at which each intention is reached, (K, S), ones and zeros."""
+        return np.asarray(self.detours.place[None] == self.goals[:, None], dtype=np.float64)
+
+    def state(self) -> dict[str, FloatArray]:
+        """Goals, ways, habit and places."""
+        at_goal = np.full(self.n_actions, np.nan) if self.ways.at_goal is None else self.ways.at_goal
+        return {
+            "goals": self.goals.astype(np.float64),
+            "weights": self.weights,
+            "ways": np.array([self.ways.alpha, self.ways.beta, self.ways.kappa]),
+            "at_goal": np.where(np.isnan(at_goal), -1.0, at_goal),
+            "habit": self.habit,
+            "place": self.detours.place.astype(np.float64),
+        }
+
+    def load_state(self, state: dict[str, FloatArray]) -> None:
+        """Undo `state`."""
+        place = state["place"].astype(np.int64)
+        if place.shape != self.detours.place.shape or place.min() < 0 or place.max() >= len(place):
+            raise InputError("The saved places do not fit the states; restore the file or fit again.")
+        if (place != self.detours.place).any():
+            self.detours = Detours(self.mdp, place)
+        self.goals = state["goals"].astype(np.int64)
+        if self.goals.shape != (self.n_intentions,) or not (self.goals >= 0).all() or self.goals.max() > place.max():
+            raise InputError("The saved goals are no places; restore the file or fit again.")
+        at_goal = state["at_goal"]
+        alpha, beta, kappa = (float(value) for value in state["ways"])
+        self.ways = Ways(alpha, beta, kappa, None if (at_goal < 0).any() else at_goal.copy())
+        self.habit, self.weights = state["habit"].copy(), state["weights"].copy()
+        self._refresh()
+
+    def reorder(self, order: npt.NDArray[np.int64]) -> None:
+        """Make goal order[k] goal k."""
+        self.goals, self.weights = self.goals[order], self.weights[order]
+        self._refresh()
+
+    def moved(self, mdp: MDP) -> PlacePolicies:
+        """The same goals on the same habit, as far as its actions exist there, in other dynamics."""
+        again = PlacePolicies(self.n_intentions, mdp, self.contexts, self.detours.place, self.noise)
+        kept = np.where(mdp.valid_actions, self.habit, 0.0)
+        total = kept.sum(-1, keepdims=True)
+        again.habit = np.where(total > 0, kept / np.where(total > 0, total, 1.0), again.habit)
+        again.goals, again.ways, again.weights, again.accents = self.goals, self.ways, self.weights, self.accents
+        again._refresh()
+        return again
+
+    def solution(self, mdp: MDP) -> InverseSolution:
+        """1 at the place, whatever the action; optimal values of arriving there, after which nothing is to be had."""
+        ends = self.ends_at
+        values = np.where(ends > 0, 1.0, mdp.discount ** self.detours.steps[self.goals])
+        q = np.where(ends > 0, 1.0, 0.0)[..., None] + np.where(
+            ends[..., None] > 0, 0.0, mdp.discount * mdp.expected_values(values)
+        )
+        rewards = np.broadcast_to(ends[..., None], (*ends.shape, self.n_actions)).copy()
+        return InverseSolution(rewards, np.where(mdp.valid_actions, q, -np.inf), values, None)
+
+    @property
+    def state_rewards(self) -> FloatArray:
+        """1 at the place of each intention, (K, S)."""
+        return self.ends_at
+
+
+class Discovery(NamedTuple):
+    """Goals of some demonstrations, the habit there, and what else was tried (`place_search.find_goals`)."""
+
+    goals: Goals
+    habit: FloatArray
+    tried: list[dict[str, Any]]
+
+    @property
+    def n_intentions(self) -> int:
+        """Number of goals."""
+        return len(self.goals.goals)
+
+
+def discover(demos: Demonstrations, mdp: MDP, n_goals: int | None, noise: float, seed: int) -> Discovery:
+    """Look for the goals of demonstrations; heaviest first."""
+    place = place_of(demos)
+    check_places(demos, mdp, place, n_goals)
+    detours = Detours(mdp, place)
+    candidates = candidates_of(demos, place)
+    found, tried = find_goals(demos, detours, candidates, n_goals=n_goals, noise=noise, seed=seed)
+    order = np.argsort(-found.chain.initial, kind="stable")
+    chain = found.chain._replace(initial=found.chain.initial[order])
+    return Discovery(replace(found, goals=found.goals[order], chain=chain), habit_of(demos, detours), tried)
+
+
+def place_of(demos: Demonstrations) -> npt.NDArray[np.int64]:
+    """The place of every state, (S,): the state itself unless places are given."""
+    return np.arange(demos.n_states) if demos.places is None else demos.places.astype(np.int64)
+
+
+def candidates_of(demos: Demonstrations, place: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Places that may be goals: those that were visited, the most visited ones where there are many."""
+    visits = np.bincount(place[demos.states], minlength=int(place.max()) + 1)
+    order = np.argsort(-visits, kind="stable")[:MOST_CANDIDATES]
+    return np.sort(order[visits[order] > 0])
+
+
+def check_places(demos: Demonstrations, mdp: MDP, place: npt.NDArray[np.int64], n_goals: int | None) -> None:
+    """Raise an `InputError` where there is nowhere to go, or where the dynamics say that nobody could have gone."""
+    visited = candidates_of(demos, place)
+    if len(visited) < 2:
+        raise InputError("Every step is at the same place, and goals are places to get to; choose rewards tabular.")
+    if n_goals is not None and n_goals > len(visited):
+        raise InputError(f"{n_goals} goals were asked for, and only {len(visited)} places are visited; ask for fewer.")
+    last = np.zeros(demos.n_steps, bool)
+    last[demos.offsets[1:] - 1] = True
+    steps = np.flatnonzero(~last)
+    rows = demos.states[steps].astype(np.int64) * demos.n_actions + demos.actions[steps]
+    possible = np.asarray(mdp.transitions[rows, demos.states[steps + 1].astype(np.int64)]).ravel() > 0
+    if possible.mean() >= 1.0 - CONTRADICTION if len(steps) else True:
+        return
+    entered = np.unique(place[demos.states[steps + 1]])
+    P = mdp.transitions.tocoo()
+    moving = (P.data > 0) & (place[P.row // demos.n_actions] != place[P.col])
+    closed = np.setdiff1d(entered, place[P.col[moving]])
+    names = demos.state_names
+    if len(closed):
+        state = int(np.flatnonzero(place == closed[0])[0])
+        raise InputError(
+            f"The dynamics have no way into the place of state {state if names is None else names[state]}, which the "
+            "data enter; correct the dynamics, or leave them out to have them counted."
+        )
+    wrong = int(steps[np.flatnonzero(~possible)[0]])
+    raise InputError(
+        f"The dynamics call {np.mean(~possible):.0%} of the steps impossible, the first one at {demos.where(wrong)}; "
+        "correct the dynamics, or leave them out to have them counted."
+    )

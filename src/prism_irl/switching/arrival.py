@@ -1,0 +1,192 @@
+"""Goals that end: an intention ends with some probability when its place is reached, and hardly ever elsewhere.
+
+    P(z_{t+1}=k | z_t=j, s_t, s_{t+1}) = (1 − l_j) [j=k] + l_j B_jk
+
+where l_j is one of four rates, as the agent is away from the place of j, enters it, stays there or leaves it
+(`prism_irl.renewal`). All rates are shared by the goals, so that rare goals have them, too; the next goal depends on
+the one that ended as far as there is evidence for it: B_j shrinks towards the weights of all. Both passes are compiled;
+the M-step is in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl import checked
+from prism_irl.data.batching import Batch, Prepared
+from prism_irl.devices import as_array
+from prism_irl.renewal import ENTER, EXIT, QUIT, STAY, Renewal, beliefs
+from prism_irl.switching.base import Posterior, Stream
+from prism_irl.switching.chain import FLOOR, Chain, Previous
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from prism_irl.switching.markov import MarkovChain
+    from prism_irl.switching.networks import Carry
+
+FloatArray = npt.NDArray[np.float64]
+PRIOR = np.array([[1.0, 0.5, 0.5, 0.5], [19.0, 0.5, 0.5, 0.5]])
+"""Leavings and stays that are added to those of the data, by where the agent is."""
+ORDER_PRIOR = 5.0
+"""Draws that the weights of all goals are worth in those after each goal."""
+
+
+class ArrivalChain(Chain):
+    """Intentions that end on arrival.
+
+    Attributes
+    ----------
+    begin : (K,), P(z_1=k)
+    onward : (K, K), the goal after each goal
+    rates : (4,), probabilities of ending: elsewhere, on entering the place, while staying there, on leaving it
+    ends : (K, S), ones where each intention is reached
+    """
+
+    exact = True
+    distributions = ("initial", "onward")
+
+    def __init__(self, n_intentions: int, n_states: int) -> None:
+        self.n_intentions = n_intentions
+        self.device: torch.device | str = "cpu"
+        self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
+        self.onward: FloatArray = np.full((n_intentions, n_intentions), 1.0 / n_intentions)
+        self.rates: FloatArray = np.array([0.05, 0.5, 0.5, 0.5])
+        self.ends: FloatArray = np.zeros((n_intentions, n_states))
+
+    # -- parameters ------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Initial distribution, next goals, rates and places."""
+        return {"initial": self.begin, "onward": self.onward, "rates": self.rates, "ends": self.ends}
+
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Undo `state`."""
+        for name, own in self.state().items():
+            checked.shape(name, state[name], own.shape)
+            own[...] = state[name]
+
+    def to(self, device: torch.device | str) -> Self:
+        """Beliefs are computed on the CPU; batches may lie elsewhere."""
+        self.device = device
+        return self
+
+    def take_over(self, chain: MarkovChain) -> None:
+        """Begin with the first intentions of a Markov chain, and with its order of them."""
+        others = chain.moves * (1.0 - np.eye(self.n_intentions)) + FLOOR
+        self.begin[...] = chain.begin
+        self.onward[...] = others / others.sum(-1, keepdims=True)
+
+    def begin_at(self, places: FloatArray) -> None:
+        """Intentions end at these states, (K, S)."""
+        self.ends[...] = places
+
+    # -- beliefs ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _renewal(self) -> Renewal:
+        return Renewal(self.begin, self.onward, np.tile(self.rates, (self.n_intentions, 1)))
+
+    def _at(self, data: Prepared) -> npt.NDArray[np.int64]:
+        """The intention whose place each step is at, (n,), −1 where it is nobody's."""
+        owner = np.where(self.ends.any(axis=0), self.ends.argmax(axis=0), -1)
+        known = np.append(owner, -1)  # a state without a name is no place
+        found: npt.NDArray[np.int64] = known[np.minimum(data.demos.states.astype(np.int64), len(owner))]
+        return found
+
+    def _pass(self, data: Prepared, log_emission: Any, *, online: bool) -> Any:
+        logs = as_array(log_emission)
+        top = logs.max(axis=1)
+        top[~np.isfinite(top)] = 0.0
+        emission = np.exp(logs - top[:, None])
+        found = beliefs(self._renewal, emission, self._at(data), data.demos.offsets, online=online)
+        return found._replace(log_likelihood=found.log_likelihood + top)
+
+    def expectation(self, data: Prepared, log_emission: Any, *, online: bool = True) -> Posterior:
+        """Both passes over ragged data as it lies."""
+        found = self._pass(data, log_emission, online=online)
+        stays = np.diag(found.stayed.sum(axis=1))
+        return Posterior(
+            found.counts, found.predicted, found.filtered, found.log_likelihood, transitions=found.onward + stays
+        )
+
+    def maximise(self, data: Prepared, log_emission: Any, posterior: Posterior, seed: Any) -> None:
+        """Rates, first goals and next goals from expected counts."""
+        found = self._pass(data, log_emission, online=False)
+        left, stayed = found.left.sum(axis=0) + PRIOR[0], found.stayed.sum(axis=0) + PRIOR[1]
+        self.rates[...] = left / (left + stayed)
+        draws = found.onward.sum(axis=0) + found.first + FLOOR
+        weights = draws / draws.sum()
+        first = found.first + ORDER_PRIOR * weights
+        self.begin[...] = first / first.sum()
+        after = found.onward + ORDER_PRIOR * weights
+        self.onward[...] = after / after.sum(-1, keepdims=True)
+
+    # -- padded batches and streams --------------------------------------------------------------------------------
+
+    def log_initial(self) -> Tensor:
+        """Log of the initial distribution."""
+        import torch
+
+        return torch.from_numpy(self.begin).clamp_min(FLOOR).log()
+
+    def kernels(self, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> FloatArray:
+        """Kernel between states (…,) and their successors, (…, K, K)."""
+        was, is_there = (np.moveaxis(self.ends[:, states], 0, -1) > 0 for states in (before, now))
+        kind = np.where(was, np.where(is_there, STAY, EXIT), np.where(is_there, ENTER, QUIT))
+        rates = self.rates[kind]
+        kernel: FloatArray = rates[..., None] * self.onward + (1.0 - rates)[..., None] * np.eye(self.n_intentions)
+        return np.maximum(kernel, FLOOR)
+
+    def log_kernel(self, batch: Batch) -> Tensor:
+        """Kernel into step t, from the states of both steps, (B, T, K, K)."""
+        import torch
+
+        states = np.minimum(batch.states.cpu().numpy(), self.ends.shape[1] - 1)
+        before = np.concatenate([states[:, :1], states[:, :-1]], axis=1)
+        return torch.from_numpy(np.log(self.kernels(before, states))).to(batch.mask.device)
+
+    def stream_kernel(
+        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
+    ) -> tuple[Tensor, Carry]:
+        """The same for one step of a stream."""
+        import torch
+
+        now = states.cpu().numpy()
+        before = now if previous is None else previous.states.cpu().numpy()
+        return torch.from_numpy(np.log(self.kernels(before, now))).to(states.device), carry
+
+    def stream(self, n_trajectories: int = 1) -> Stream:
+        """Streaming forward pass, in arrays."""
+        return ArrivalStream(self, n_trajectories)
+
+
+class ArrivalStream(Stream):
+    """The forward pass, one step at a time."""
+
+    def __init__(self, chain: ArrivalChain, n_trajectories: int) -> None:
+        self.chain, self.n_trajectories = chain, n_trajectories
+        self.filtered: FloatArray | None = None
+        self.before: npt.NDArray[np.int64] = np.zeros(n_trajectories, np.int64)
+
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
+        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
+        now = np.minimum(as_array(states), self.chain.ends.shape[1] - 1)
+        if self.filtered is None:
+            self.predicted = np.tile(self.chain.begin, (self.n_trajectories, 1))
+        else:
+            self.predicted = (self.filtered[:, None] @ self.chain.kernels(self.before, now))[:, 0]
+        self.before = now
+        return np.asarray(self.predicted[:, :, None] * as_array(policies))
+
+    def update(self, actions: Any, evidence: Any) -> FloatArray:
+        """P(z_t | s_≤t, a_≤t), (B, K)."""
+        logs = as_array(evidence) + np.log(np.maximum(self.predicted, FLOOR))
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        self.filtered = weights / weights.sum(axis=1, keepdims=True)
+        return self.filtered

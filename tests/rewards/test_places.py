@@ -1,0 +1,126 @@
+"""Places as rewards: detours, the goals of a small world found exactly, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.models.intentions import Intentions
+from prism_irl.rewards.detours import FAR, Detours
+from support import one_sentence
+
+WIDTH, GOALS = 5, (0, 4, 22)
+MOVES = np.array([(0, -1), (-1, 0), (0, 1), (1, 0)])
+
+
+def grid() -> np.ndarray:
+    P = np.zeros((WIDTH**2, 4, WIDTH**2))
+    for s in range(WIDTH**2):
+        for a, (dx, dy) in enumerate(MOVES):
+            x, y = s % WIDTH + dx, s // WIDTH + dy
+            P[s, a, y * WIDTH + x if 0 <= x < WIDTH and 0 <= y < WIDTH else s] = 1
+    return P
+
+
+def errands(n: int, seed: int, length: int = 60) -> Demonstrations:
+    """Somebody who walks to three goals, each time to another one than before."""
+    P, rng = grid(), np.random.default_rng(seed)
+    gaps = Detours(MDP.from_dense(P), np.arange(WIDTH**2)).gaps[list(GOALS)]
+    states, actions, labels = (np.zeros((n, length), int) for _ in range(3))
+    for i in range(n):
+        s, z = rng.integers(WIDTH**2), rng.integers(3)
+        for t in range(length):
+            p = np.exp(-2.0 * gaps[z, s])
+            a = rng.choice(4, p=p / p.sum())
+            states[i, t], actions[i, t], labels[i, t] = s, a, z
+            z = rng.choice([k for k in range(3) if k != z]) if s == GOALS[z] else z
+            s = P[s, a].argmax()
+    return Demonstrations.from_arrays(states, actions, labels=labels, n_states=WIDTH**2, n_actions=4)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    demos = errands(60, seed=0)
+    return Intentions(switching="arrival", rewards="places").fit(demos), demos
+
+
+def test_detours_are_expected_steps_beyond_the_shortest_way():
+    P = np.zeros((3, 2, 3))  # a line 0 – 1 – 2 where the second action slips half of the time
+    P[0, 0, 1] = P[1, 0, 2] = P[2, 0, 2] = 1
+    P[:, 1] = np.eye(3) / 2
+    P[0, 1, 1] += 0.5
+    P[1, 1, 2] += 0.5
+    P[2, 1, 2] += 0.5
+    found = Detours(MDP.from_dense(P), np.arange(3))
+    np.testing.assert_allclose(found.steps[2], [2, 1, 0])
+    np.testing.assert_allclose(found.gaps[2], [[0, 0.5], [0, 0.5], [0, 0]])
+    assert found.steps[0, 1] == FAR
+
+
+def test_the_goals_are_found_and_nothing_else(fitted):
+    model, demos = fitted
+    assert sorted(model.rewards_model_.goals) == sorted(GOALS)
+    assert model.n_intentions == 3
+    order = [GOALS.index(goal) for goal in model.rewards_model_.goals]
+    assert np.mean(np.array(order)[model.predict(demos)] == demos.labels) > 0.93
+    np.testing.assert_array_equal(model.state_rewards_.argmax(1), model.rewards_model_.goals)
+
+
+def test_another_seed_finds_the_same_goals(fitted):
+    model, demos = fitted
+    again = Intentions(switching="arrival", rewards="places", seed=7).fit(demos)
+    assert set(again.rewards_model_.goals) == set(model.rewards_model_.goals)
+
+
+def test_as_many_goals_as_are_asked_for(fitted):
+    _, demos = fitted
+    assert Intentions(2, switching="markov", rewards="places").fit(demos).n_intentions == 2
+
+
+def test_a_place_is_made_of_several_states():
+    demos = errands(40, seed=2)
+    columns = np.arange(WIDTH**2) % WIDTH  # a place is a column of the grid
+    found = Intentions(switching="arrival", rewards="places").fit(
+        Demonstrations.from_arrays(
+            demos.states.reshape(40, -1), demos.actions.reshape(40, -1), places=columns, n_states=WIDTH**2, n_actions=4
+        )
+    )
+    assert set(found.rewards_model_.goals) <= set(range(WIDTH))
+
+
+def test_a_kept_model_answers_as_before(fitted, tmp_path):
+    import prism_irl
+
+    model, demos = fitted
+    model.save(tmp_path)
+    np.testing.assert_array_equal(prism_irl.load(tmp_path).predict_proba(demos), model.predict_proba(demos))
+
+
+def test_a_stream_believes_what_the_batch_believes(fitted):
+    model, demos = fitted
+    own = demos.subset([0])
+    stream = model.filter()
+    steps = [stream.step(int(s), int(a)) for s, a in zip(own.states, own.actions, strict=True)]
+    np.testing.assert_allclose(np.array(steps), model.filter_proba(own), atol=1e-8)
+
+
+def refusal(demos: Demonstrations, mdp: MDP | None = None, **options) -> str:
+    with pytest.raises(InputError) as caught:
+        Intentions(switching="arrival", rewards="places", **options).fit(demos, mdp)
+    return one_sentence(caught)
+
+
+def test_bad_input_is_one_sentence():
+    demos = errands(6, seed=1)
+    still = Demonstrations.from_arrays(np.zeros((4, 9), int), np.tile([0, 1, 0], (4, 3)), n_states=1, n_actions=2)
+    assert "same place" in refusal(still)
+    P = grid()
+    wrong = np.roll(P, 1, axis=1)
+    assert "impossible" in refusal(demos, MDP.from_dense(wrong))
+    closed = P.copy()
+    closed[1, 1], closed[5, 0] = np.eye(WIDTH**2)[[1, 5]]
+    assert "no way into" in refusal(demos, MDP.from_dense(closed))
+    assert "40 goals" in refusal(demos, n_intentions=40)
