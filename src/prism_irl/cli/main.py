@@ -36,6 +36,7 @@ from prism_irl.cli.progress import Waiting
 from prism_irl.cli.report import report
 from prism_irl.cli.reproduce import reproduce
 from prism_irl.cli.run_marker import LEFT_BEHIND, UNFINISHED
+from prism_irl.cli.sample import sample
 from prism_irl.cli.score import score
 from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
@@ -63,6 +64,7 @@ Every command explains itself, with an example: prism fit --help
 )
 
 app.command(demo, group=START)
+app.command(sample, group=START)
 app.command(evidence, group=OWN_DATA, sort_key=0)
 app.command(select_command, name="select", group=OWN_DATA, sort_key=0)
 app.command(fit, group=OWN_DATA, sort_key=1)
