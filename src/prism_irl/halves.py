@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from numbers import Integral, Real
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from prism_irl import limits
 from prism_irl.errors import InputError, brief
+
+OWN_MODULES = "PRISM_OWN_MODULES"
+"""Variable of the environment: the folder and the names of a user's own modules, for processes that work for this."""
 
 
 class Half(NamedTuple):
@@ -27,12 +36,11 @@ class Half(NamedTuple):
 
 
 def locate(where: str, what: str) -> Any:
-    """Import ``module:Name`` (or ``module:Name.attribute``); the folder that the command was typed in counts too."""
+    """Import ``module:Name`` (or ``module:Name.attribute``); of a user's own also from the current folder."""
     module, _, names = where.partition(":")
-    if "" not in sys.path:
-        sys.path.append("")
     try:
-        found: Any = import_module(module)
+        with nullcontext() if module.partition(".")[0] == "prism_irl" else _current_folder():
+            found: Any = import_module(module)
     except Exception as error:  # whatever somebody's module does when it is imported
         reason = brief(error)
         raise InputError(f"The {what} {where!r} cannot be imported ({reason}); is its package installed?") from error
@@ -41,6 +49,34 @@ def locate(where: str, what: str) -> Any:
             raise InputError(f"The module {module} has no {name!r}, which should be a {what}; check the spelling.")
         found = getattr(found, name)
     return found
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Import from the current folder, too; later, and in processes that work for this one, only what is found now."""
+    folder, before = os.getcwd(), set(sys.modules)
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+    new = {name: getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - before}
+    own = {name.partition(".")[0] for name, file in new.items() if file and Path(file).is_relative_to(folder)}
+    if own:
+        os.environ[OWN_MODULES] = os.pathsep.join([folder, *sorted(own)])
+
+
+class _OwnModules(MetaPathFinder):
+    """Finds modules that a user named in the folder where a command was typed, and nothing else there."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Where a module is that `OWN_MODULES` lists."""
+        folder, *own = os.environ[OWN_MODULES].split(os.pathsep)
+        return PathFinder.find_spec(name, [folder], target) if name in own else None
+
+
+if OWN_MODULES in os.environ:  # a process that was started to work for another one
+    sys.meta_path.append(_OwnModules())
 
 
 def options_class(what: str, name: str, known: Mapping[str, Half]) -> Any:

@@ -145,3 +145,10 @@ class TestNewData:
         assert read_data(path, states=Vocabulary(("01", "02", "a"), 3)).demonstrations.states.tolist() == [0, 1]
         assert read_data(path, states=Vocabulary(("1", "2"), 2)).demonstrations.states.tolist() == [0, 1]
         refused(path, "The state 01", states=Vocabulary(("1", "2", "a"), 3))
+
+
+def test_ids_beyond_64_bits_signed_are_refused_and_not_cast():
+    ids = Vocabulary(None, 3)
+    with pytest.raises(InputError, match="state 9223372036854775808 at row 1 is not one of the 3 known"):
+        ids.encode(np.array([1, 2**63], dtype=np.uint64), "state")
+    assert ids.encode(np.array([2, 0, 7], dtype=np.uint64), "state", unknown="new").tolist() == [2, 0, 3]

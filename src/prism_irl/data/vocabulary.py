@@ -58,16 +58,18 @@ class Vocabulary:
             ids = pd.Index(self.names, dtype=object).get_indexer(pd.Index([str(v) for v in found], dtype=object))
         else:
             numbers = pd.to_numeric(pd.Series(found), errors="coerce").to_numpy()  # a stray word makes a column text
-            ids = np.where((numbers < self.size) & (np.floor(numbers) == numbers), numbers, -1).astype(np.int64)
+            known = (numbers >= 0) & (numbers < self.size) & (np.floor(numbers) == numbers)
+            ids = np.full(len(numbers), -1, dtype=np.int64)
+            ids[known] = numbers[known].astype(np.int64)  # the others may be no integers of 64 bits
         ids = np.where(ids < 0, self.size, ids)
         if unknown == "error" and (ids == self.size).any():
             row = int(np.argmax(ids[codes] == self.size))
-            known = f"ids 0 to {self.size - 1}" if self.names is None else ", ".join(self.names[:10])
+            there = f"ids 0 to {self.size - 1}" if self.names is None else ", ".join(self.names[:10])
             more = ", …" if self.names is not None and self.size > 10 else ""
             allow = ", or allow unknown states (unknown_state=True, --unknown-state)" if what == "state" else ""
             raise InputError(
                 f"The {what} {found[codes[row]]} at {where(row)} is not one of the {self.size} known {what}s "
-                f"({known}{more}); correct it{allow}{in_all(int((ids[codes] == self.size).sum()))}."
+                f"({there}{more}); correct it{allow}{in_all(int((ids[codes] == self.size).sum()))}."
             )
         return np.asarray(ids[codes], dtype=np.int64)
 

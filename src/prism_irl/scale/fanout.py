@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 
+from prism_irl import halves  # noqa: F401, so that a process that works for this one finds a user's own modules
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 
