@@ -34,6 +34,7 @@ def main(n: int) -> None:
     import torch
 
     from prism_irl import em
+    from prism_irl.core.stats import Parts
     from prism_irl.data.batching import Prepared
     from prism_irl.data.contexts import Contexts
     from prism_irl.data.demonstrations import Demonstrations
@@ -68,13 +69,13 @@ def main(n: int) -> None:
     gate = Gate(network, K, l1=0.0, kl=0.0, optimiser=Optimiser(learning_rate=1e-3, batch_size=32))
     start = em.Start(0, gate, TabularPolicies(K, A, contexts, smoothing=0.01), em.Monitor(em.Stopping(1, None)))
     some = demos.subset(range(64))
-    start.rewards.maximise(Prepared.of(some, contexts), random_responsibilities(some, K, rng))
-    em.improve(start, Prepared.of(some, contexts), 0)  # compiles
+    start.rewards.m_step(Prepared.of(some, contexts), random_responsibilities(some, K, rng))
+    em.em_iteration(gate, start.rewards, Parts(Prepared.of(some, contexts)), 0)  # compiles
     data = Prepared.of(demos, contexts)
 
     def seconds(iteration: int) -> float:
         clock = time.perf_counter()
-        em.improve(start, data, iteration)
+        em.em_iteration(gate, start.rewards, Parts(data), iteration)
         return time.perf_counter() - clock
 
     found = {

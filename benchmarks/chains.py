@@ -7,6 +7,7 @@ import torch
 from hmmlearn import base as hmm
 
 from prism_irl import em
+from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -69,17 +70,17 @@ def _iteration(data: Prepared, K: int) -> Row:
     """An EM iteration of a chain over tabular policies: sums alone, beside beliefs about every step."""
     policies, other = (TabularPolicies(K, data.demos.n_actions, Contexts(data.demos.n_states)) for _ in range(2))
     weights = np.random.default_rng(2).dirichlet(np.ones(K), data.n_steps)
-    policies.maximise(data, weights)
-    other.maximise(data, weights)
+    policies.m_step(data, weights)
+    other.m_step(data, weights)
     chain, twin = MarkovChain(K), MarkovChain(K)
 
     def by_beliefs() -> None:
-        emission, posterior = em.expectation(twin, other, data)
-        twin.maximise(data, emission, posterior, None)
-        other.maximise(data, posterior.responsibilities)
+        posterior = em.expectation(twin, other, data)
+        twin.update(twin.statistics(data, posterior))
+        other.m_step(data, posterior.responsibilities)
 
     def by_counts() -> None:
-        em.m_step(chain, policies, data, em.e_step(chain, policies, data))
+        em.em_iteration(chain, policies, Parts(data))
 
     by_beliefs()
     by_counts()

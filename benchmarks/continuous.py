@@ -73,15 +73,12 @@ def iteration(demos: object, switching: str) -> float:
     model._set_up(inside, None)
     data = Prepared.of(inside, model.contexts_)
     start = model._new_start(0, inside)
-    start.rewards.maximise(data, np.random.default_rng(0).dirichlet(np.ones(K), inside.n_steps))
+    start.rewards.m_step(data, np.random.default_rng(0).dirichlet(np.ones(K), inside.n_steps))
     seconds = []
     for seed in range(2):
         began = time.perf_counter()
-        if start.switching.incremental:
-            em.improve(start, data, (0, 0, seed))
-        else:
-            step = em.e_step(start.switching, start.rewards, data)
-            em.m_step(start.switching, start.rewards, data, step, (0, 0, seed))
+        parts = em.parts_of(start.switching, start.rewards, data)
+        em.em_iteration(start.switching, start.rewards, parts, (0, 0, seed))
         seconds.append(time.perf_counter() - began)
     return min(seconds)
 

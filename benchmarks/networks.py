@@ -8,6 +8,7 @@ import torch
 from chains import steps_like_labyrinth
 from plain import PlainEM, PlainGate, gate_loss
 from prism_irl import em
+from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.models.starts import random_responsibilities
@@ -27,7 +28,7 @@ def ours(data: Prepared, name: str = "rnn") -> em.Start:
     network = HistoryNetwork(name, **sizes, n_outputs=K, embedding=WIDTH, hidden=WIDTH, observe="current")  # type: ignore[arg-type]
     gate = Gate(network, K, l1=L1, kl=KL, optimiser=Optimiser(learning_rate=1e-3, batch_size=32))
     rewards = TabularPolicies(K, data.demos.n_actions, Contexts(data.demos.n_states), smoothing=0.01)
-    rewards.maximise(data, random_responsibilities(data.demos, K, np.random.default_rng(0)))
+    rewards.m_step(data, random_responsibilities(data.demos, K, np.random.default_rng(0)))
     return em.Start(0, gate, rewards, em.Monitor(em.Stopping(10, None)))
 
 
@@ -46,7 +47,7 @@ def twin(start: em.Start, data: Prepared) -> PlainEM:
 def check(start: em.Start, plain: PlainEM, data: Prepared) -> None:
     """Responsibilities and gradients of the two agree to 1e-5."""
     w = plain.expectation()
-    found = em.expectation(start.switching, start.rewards, data)[1].responsibilities
+    found = em.expectation(start.switching, start.rewards, data).responsibilities
     np.testing.assert_allclose(found, w.reshape(-1, K).numpy(), atol=1e-5)
     (batch,) = list(Prepared(data.demos.subset(range(8)), data.rows).batches)
     gate = start.switching
@@ -73,7 +74,8 @@ def rows(n: int = 190, iterations: int = 5) -> list[Row]:
     start = ours(data)
     plain = twin(start, data)
     check(start, plain, data)
-    emission, posterior = em.expectation(start.switching, start.rewards, data)
+    emission = em.emissions(start.switching, start.rewards, data)
+    posterior = em.expectation(start.switching, start.rewards, data)
     w = torch.from_numpy(posterior.responsibilities).view(n, -1, K)
     generator = np.random.default_rng(0)
     size = f"{data.demos.n_steps:,} steps, H={WIDTH}"
@@ -82,7 +84,7 @@ def rows(n: int = 190, iterations: int = 5) -> list[Row]:
             f"RNN epoch, {size}",
             "nn.RNN, batches of 32",
             lambda: plain.epoch(w, generator),
-            lambda: start.switching.maximise(data, emission, posterior, 0),
+            lambda: list(start.switching.visit(Parts(data), lambda part: emission, 0)),
             "3×",
             7,
         )
@@ -94,7 +96,7 @@ def rows(n: int = 190, iterations: int = 5) -> list[Row]:
 
     def fit_ours() -> None:
         for i in range(iterations):
-            em.improve(start, data, i)
+            em.em_iteration(start.switching, start.rewards, Parts(data), i)
 
     found.append(
         Row.by_turns(

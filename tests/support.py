@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli.main import main
+from prism_irl.core.stats import Parts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
@@ -71,3 +72,9 @@ def prism(*arguments: object, cwd: Path) -> Done:
 def page_of(run: Path) -> str:
     """A run's page as it is read: no tag stands between the options in its sentences and their values."""
     return re.sub("</?code>", "", (run / "report.html").read_text(encoding="utf-8"))
+
+
+def visited(switching, data, emission, seed):
+    """Beliefs that one pass over the data met; a network is trained by it."""
+    ((_, posterior),) = switching.visit(Parts(data), lambda part: emission, seed)
+    return posterior

@@ -16,8 +16,8 @@ LEAVES = {
 ORDER: list[set[str]] = [
     LEAVES,  # import one another only
     {"data"},
+    {"core"},
     {"switching", "rewards", "evaluation", "figures", "datasets", "robots"},
-    {"expectation"},
     {"em", "worlds", "report"},
     {"models"},
     {"scale"},

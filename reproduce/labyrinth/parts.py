@@ -28,6 +28,7 @@ from labyrinth.settings import (
     TRANSFORMER_PENALTIES,
     Labyrinth,
 )
+from prism_irl.core.stats import Parts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.alignment import SHUFFLES
 from prism_irl.evaluation.consensus import consensus
@@ -163,8 +164,7 @@ def timing(settings: Labyrinth, data: Data) -> dict[str, Any]:
     prepared = model._prepare(data.demos)
     emission = torch.from_numpy(model.rewards_model_.log_likelihood(prepared))
     e_step = _seconds(lambda: model.switching_.expectation(prepared, emission))
-    posterior = model.switching_.expectation(prepared, emission)
-    network = _seconds(lambda: model.switching_.maximise(prepared, emission, posterior, 0))
+    network = _seconds(lambda: list(model.switching_.visit(Parts(prepared), lambda part: emission, 0)))
     solver = IAVI(data.mdp)
     log_policies = np.log(np.maximum(model.policies_, 1e-12))
     rewards = _seconds(lambda: solver.solve(log_policies))

@@ -6,9 +6,12 @@
     until    the likelihood stops rising: that of the training data where both halves maximise it exactly, else that of
              validation trajectories
 
+`em_iteration` is all there is: the E-step adds up statistics over parts of the data, the M-step reads nothing else.
 A network gives its responsibilities from the very pass that trains it (incremental EM, Neal & Hinton's sense: every
 minibatch is an E-step on itself followed by a gradient step), which saves the forward pass over all data that a
-separate E-step costs; closed-form switching has its E-step and M-step apart.
+separate E-step costs; closed-form switching has its E-step and M-step apart. Statistics of data in memory, in mapped
+files (some trajectories at a time, whose beliefs are added up and forgotten) and on workers add up to the same, because
+a trajectory's beliefs never depend on others.
 
 Several starts, the best of them kept by the likelihood that stops them. Closed-form EM has little to overfit and much
 to lose by stopping early, and a tenth of the data cannot tell good optima apart, so there the training data decides and
@@ -23,8 +26,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -32,29 +36,162 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
+from prism_irl.core.stats import Parts, Stats
 from prism_irl.data.batching import Prepared
+from prism_irl.data.labels import clamped
+from prism_irl.data.mapped import is_mapped
+from prism_irl.data.sampling import some_trajectories
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
-from prism_irl.expectation import (
-    EStep,
-    e_step,
-    emissions,
-    expectation,
-    improve_in_parts,
-    is_in_minibatches,
-    labels,
-    likelihood,
-    m_step,
-    some_of,
-)
 from prism_irl.rewards.base import RewardModel
-from prism_irl.switching.base import Switching
-
-__all__ = ["EStep", "e_step", "expectation", "labels", "likelihood", "m_step", "some_of"]
+from prism_irl.switching.base import Posterior, Switching
 
 CHECKPOINT_SECONDS = 2.0
 CHECKPOINT_SHARE = 0.1
 """Checkpoints of large models are made less often: they may take a tenth of the time."""
+LARGE, PART = 2**20, 2**18
+"""Data of more steps are read in parts of so many, where statistics are a few sums."""
+SOME = 2**18
+"""Steps of large data that are enough for a first guess, and for a regression that is made once."""
+Run = Callable[[Callable[[Prepared], "EStep"], Iterable[Prepared]], Iterable["EStep"]]
+"""What maps a function over the parts of the data: `map`, or one that sends them to workers."""
+
+
+class EStep(NamedTuple):
+    """Sums over the steps of an E-step: statistics of both components, and the log-likelihood."""
+
+    switching: Stats
+    rewards: Stats
+    log_likelihood: float
+
+    def __add__(self, other: EStep) -> EStep:  # type: ignore[override]
+        """Sums over the steps of both."""
+        return EStep(
+            self.switching + other.switching, self.rewards + other.rewards, self.log_likelihood + other.log_likelihood
+        )
+
+
+def em_iteration(
+    switching: Switching, rewards: RewardModel, parts: Parts, seed: Any = None, run: Run = map, *, learn: bool = True
+) -> float:
+    """One iteration; returns the log-likelihood per step that it met.
+
+    Parameters
+    ----------
+    seed : fixes the order of minibatches of a network
+    run : callable
+        Maps the E-step over the parts, which workers may do.
+    learn : bool
+        Whether the rewards are updated, too.
+    """
+    step = e_step(switching, rewards, parts, seed, run, learn=learn)
+    m_step(switching, rewards if learn else None, step)
+    return step.log_likelihood / parts.data.n_steps
+
+
+def e_step(
+    switching: Switching,
+    rewards: RewardModel,
+    parts: Parts,
+    seed: Any = None,
+    run: Run = map,
+    *,
+    power: float = 1.0,
+    learn: bool = True,
+) -> EStep:
+    """Eq. (posterior), with emissions to a power, as statistics of all data; a network learns on the way."""
+    of_part = partial(_part_statistics, switching, rewards, seed, power, learn)
+    # A network goes through minibatches of all data, in an order of its own.
+    found = [of_part(parts)] if switching.incremental else list(run(of_part, parts))
+    total = found[0]
+    for more in found[1:]:
+        total = total + more
+    return total
+
+
+def m_step(switching: Switching, rewards: RewardModel | None, step: EStep) -> None:
+    """Both M-steps, Theorem 1: independent given the responsibilities. Without rewards they stay."""
+    switching.update(step.switching)
+    if rewards is not None:
+        rewards.update(step.rewards)
+
+
+def _part_statistics(
+    switching: Switching, rewards: RewardModel, seed: Any, power: float, learn: bool, part: Prepared | Parts
+) -> EStep:
+    """Statistics of a part; by counts alone where both components allow it, equal up to rounding."""
+    parts = part if isinstance(part, Parts) else Parts(part)
+    data = parts.data
+    table = rewards.action_table(data.n_steps) if data.demos.known is None else None
+    if table is not None:
+        counted = switching.counted(data, table if power == 1.0 else table**power)
+        if counted is not None:
+            return EStep(counted.switching, rewards.table_statistics(counted.pairs), counted.log_likelihood)
+    of_switching, of_rewards, likelihood = Stats(), Stats(), 0.0
+    for one, posterior in switching.visit(parts, partial(emissions, switching, rewards, power=power), seed):
+        of_switching = of_switching + switching.statistics(one, posterior)
+        if learn:
+            of_rewards = of_rewards + rewards.statistics(one, posterior.responsibilities)
+        likelihood += float(posterior.log_likelihood.sum())
+    return EStep(of_switching, of_rewards, likelihood)
+
+
+def parts_of(switching: Switching, rewards: RewardModel, data: Prepared) -> Parts:
+    """How these data are read: all at once, or, where they are large and statistics are a few sums, in parts.
+
+    A network goes from minibatch to minibatch without keeping a belief for mapped data alone: it is slower.
+    """
+    observations = data.demos.observations
+    fits = not switching.incremental or (observations is not None and is_mapped(observations))
+    return Parts(data, PART if is_large(rewards, data) and switching.adds_up and fits else None)
+
+
+def is_large(rewards: RewardModel, data: Prepared) -> bool:
+    """Whether beliefs about these data are better not all there at once."""
+    return data.n_steps > LARGE and rewards.adds_up
+
+
+def some_of(rewards: RewardModel, data: Prepared, seed: int) -> Prepared:
+    """Data of which no more than `SOME` steps are asked for, where they are large, else all of them."""
+    return data.subset(some_trajectories(data.demos, SOME, seed)) if is_large(rewards, data) else data
+
+
+def expectation(
+    switching: Switching, rewards: RewardModel, data: Prepared, *, online: bool = False, partial_labels: bool = True
+) -> Posterior:
+    """Beliefs about every step, certain where the intention is known, if ``partial_labels`` are read."""
+    return switching.expectation(
+        data, emissions(switching, rewards, data, partial_labels=partial_labels), online=online
+    )
+
+
+def emissions(
+    switching: Switching, rewards: RewardModel, data: Prepared, *, power: float = 1.0, partial_labels: bool = True
+) -> Any:
+    """Emissions log π_k(a_t | s_t), (n, K), as the switching model reads them."""
+    logs = rewards.log_likelihood(data)
+    logs = clamped(logs, data.demos) if partial_labels else logs
+    return switching.reads(logs if power == 1.0 else logs * power)
+
+
+def likelihood(switching: Switching, rewards: RewardModel, data: Prepared) -> float:
+    """Mean log-likelihood per step of an E-step of which nothing else is kept."""
+    table = rewards.action_table(data.n_steps) if data.demos.known is None else None
+    counted = None if table is None else switching.counted(data, table)
+    if counted is not None:
+        return counted.log_likelihood / data.n_steps
+    found = (expectation(switching, rewards, part).log_likelihood.sum() for part in _evaluated(rewards, data))
+    return float(sum(found)) / data.n_steps
+
+
+def labels(switching: Switching, rewards: RewardModel, data: Prepared) -> npt.NDArray[np.int64]:
+    """Likeliest intention of every step, (n,)."""
+    parts = _evaluated(rewards, data)
+    return np.concatenate([expectation(switching, rewards, part).responsibilities.argmax(1) for part in parts])
+
+
+def _evaluated(rewards: RewardModel, data: Prepared) -> Parts:
+    return Parts(data, PART if is_large(rewards, data) else None)
 
 
 @dataclass(frozen=True)
@@ -201,23 +338,24 @@ def fit_start(
     n_starts: int = 1,
     checkpoint: Path | None = None,
     on_iteration: OnIteration | None = None,
+    run: Run = map,
 ) -> None:
-    """Run EM on one start until it is finished, and leave it at its best iteration."""
+    """Run EM on one start until it is finished, and leave it at its best iteration; ``run`` as in `em_iteration`."""
     clock = saved = time.perf_counter()
-    before, pause = start.seconds, CHECKPOINT_SECONDS
-    incremental = start.switching.incremental
-    step = None if incremental else e_step(start.switching, start.rewards, train)
+    before, pause, n = start.seconds, CHECKPOINT_SECONDS, train.n_steps
+    parts, rewards = parts_of(start.switching, start.rewards, train), None if start.fixed_rewards else start.rewards
+    ahead = None if start.switching.incremental else e_step(start.switching, start.rewards, parts, run=run)
     if not start.monitor.rows:  # a resumed start has recorded its present parameters already
-        reached = likelihood(start.switching, start.rewards, train) if step is None else step.log_likelihood
+        reached = likelihood(start.switching, start.rewards, train) if ahead is None else ahead.log_likelihood / n
         _record(start, train, validation, reached)
     while not start.monitor.finished:
-        randomness = (seed, start.index, len(start.monitor.rows))
-        if step is None:
-            reached = improve(start, train, randomness)
-        else:
-            m_step(start.switching, None if start.fixed_rewards else start.rewards, train, step, randomness)
-            step = e_step(start.switching, start.rewards, train)
-            reached = step.log_likelihood
+        if ahead is None:
+            seed_of = (seed, start.index, len(start.monitor.rows))
+            reached = em_iteration(start.switching, start.rewards, parts, seed_of, learn=rewards is not None)
+        else:  # an iteration whose E-step has been made: its likelihood is that of the parameters that it left
+            m_step(start.switching, rewards, ahead)
+            ahead = e_step(start.switching, start.rewards, parts, run=run)
+            reached = ahead.log_likelihood / n
         start.seconds = before + time.perf_counter() - clock
         _record(start, train, validation, reached)
         if on_iteration is not None:
@@ -231,19 +369,6 @@ def fit_start(
             saved = time.perf_counter()
             pause = CHECKPOINT_SECONDS * max(1.0, (saved - now) / (CHECKPOINT_SHARE * CHECKPOINT_SECONDS))
     start.restore(start.snapshot)
-
-
-def improve(start: Start, train: Prepared, seed: Any) -> float:
-    """One iteration of incremental EM: a pass of the switching model, then policies from what it saw.
-
-    Returns the likelihood per step that the pass met.
-    """
-    if is_in_minibatches(start.switching, start.rewards, train):
-        return improve_in_parts(start.switching, start.rewards, train, seed, learn=not start.fixed_rewards)
-    seen = start.switching.improve(train, emissions(start.switching, start.rewards, train), seed)
-    if not start.fixed_rewards:
-        start.rewards.maximise(train, seen.responsibilities)
-    return float(seen.log_likelihood.mean())
 
 
 def short_run(
@@ -270,20 +395,22 @@ def short_run(
     -------
     Likelihood per step of the last E-step: of the parameters that the last iteration began with.
     """
-    step = EStep(-math.inf)
+    found = -math.inf
     for iteration in range(iterations):
         power = 1.0 if powers is None else float(powers[iteration])
         if rewards is not None:
-            step = e_step(switching, rewards, train, power)
+            step = e_step(switching, rewards, parts_of(switching, rewards, train), power=power)
+            m_step(switching, rewards, step)
+            found = step.log_likelihood / train.n_steps
         else:
             assert emission is not None
             fixed = switching.reads(emission if power == 1.0 else emission * power)
             posterior = switching.expectation(train, fixed, online=False)
-            step = EStep(float(posterior.log_likelihood.mean()), None, fixed, posterior)
-        m_step(switching, rewards, train, step)
+            switching.update(switching.statistics(train, posterior))
+            found = float(posterior.log_likelihood.mean())
         if after is not None:
             after(iteration)
-    return step.log_likelihood
+    return found
 
 
 def _record(start: Start, train: Prepared, validation: Prepared | None, reached: float) -> None:

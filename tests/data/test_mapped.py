@@ -16,7 +16,7 @@ from sklearn.base import clone
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from continuous_worlds import walking
-from prism_irl import em, expectation
+from prism_irl import em
 from prism_irl.data import mapped
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
@@ -38,8 +38,8 @@ from support import assert_same, one_sentence
 def everything_is_large(monkeypatch):
     """Small data are treated as if they were large."""
     monkeypatch.setattr(mapped, "SMALL", 0)
-    monkeypatch.setattr(expectation, "LARGE", 100)
-    monkeypatch.setattr(expectation, "PART", 150)
+    monkeypatch.setattr(em, "LARGE", 100)
+    monkeypatch.setattr(em, "PART", 150)
 
 
 @pytest.mark.parametrize("switching", ["markov", "ordered", "recurrent"])
@@ -112,11 +112,8 @@ def peak(folder: Path, n_trajectories: int, switching: str) -> int:
     policies.weights += rng.standard_normal(policies.weights.shape)
 
     def iteration() -> None:
-        if start.switching.incremental:
-            em.improve(start, data, 0)
-            em.likelihood(start.switching, policies, data)
-        else:
-            em.m_step(start.switching, policies, data, em.e_step(start.switching, policies, data))
+        em.em_iteration(start.switching, policies, em.parts_of(start.switching, policies, data), 0)
+        em.likelihood(start.switching, policies, data)
 
     iteration()  # whatever is compiled or kept is by now
     with CountedTensors() as tensors:
@@ -144,8 +141,8 @@ class CountedTensors(TorchDispatchMode):
 
 @pytest.mark.parametrize("switching", ["markov", "recurrent"])
 def test_the_memory_of_an_iteration_does_not_grow_with_the_data(tmp_path, monkeypatch, switching):
-    monkeypatch.setattr(expectation, "LARGE", 5_000)
-    monkeypatch.setattr(expectation, "PART", 10_000)
+    monkeypatch.setattr(em, "LARGE", 5_000)
+    monkeypatch.setattr(em, "PART", 10_000)
     few, many = peak(tmp_path / "few", 200, switching), peak(tmp_path / "many", 1_600, switching)
     assert many < 1.2 * few
     assert many < 8 * 4 * 160_000  # less than one belief about every step

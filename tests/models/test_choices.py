@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
 
 import prism_irl as prism
 from continuous_worlds import walking, walks
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.errors import InputError
 from prism_irl.models import choices
-from prism_irl.rewards.freed import FreedGoals
 from prism_irl.rewards.linear import RIDGES
-from prism_irl.rewards.options import Features, Landmarks
-from support import one_sentence
+from prism_irl.rewards.options import Features
 from support import prism as command
 
 FEW = {"n_starts": 1, "max_iterations": 4, "device": "cpu"}
@@ -91,47 +87,16 @@ def test_a_choice_is_saved(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(DEMOS), model.predict_proba(DEMOS))
 
 
-@pytest.mark.parametrize("turns", [False, True])
-def test_goals_go_on_as_free_policies_where_held_out_data_say_so(turns, tmp_path):
-    demos, K = (turning(), 2) if turns else (walking(), 3)
-    few = {**FEW, "max_iterations": 6}
-    model = prism.Intentions(K, switching="markov", rewards=Landmarks(landmarks=12, free=True), **few).fit(demos)
-    found, rewards = model.free_choice_, model.rewards_model_
-    assert isinstance(rewards, FreedGoals)
-    assert rewards.is_free == (found["free"] > found["goals"]) == (found["kept"] == "free") == turns
-    held_out = demos.subset(demos.split_indices(model.validation_fraction, seed=model.seed)[0])
-    assert model.score(held_out) == pytest.approx(max(found["free"], found["goals"]))
-    model.save(tmp_path)
-    np.testing.assert_array_equal(prism.load(tmp_path).predict_proba(demos), model.predict_proba(demos))
-    assert model.places_.shape == (K, 2)
-
-
-def turning() -> Demonstrations:
-    """Steps that turn around a point, one way and then the other: nobody goes to a place."""
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(10, 40, 2))
-    way = np.where(np.arange(40) < 20, 1.0, -1.0)[None, :, None]
-    return Demonstrations.continuous(x, way * x[..., ::-1] * [1.0, -1.0] + rng.normal(0, 0.05, x.shape))
-
-
-def test_free_policies_need_somebody_to_decide():
-    model = prism.Intentions(2, switching="markov", rewards=Landmarks(free=True), validation_fraction=0.0, **FEW)
-    with pytest.raises(InputError) as error:
-        model.fit(DEMOS)
-    assert "--free" in one_sentence(error)
-
-
 def test_the_command_says_what_was_chosen(tmp_path):
     walks(n_trajectories=6, length=25).to_csv(tmp_path / "arm.csv", index=False)
     small = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 3, "--observe", "x,y", "--act", "vx,vy")
-    goals = ("--rewards", "landmarks", "--landmarks", 12, "--free")
-    for options, word in (((), "with a ridge of"), (goals, "free policies")):
+    goals = ("--rewards", "landmarks", "--landmarks", 12)
+    for options, word in (((), "with a ridge of"), (goals, "goal 1")):
         done = command("fit", "arm.csv", *small, *options, "--out", f"run{len(options)}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert word in done.stdout
-        assert word in (tmp_path / f"run{len(options)}" / "report.html").read_text(encoding="utf-8")
-    metrics = json.loads((tmp_path / "run5" / "metrics.json").read_text())
-    assert metrics["free_policies"]["kept"] in ("goals", "free")
+    assert "with a ridge of" in (tmp_path / "run0" / "report.html").read_text(encoding="utf-8")
+    metrics = json.loads((tmp_path / "run4" / "metrics.json").read_text())
     assert metrics["goals"]["names"] == ["x", "y"]
     assert "goal 1         x " in done.stdout
-    assert "goes to x " in (tmp_path / "run5" / "report.html").read_text(encoding="utf-8")
+    assert "goes to x " in (tmp_path / "run4" / "report.html").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from continuous_worlds import walking
-from prism_irl import expectation
+from prism_irl import em
 from prism_irl.data import mapped
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
@@ -24,8 +24,8 @@ def test_of_large_data_some_trajectories_are_shown_with_what_belongs_to_them(mon
     whole = describe(model, DEMOS, events=marks, references=False)
     assert len(whole.shown.demos) == 12
     assert not whole.notes
-    monkeypatch.setattr(expectation, "LARGE", 100)
-    monkeypatch.setattr(expectation, "SOME", 100)
+    monkeypatch.setattr(em, "LARGE", 100)
+    monkeypatch.setattr(em, "SOME", 100)
     part = describe(model, DEMOS, events=marks, references=False)
     assert len(part.shown.demos) == 3
     assert len(part.shown.probabilities) == 120 == len(part.shown.marks["bell"])
@@ -36,7 +36,7 @@ def test_of_large_data_some_trajectories_are_shown_with_what_belongs_to_them(mon
 def test_the_command_writes_every_step_of_a_mapped_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(mapped, "SMALL", 0)
     for name, value in {"LARGE": 100, "PART": 150, "SOME": 200}.items():
-        monkeypatch.setattr(expectation, name, value)
+        monkeypatch.setattr(em, name, value)
     monkeypatch.setattr("prism_irl.data.read.ROWS", 90)
     DEMOS.save(tmp_path / "arm")
     pair = "--switching markov --rewards features --intentions 3 --n-starts 1 --max-iterations 2"

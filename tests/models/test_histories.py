@@ -94,7 +94,7 @@ def test_recounting_uses_the_validation_trajectories_too():
     total = [model.rewards_model_.counts[:, :3].sum() for model in (held_out, recounted)]
     np.testing.assert_allclose(total, [demos.n_steps / 2, demos.n_steps])
     posterior = held_out.predict_proba(demos)
-    held_out.rewards_model_.maximise(held_out._prepare(demos), posterior)
+    held_out.rewards_model_.m_step(held_out._prepare(demos), posterior)
     np.testing.assert_array_equal(held_out.policies_, recounted.policies_)
 
 

@@ -64,11 +64,10 @@ def test_leaving_out_by_subtraction_is_fitting_to_the_others():
 
     def built(part):
         rewards = options.build(model._problem(ready))
-        rewards.maximise(Prepared.of(ready, contexts), label_choices._weights(ready, 2))
-        strength = rewards.seen.noise_strength
-        rewards.maximise(part, label_choices._weights(part.demos, 2))
-        rewards.seen.noise_strength = strength  # the prior is that of all
-        rewards.maximise_counts(rewards.sums(part, label_choices._weights(part.demos, 2)))
+        rewards.m_step(Prepared.of(ready, contexts), label_choices._weights(ready, 2))
+        stats = rewards.statistics(part, label_choices._weights(part.demos, 2))
+        stats["steps"] = np.array(float(ready.n_steps))  # the prior is that of all
+        rewards.update(stats)
         return rewards
 
     shares = []

@@ -32,7 +32,7 @@ def test_policies_are_those_of_everybody_else(demos, history):
     others = np.flatnonzero(unit != 1)
     drawn = demos.subset(np.repeat(others, times[others]))
     expected = copy.deepcopy(model.rewards_model_)
-    expected.maximise(Prepared.of(drawn, model.contexts_), model.posterior(drawn).responsibilities)
+    expected.m_step(Prepared.of(drawn, model.contexts_), model.posterior(drawn).responsibilities)
     before = model.rewards_model_.policies.copy()
     found = OwnModels(model, demos, unit, times)(1, demos.subset(unit == 1))
     np.testing.assert_allclose(found.rewards_model_.policies, expected.policies, atol=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from continuous_worlds import walking
-from prism_irl import expectation
+from prism_irl import em
 from prism_irl.models import registry
 from prism_irl.models.reference_scores import one_policy, reference_scores, with_references
 from prism_irl.models.references import Empirical, NGram, Uniform
@@ -55,9 +55,9 @@ def test_references_of_large_continuous_data_read_a_sample_and_predict_all_of_va
     demos = walking(n_trajectories=12, length=40)
     validation = np.arange(len(demos)) % 4 == 0
     whole = reference_scores(demos, validation)
-    monkeypatch.setattr(expectation, "LARGE", 100)
+    monkeypatch.setattr(em, "LARGE", 100)
     in_parts = reference_scores(demos, validation)
-    monkeypatch.setattr(expectation, "SOME", 90)
+    monkeypatch.setattr(em, "SOME", 90)
     few = reference_scores(demos, validation)
     for name, found in whole.items():
         wanted = pytest.approx(found["predictive_ll"]["validation"], abs=1e-12)

@@ -96,7 +96,7 @@ def test_ngram_equals_tabular_policies_by_hand(make_demos):
     train, test = make_demos(5, masked=True), make_demos(5, lengths=(30, 4), masked=True)
     contexts = Contexts.fit(train, 3)
     table = TabularPolicies(1, 3, contexts, train.valid_actions, smoothing=0.1, backoff=2.5)
-    table.maximise(Prepared.of(train, contexts), np.ones((train.n_steps, 1)))
+    table.m_step(Prepared.of(train, contexts), np.ones((train.n_steps, 1)))
     model = NGram(length=3, backoff=2.5, smoothing=0.1, reads="states", kernels=False).fit(train)
     np.testing.assert_allclose(model.log_likelihood(test), table.log_likelihood(Prepared.of(test, contexts))[:, 0])
 

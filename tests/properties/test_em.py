@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import em
+from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -46,7 +47,7 @@ def new_start(demos, *, switching, rewards_type=TabularPolicies, n_intentions=2,
     data = Prepared.of(demos, contexts)
     rewards = rewards_type(n_intentions, demos.n_actions, contexts, demos.valid_actions, smoothing=smoothing)
     chain = MarkovChain(n_intentions) if switching == "markov" else gate(demos, n_intentions)
-    rewards.maximise(data, random_responsibilities(demos, n_intentions, np.random.default_rng(seed)))
+    rewards.m_step(data, random_responsibilities(demos, n_intentions, np.random.default_rng(seed)))
     monitor = em.Monitor(em.Stopping(**{"max_iterations": 8, "patience": None, **stopping}), exact=chain.exact)
     return em.Start(0, chain, rewards, monitor), data
 
@@ -69,8 +70,8 @@ def test_iavi_inside_the_loop_changes_nothing(make_demos, switching, variant, di
     class IaviInside(TabularPolicies):
         n_solved = 0
 
-        def maximise(self, data, responsibilities):
-            super().maximise(data, responsibilities)
+        def update(self, stats):
+            super().update(stats)
             q = solve_iavi(mdp, self.policies, variant=variant).q
             self.policies = boltzmann(q)
             IaviInside.n_solved += 1
@@ -82,7 +83,7 @@ def test_iavi_inside_the_loop_changes_nothing(make_demos, switching, variant, di
     assert IaviInside.n_solved == len(literal.monitor.rows) == 9
     rounding = 1e-10 if switching == "markov" else 1e-5  # networks are single precision
     np.testing.assert_allclose(column(literal, "train"), column(lazy, "train"), rtol=0, atol=rounding)
-    one, other = (em.expectation(start.switching, start.rewards, data)[1].responsibilities for start in (lazy, literal))
+    one, other = (em.expectation(start.switching, start.rewards, data).responsibilities for start in (lazy, literal))
     np.testing.assert_allclose(other, one, rtol=0, atol=rounding)
     np.testing.assert_array_equal(other.argmax(1), one.argmax(1))
     assert len(np.unique(one.argmax(1))) == 2
@@ -133,7 +134,7 @@ def test_back_off_promises_no_monotone_objective(make_demos):
         assert start.monitor.exact == (history == 1)
     data = model._prepare(demos)
     start.monitor.stopping = em.Stopping(40, None)
-    start.rewards.maximise(data, random_responsibilities(demos, 2, np.random.default_rng(0)))
+    start.rewards.m_step(data, random_responsibilities(demos, 2, np.random.default_rng(0)))
     em.fit_start(start, data, None, seed=0)
     assert np.diff(column(start, "objective")).min() < -1e-7
 
@@ -221,7 +222,7 @@ def test_the_best_iteration_is_kept(make_demos):
     values = column(start, "validation")
     assert 0 < start.monitor.best < len(values) - 1
     assert start.score == values[start.monitor.best] > values[-1] + 1e-3
-    assert em.e_step(start.switching, start.rewards, validation).log_likelihood == start.score
+    assert em.likelihood(start.switching, start.rewards, validation) == start.score
     np.testing.assert_array_equal(column(start, "monitored"), values)
 
 
@@ -243,15 +244,14 @@ def test_a_checkpoint_holds_everything(make_demos, tmp_path, switching):
     straight, data = new_start(demos, switching=switching)
     em.fit_start(straight, data, None, seed=0)
     stopped, _ = new_start(demos, switching=switching, max_iterations=3)
-    em._record(stopped, data, None, em.e_step(stopped.switching, stopped.rewards, data).log_likelihood)
+    em._record(stopped, data, None, em.likelihood(stopped.switching, stopped.rewards, data))
     while len(stopped.monitor.rows) <= 3:
         seed = (0, 0, len(stopped.monitor.rows))
         if switching == "gate":
-            likelihood = em.improve(stopped, data, seed)
+            likelihood = em.em_iteration(stopped.switching, stopped.rewards, Parts(data), seed)
         else:
-            pair = stopped.switching, stopped.rewards, data
-            em.m_step(*pair, em.e_step(*pair), seed)
-            likelihood = em.e_step(*pair).log_likelihood
+            em.em_iteration(stopped.switching, stopped.rewards, Parts(data), seed)
+            likelihood = em.likelihood(stopped.switching, stopped.rewards, data)
         em._record(stopped, data, None, likelihood)
     em.save_start(stopped, tmp_path / "start.safetensors")
 

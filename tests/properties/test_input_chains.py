@@ -117,7 +117,7 @@ def test_without_effects_inference_and_m_step_are_those_without_inputs(kind):
         np.testing.assert_allclose(posteriors[0].log_likelihood, posteriors[1].log_likelihood, atol=2e-3)
         np.testing.assert_allclose(posteriors[0].responsibilities, posteriors[1].responsibilities, atol=5e-3)
         for one, posterior in zip((chain, other), posteriors, strict=True):
-            one.maximise(data, emission, posterior, None)
+            one.update(one.statistics(data, posterior))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,7 +144,7 @@ def test_the_likelihood_with_its_prior_does_not_fall(kind):
         slopes = [chain.ending, chain.following] if kind == "semi-markov" else [chain.weights]
         prior = 0.5 * chain.ridge * sum(float((one**2).sum()) for one in slopes)
         values.append(posterior.log_likelihood.sum() - prior)
-        chain.maximise(data, emission, posterior, None)
+        chain.update(chain.statistics(data, posterior))
     # The kernel of a state is shrunk towards one that is fitted, too: there this is no bound, and rises all the same.
     assert (np.diff(values) > -1e-4).all()
     assert values[-1] > values[0] + 0.1

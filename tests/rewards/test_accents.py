@@ -41,13 +41,13 @@ def test_leaving_a_step_out_is_counting_without_it() -> None:
     settings = {"smoothing": 0.1, "backoff": 4.0}
     table = TabularPolicies(1, 2, contexts, **settings)
     data = Prepared.of(demos, contexts)
-    table.maximise(data, np.ones((demos.n_steps, 1)))
+    table.m_step(data, np.ones((demos.n_steps, 1)))
     found = leave_one_out(table, data)
     for step in (0, 1, 2, 57, 119):
         without = np.ones((demos.n_steps, 1))
         without[step] = 0.0
         other = TabularPolicies(1, 2, contexts, **settings)
-        other.maximise(data, without)
+        other.m_step(data, without)
         np.testing.assert_allclose(found[step], other.policies[0][data.rows[step]], rtol=1e-12)
 
 

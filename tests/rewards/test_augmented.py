@@ -89,7 +89,7 @@ def test_a_model_with_memory_has_rewards_per_context_and_averages_per_state(make
     np.testing.assert_allclose(softmax(model.context_q_, axis=-1), model.policies_, atol=1e-9)
     # By hand: the mean over the steps of each state, every step with its own longest context.
     rows, weights = model.contexts_.encode(demos), model.predict_proba(demos)
-    model.rewards_model_.maximise(model._prepare(demos), weights)  # counts of exactly these responsibilities
+    model.rewards_model_.m_step(model._prepare(demos), weights)  # counts of exactly these responsibilities
     for name in ("solution_", "context_solution_"):
         delattr(model, name) if hasattr(model, name) else None
     for k in range(2):

@@ -17,7 +17,7 @@ def fitted(demos, history, strength, smoothing):
     contexts = Contexts.fit(demos, history)
     table = TabularPolicies(3, demos.n_actions, contexts, backoff=strength, smoothing=smoothing)
     weights = np.random.default_rng(0).dirichlet(np.ones(3), demos.n_steps)
-    table.maximise(Prepared.of(demos, contexts), weights)
+    table.m_step(Prepared.of(demos, contexts), weights)
     return table
 
 

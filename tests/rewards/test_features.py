@@ -37,7 +37,7 @@ def softmax(seed=0, masked=False, **options):
 
 def test_gaussian_regression_is_weighted_least_squares():
     model, data, w = gaussian(blocks=(0, 0, 0), ridge=1e-9, noise_strength=1e-9)
-    model.maximise(data, w)
+    model.m_step(data, w)
     for k in range(K):
         root = np.sqrt(np.repeat(w[:, k], 3))
         expected = np.linalg.lstsq(
@@ -51,7 +51,7 @@ def test_gaussian_regression_is_weighted_least_squares():
 
 def test_gaussian_score_is_the_density_of_scipy():
     model, data, w = gaussian()
-    model.maximise(data, w)
+    model.m_step(data, w)
     found = model.log_likelihood(data)
     for k in range(K):
         mean = data.demos.design @ model.weights[k]
@@ -70,7 +70,7 @@ def test_gaussian_m_step_never_lowers_its_objective(seed):
 
     before = objective()
     for _ in range(3):
-        model.maximise(data, w)
+        model.m_step(data, w)
         after = objective()
         assert after >= before - 1e-9 * abs(before)
         before = after
@@ -88,7 +88,7 @@ def test_linear_design_recovers_a_linear_policy():
     model = GaussianPolicies(1, 6, data.noise_blocks, TabularPolicies(1, demos.n_actions, contexts), noise=1e-4)
     prepared = Prepared.of(data, contexts)
     for _ in range(3):
-        model.maximise(prepared, np.ones((400, 1)))
+        model.m_step(prepared, np.ones((400, 1)))
     np.testing.assert_allclose(model.weights[0].reshape(2, 3), truth, atol=0.01)
 
 
@@ -102,7 +102,7 @@ def test_gaussian_needs_commands(make_demos):
 @pytest.mark.parametrize("masked", [False, True])
 def test_softmax_normalises_and_respects_valid_actions(masked):
     model, data, w = softmax(masked=masked)
-    model.maximise(data, w)
+    model.m_step(data, w)
     demos = data.demos
     policies = model.policies_along(data, np.arange(demos.n_steps))
     np.testing.assert_allclose(policies.sum(-1), 1.0)
@@ -115,7 +115,7 @@ def test_softmax_normalises_and_respects_valid_actions(masked):
 
 def test_softmax_reaches_the_optimum():
     model, data, w = softmax(steps=500)
-    model.maximise(data, w)
+    model.m_step(data, w)
     x = model._features(data.demos.observations.astype(float))
     taken = np.eye(3)[data.demos.actions]
     policies = model.policies_along(data, np.arange(data.demos.n_steps))
@@ -128,7 +128,7 @@ def test_softmax_m_step_raises_the_objective_step_by_step():
     model, data, w = softmax(steps=2)
     values = []
     for _ in range(5):
-        model.maximise(data, w)
+        model.m_step(data, w)
         values.append(float((w * model.log_likelihood(data)).sum()) + model.log_prior())
     assert np.all(np.diff(values) > -1e-8)
     assert values[-1] > values[0]
@@ -147,7 +147,7 @@ def test_softmax_refuses_histories_and_other_widths(make_demos):
 @pytest.mark.parametrize("build", [gaussian, softmax])
 def test_state_comes_back(build):
     model, data, w = build()
-    model.maximise(data, w)
+    model.m_step(data, w)
     other, _, _ = build()
     other.load_state(model.state())
     np.testing.assert_array_equal(model.log_likelihood(data), other.log_likelihood(data))

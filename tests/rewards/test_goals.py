@@ -75,7 +75,7 @@ def test_an_intention_that_wants_nothing_follows_the_habit() -> None:
 
 
 def test_without_a_habit_the_policy_is_the_soft_optimal_one() -> None:
-    policies, _ = some_policies(5, habit=False, length=1)
+    policies, _ = some_policies(5, habit="none", length=1)
     rewards = np.zeros((3, S))
     rewards[0, 2] = 2.0
     policies.set_rewards(rewards)
@@ -86,7 +86,7 @@ def test_without_a_habit_the_policy_is_the_soft_optimal_one() -> None:
 def test_policies_are_distributions_over_valid_actions() -> None:
     policies, data = some_policies(7)
     policies.learn_habit(data, np.ones(data.demos.n_steps), memory=True)
-    policies.maximise(data, np.full((data.demos.n_steps, 3), 1 / 3))
+    policies.m_step(data, np.full((data.demos.n_steps, 3), 1 / 3))
     np.testing.assert_allclose(policies.policies.sum(-1), 1.0)
     assert (policies.policies[:, ~policies.planner.valid[policies.states]] == 0).all()
 
@@ -101,7 +101,7 @@ def test_maximise_raises_the_objective_and_keeps_rewards_non_negative() -> None:
         return float((w * policies.log_likelihood(data)).sum()) + policies.log_prior()
 
     before = objective()
-    policies.maximise(data, w)
+    policies.m_step(data, w)
     assert objective() > before
     assert (policies.rewards >= 0).all()
     assert (policies.rewards[-1] == 0).all()
@@ -111,7 +111,7 @@ def test_a_large_penalty_leaves_no_reward() -> None:
     policies, data = some_policies(13, length=1)
     policies.sparsity = 1e4
     policies.rewards[:2] = 1.0
-    policies.maximise(data, np.full((data.demos.n_steps, 3), 1 / 3))
+    policies.m_step(data, np.full((data.demos.n_steps, 3), 1 / 3))
     np.testing.assert_allclose(policies.rewards, 0.0, atol=1e-9)
 
 

@@ -53,7 +53,7 @@ def test_an_m_step_never_lowers_the_expected_likelihood(fitted):
         return float((weights * rewards.log_likelihood(data)).sum()) + rewards.log_prior()
 
     before = expected()
-    rewards.maximise(data, weights)
+    rewards.m_step(data, weights)
     assert expected() >= before - 1e-6
     rewards.load_state(kept)
 

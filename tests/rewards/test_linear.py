@@ -36,7 +36,7 @@ def test_the_m_step_is_the_maximum_of_likelihood_plus_prior(full, shared, fourie
     rng = np.random.default_rng(seed)
     data, model = prepared(n_trajectories=2, length=15, seed=seed % 5), policies(full, fourier, shared)
     weights = rng.dirichlet(np.ones(2), data.demos.n_steps)
-    model.maximise(data, weights)
+    model.m_step(data, weights)
 
     def objective() -> float:
         return float((weights * model.log_likelihood(data)).sum()) + model.log_prior()
@@ -55,7 +55,7 @@ def test_the_m_step_is_the_maximum_of_likelihood_plus_prior(full, shared, fourie
 @pytest.mark.parametrize(("full", "shared"), [(False, False), (True, False), (True, True)])
 def test_the_density_is_the_normal_one_in_the_units_of_the_data(full, shared):
     data, model = prepared(n_trajectories=2, length=10), policies(full, shared=shared)
-    model.maximise(data, np.random.default_rng(0).dirichlet(np.ones(2), data.demos.n_steps))
+    model.m_step(data, np.random.default_rng(0).dirichlet(np.ones(2), data.demos.n_steps))
     found = model.log_likelihood(data)
     x, y = data.demos.observations, data.demos.motions
     for k in range(2):

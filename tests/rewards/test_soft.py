@@ -156,7 +156,7 @@ def test_recovers_planted_rewards():
     model = SoftRewards(K, Places(mdp), tau)
     data = Prepared.of(demos, Contexts(5))
     before = (model.log_likelihood(data) * np.eye(K)[z]).sum()
-    model.maximise(data, np.eye(K)[z])
+    model.m_step(data, np.eye(K)[z])
     assert (model.log_likelihood(data) * np.eye(K)[z]).sum() > before + 1000
     np.testing.assert_allclose(model.policies, policies, atol=0.03)
     np.testing.assert_allclose(model.rewards, truth - truth.mean(1, keepdims=True), atol=0.12)
@@ -168,7 +168,7 @@ def test_state_restores_everything(order, make_demos):
     demos = make_demos(n_states=S, n_actions=A)
     data = Prepared.of(demos, Contexts(S))
     model, other = (SoftRewards(K, Places(world(), order)) for _ in range(2))
-    model.maximise(data, np.random.default_rng(8).dirichlet(np.ones(K), demos.n_steps))
+    model.m_step(data, np.random.default_rng(8).dirichlet(np.ones(K), demos.n_steps))
     assert model.log_prior() < 0
     other.load_state({name: value.copy() for name, value in model.state().items()})
     np.testing.assert_array_equal(other.log_likelihood(data), model.log_likelihood(data))

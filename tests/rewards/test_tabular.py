@@ -68,7 +68,7 @@ def fitted(demos, weights, *, history=1, smoothing=0.01, backoff=5.0):
     policies = TabularPolicies(
         weights.shape[1], demos.n_actions, contexts, demos.valid_actions, smoothing=smoothing, backoff=backoff
     )
-    policies.maximise(Prepared.of(demos, contexts), weights)
+    policies.m_step(Prepared.of(demos, contexts), weights)
     return policies
 
 
@@ -148,7 +148,7 @@ def test_unknown_states_count_for_nothing(make_demos):
     data = Prepared.of(demos, contexts)
     weights = responsibilities(demos.n_steps)
     with_unknown = Prepared(demos, np.where(demos.states == 2, contexts.unknown, data.rows))
-    policies.maximise(with_unknown, weights)
+    policies.m_step(with_unknown, weights)
     assert (policies.counts[:, 2] == 0).all()
     np.testing.assert_allclose(policies.counts.sum(), (demos.states != 2).sum())
 

@@ -94,7 +94,7 @@ def test_densities_are_those_of_gaussians():
     rewards = Windows(window=3, components=4).build(Problem(2, DEMOS, Contexts(1), 1.0, None))
     data = Prepared.of(DEMOS, Contexts(1))
     weights = np.random.default_rng(0).dirichlet(np.ones(2), 150)
-    rewards.maximise(data, weights)
+    rewards.m_step(data, weights)
     for k in range(2):
         own = multivariate_normal(rewards.seen.weights[k, :, 0], rewards.seen.covariances[k])
         np.testing.assert_allclose(rewards.log_likelihood(data)[:, k], own.logpdf(rewards.windows(DEMOS)))
@@ -105,8 +105,8 @@ def test_every_window_counts_as_much_as_its_power_and_em_never_falls(covariance)
     whole, half = (Windows(window=3, components=4, covariance=covariance, power=p) for p in (1.0, 0.5))
     data, weights = Prepared.of(DEMOS, Contexts(1)), np.random.default_rng(0).dirichlet(np.ones(2), 150)
     one, other = (options.build(Problem(2, DEMOS, Contexts(1), 1.0, None)) for options in (whole, half))
-    one.maximise(data, weights / 2)  # half of the evidence, wherever it comes from
-    other.maximise(data, weights)
+    one.m_step(data, weights / 2)  # half of the evidence, wherever it comes from
+    other.m_step(data, weights)
     np.testing.assert_allclose(one.seen.weights, other.seen.weights)
     np.testing.assert_allclose(one.seen.covariances, other.seen.covariances)
     np.testing.assert_allclose(one.log_likelihood(data) / 2, other.log_likelihood(data))
@@ -120,7 +120,7 @@ def test_a_shrunk_covariance_has_its_share_of_white_noise():
     def covariance(share: float) -> np.ndarray:
         options = Windows(window=3, components=4, covariance="shared", shrinkage=share)
         rewards = options.build(Problem(2, DEMOS, Contexts(1), 1.0, None))
-        rewards.maximise(data, weights)
+        rewards.m_step(data, weights)
         whole = 150 + 2 + rewards.seen.noise_strength + 5  # what its prior and its mode divide by
         return rewards.seen.covariances[0] * whole / (150 + rewards.seen.noise_strength)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from continuous_worlds import walking
-from prism_irl import expectation
+from prism_irl import em
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL
@@ -44,7 +44,7 @@ def test_it_grows_with_what_memory_grows_with(model) -> None:
 @pytest.mark.parametrize(("switching", "mapped"), [("markov", True), ("recurrent", True), ("state", False)])
 def test_beliefs_about_mapped_continuous_data_are_on_disk(monkeypatch, switching, mapped) -> None:
     for name, value in {"LARGE": 100, "PART": 50}.items():
-        monkeypatch.setattr(expectation, name, value)
+        monkeypatch.setattr(em, name, value)
 
     def beliefs(length: int) -> int:
         demos = walking(n_trajectories=4, length=length)

@@ -17,6 +17,7 @@ from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain
 from prism_irl.switching.per_trajectory import TrajectoryChoice
 from prism_irl.switching.recurrent import RecurrentChain
 from prism_irl.switching.state import StateChain, StatePairChain
+from support import visited
 
 K, S, A = 3, 7, 3
 EXACT, SINGLE = 1e-9, 1e-4  # closed form in double precision; one pass of Adam over a network in single precision
@@ -68,11 +69,12 @@ def compare(kind: str, tolerance: float) -> None:
     posteriors("at first")
     with exact_products():
         if there.incremental:
-            found, wanted = there.improve(on_device, emission, 5), here.improve(on_cpu, emission, 5)
+            found, wanted = visited(there, on_device, emission, 5), visited(here, on_cpu, emission, 5)
             close(found.responsibilities, wanted.responsibilities, tolerance, "responsibilities of the pass")
             close(found.log_likelihood, wanted.log_likelihood, tolerance, "log-likelihood of the pass")
         for model, data in ((there, on_device), (here, on_cpu)):
-            model.maximise(data, emission, model.expectation(data, emission), 6)
+            em_step = visited(model, data, emission, 6)
+            model.update(model.statistics(data, em_step))
         posteriors("after the M-step")
 
 

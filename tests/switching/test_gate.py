@@ -11,6 +11,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.switching.gate import Gate, gate_loss
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
+from support import visited
 
 NAMES = ("rnn", "lstm", "gru", "transformer")
 S, A, K, M = 5, 3, 2, 2
@@ -192,8 +193,7 @@ def test_stream_equals_batch(name, observe, data, emission, policies):
 def test_m_step_is_adam_on_the_equation(observe, data, emission):
     settings = {"learning_rate": 0.01, "batch_size": 100, "epochs": 3}
     gate, other = (make_gate("rnn", observe, l1=0.5, kl=0.3, **settings) for _ in range(2))
-    posterior = gate.expectation(data, emission)
-    gate.maximise(data, emission, posterior, seed=0)
+    posterior = visited(gate, data, emission, 0)
     adam = torch.optim.Adam(other.network.parameters(), lr=0.01)
     (batch,) = data.batches
     weights = gather(batch, torch.from_numpy(posterior.responsibilities).float())
@@ -212,7 +212,7 @@ def test_m_step_is_adam_on_the_equation(observe, data, emission):
 def test_minibatches_depend_on_the_seed_alone(data, emission):
     def trained(seed):
         gate = make_gate(batch_size=1)
-        gate.maximise(data, emission, gate.expectation(data, emission), seed)
+        visited(gate, data, emission, seed)
         return torch.cat([parameter.detach().flatten() for parameter in gate.parameters()])
 
     assert torch.equal(trained((0, 1, 2)), trained((0, 1, 2)))
@@ -222,14 +222,14 @@ def test_minibatches_depend_on_the_seed_alone(data, emission):
 def test_training_state_continues_adam_exactly(data, emission):
     straight = make_gate(batch_size=3)
     for seed in range(4):
-        straight.maximise(data, emission, straight.expectation(data, emission), seed)
+        visited(straight, data, emission, seed)
     stopped = make_gate(batch_size=3)
     for seed in range(2):
-        stopped.maximise(data, emission, stopped.expectation(data, emission), seed)
+        visited(stopped, data, emission, seed)
     resumed = make_gate(batch_size=3)
     resumed.load_state_dict(stopped.state_dict())
     resumed.load_training_state({name: value.clone() for name, value in stopped.training_state().items()})
     for seed in range(2, 4):
-        resumed.maximise(data, emission, resumed.expectation(data, emission), seed)
+        visited(resumed, data, emission, seed)
     for found, expected in zip(resumed.parameters(), straight.parameters(), strict=True):
         assert torch.equal(found, expected)

@@ -45,9 +45,9 @@ def test_the_likelihood_with_its_prior_never_falls():
     data, emission, chain = noise([60] * 3, 2), 2 * torch.randn(180, 2, dtype=torch.float64), InputChain(2, 2)
     values = []
     for _ in range(10):
-        posterior = chain.expectation(data, emission)
+        posterior = chain.expectation(data, emission, online=False)
         values.append(posterior.log_likelihood.sum() - 0.5 * chain.ridge * float((chain.weights**2).sum()))
-        chain.maximise(data, emission, posterior, None)
+        chain.update(chain.statistics(data, posterior))
     assert (np.diff(values) > -1e-6).all()
     assert np.ptp(values) > 0
 
@@ -56,9 +56,9 @@ def test_inputs_that_never_change_leave_the_counts_of_a_markov_chain():
     data, emission = noise([80] * 2, 1), 2 * torch.randn(160, 2, dtype=torch.float64)
     data.demos.observations[:] = 0
     markov, chain = MarkovChain(2), InputChain(2, 1)
-    posterior = chain.expectation(data, emission)
-    chain.maximise(data, emission, posterior, None)
-    markov.maximise(data, emission, posterior, None)
+    posterior = chain.expectation(data, emission, online=False)
+    chain.update(chain.statistics(data, posterior))
+    markov.update(markov.statistics(data, posterior))
     np.testing.assert_allclose(chain.kernels_at(torch.zeros(1, 1))[0].exp(), markov.kernel, atol=1e-3)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import em
+from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared, gather
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -18,6 +19,7 @@ from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 from prism_irl.switching.recurrent import RecurrentChain
+from support import visited
 
 NAMES = ("rnn", "lstm", "gru", "transformer")
 S, A, K, M = 5, 3, 3, 2
@@ -100,14 +102,14 @@ def test_gradient_of_the_loss_is_that_of_the_true_log_marginal(name, penalty, da
 def test_m_step_raises_the_likelihood(data, emission):
     chain = recurrent(learning_rate=0.01, batch_size=3, epochs=2)
     before = chain.expectation(data, emission)
-    chain.maximise(data, emission, before, seed=0)
+    visited(chain, data, emission, 0)
     assert chain.expectation(data, emission).log_likelihood.mean() > before.log_likelihood.mean() + 1e-3
 
 
 def test_switch_penalty_makes_intentions_last(data, emission):
     def switching_mass(penalty):
         chain = recurrent(learning_rate=0.01, batch_size=100, epochs=40, switch_penalty=penalty)
-        chain.maximise(data, emission, chain.expectation(data, emission), seed=0)
+        visited(chain, data, emission, 0)
         return 1 - np.diag(chain.expectation(data, emission).transitions).sum() / data.demos.n_steps
 
     assert switching_mass(5.0) < 0.5 * switching_mass(0.0)
@@ -174,7 +176,7 @@ def test_markov_m_step_is_the_expected_counts_normalised(data, emission):
         initial += result.smoothed[b, 0].exp().numpy()
         for t in range(1, T):
             counts += result.pairwise[b, t].numpy()
-    chain.maximise(data, emission, posterior, None)
+    chain.update(chain.statistics(data, posterior))
     np.testing.assert_allclose(chain.initial, initial / initial.sum(), rtol=1e-8)
     np.testing.assert_allclose(chain.kernel, counts / counts.sum(1, keepdims=True), rtol=1e-8)
 
@@ -184,7 +186,7 @@ def test_an_intention_that_is_never_used_keeps_a_finite_kernel(data):
     emission = torch.full((data.demos.n_steps, K), -1.0, dtype=torch.float64)
     emission[:, 2] = -torch.inf
     for _ in range(5):
-        chain.maximise(data, emission, chain.expectation(data, emission), None)
+        chain.update(chain.statistics(data, chain.expectation(data, emission, online=False)))
     assert torch.isfinite(chain.log_kernel(data.batches[0])).all()
     assert torch.isfinite(chain.log_initial()).all()
     assert np.isfinite(chain.expectation(data, emission).responsibilities).all()
@@ -206,7 +208,7 @@ def test_baum_welch_equals_hmmlearn():
     oracle.fit(np.concatenate(actions)[:, None], lengths)
 
     for _ in range(5):
-        em.m_step(chain, rewards, data, em.e_step(chain, rewards, data))
+        em.em_iteration(chain, rewards, Parts(data))
     np.testing.assert_allclose(chain.initial, oracle.startprob_, atol=1e-8)
     np.testing.assert_allclose(chain.kernel, oracle.transmat_, atol=1e-8)
     np.testing.assert_allclose(rewards.policies[:, 0], oracle.emissionprob_, atol=1e-8)
@@ -237,7 +239,7 @@ def test_decoded_path_has_the_highest_joint_probability(name, data, emission):
     chain = chains(name)
     (batch,) = data.batches
     log_emission = gather(batch, emission)
-    path = chain.decode(batch, log_emission)
+    path = chain.decode_batch(batch, log_emission)
     with torch.no_grad():
         initial, kernel = chain.log_initial(), chain.log_kernel(batch)
     b, T = (int(x) for x in (batch.mask.sum(1).argmax(), batch.mask.sum(1).max()))

@@ -10,6 +10,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
 from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain
+from support import visited
 
 K = 3
 
@@ -57,7 +58,7 @@ def test_m_step_keeps_the_order_and_raises_the_likelihood(data):
     for _ in range(6):
         posterior = chain.expectation(prepared, emission)
         likelihoods.append(posterior.log_likelihood.mean())
-        chain.maximise(prepared, emission, posterior, None)
+        chain.update(chain.statistics(prepared, posterior))
     assert np.all(np.diff(likelihoods) > -1e-12)
     assert likelihoods[-1] > likelihoods[0]
     allowed = torch.ones(K, K).triu().tril(1).bool()
@@ -75,11 +76,11 @@ def test_recurrent_chain_never_leaves_the_order(data):
     chain = OrderedRecurrentChain(network, K, switch_penalty=0.0, optimiser=Optimiser(1e-2, 2, 1))
     before = chain.expectation(prepared, emission)
     for seed in range(15):
-        chain.maximise(prepared, emission, before, seed)
+        visited(chain, prepared, emission, seed)
     after = chain.expectation(prepared, emission)
     assert after.log_likelihood.mean() > before.log_likelihood.mean()
     for batch in prepared.batches:
-        path = chain.decode(batch, prepared.gather(batch, emission))
+        path = chain.decode_batch(batch, prepared.gather(batch, emission))
         steps = path.diff(dim=1)[batch.mask[:, 1:]]
         assert steps.min() >= 0
         assert steps.max() <= 1

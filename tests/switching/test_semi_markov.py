@@ -96,8 +96,8 @@ def test_one_phase_is_a_markov_chain():
         one, two = semi.expectation(data, emission), markov.expectation(data, emission)
         np.testing.assert_allclose(one.log_likelihood, two.log_likelihood, atol=1e-9)
         np.testing.assert_allclose(one.responsibilities, two.responsibilities, atol=1e-9)
-        semi.maximise(data, emission, one, None)
-        markov.maximise(data, emission, two, None)
+        semi.update(semi.statistics(data, one))
+        markov.update(markov.statistics(data, two))
 
 
 def test_likelihood_never_falls():
@@ -106,7 +106,7 @@ def test_likelihood_never_falls():
     for _ in range(15):
         posterior = chain.expectation(data, emission)
         values.append(posterior.log_likelihood.sum())
-        chain.maximise(data, emission, posterior, None)
+        chain.update(chain.statistics(data, posterior))
     assert (np.diff(values) > -1e-9).all()
 
 

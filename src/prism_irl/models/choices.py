@@ -1,11 +1,8 @@
-"""What validation trajectories decide about policies of continuous worlds, before EM and after it.
+"""What validation trajectories decide about policies of continuous worlds, before EM.
 
-Before: how strongly weights are held back (ridge), whether policies bend, and over which distance. One short Markov
-chain finds responsibilities; from there every candidate gets a few EM iterations of its own, and the likelihood of the
-validation trajectories chooses. The chain stands in for every kind of switching, as for memories (`models.histories`).
-
-After: whether goals on landmarks go on as free policies (`rewards.freed`), which predict better where the agents do
-more than go to places, and are not identified where the world has walls.
+How strongly weights are held back (ridge), whether policies bend, and over which distance. One short Markov chain finds
+responsibilities; from there every candidate gets a few EM iterations of its own, and the likelihood of the validation
+trajectories chooses. The chain stands in for every kind of switching, as for memories (`models.histories`).
 """
 
 from __future__ import annotations
@@ -21,8 +18,6 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.sampling import some_trajectories
 from prism_irl.models.label_choices import chosen_by_labels
-from prism_irl.rewards.freed import FreedGoals
-from prism_irl.switching.base import Posterior
 from prism_irl.switching.markov import MarkovChain
 
 FIRST_ITERATIONS, OWN_ITERATIONS = 20, 5
@@ -49,33 +44,13 @@ def chosen_options(model: Any, demos: Demonstrations) -> tuple[dict[str, Any], l
     chain, tried = MarkovChain(model.n_intentions), []
     rewards = replace(options, **candidates[0]).build(model._problem(train.demos))
     generator = np.random.default_rng([model.seed, len(candidates)])
-    rewards.maximise(train, model._first_responsibilities("windows", train, generator))
+    rewards.m_step(train, model._first_responsibilities("windows", train, generator))
     em.short_run(chain, rewards, train, FIRST_ITERATIONS)
-    responsibilities = em.expectation(chain, rewards, train)[1].responsibilities
+    responsibilities = em.expectation(chain, rewards, train).responsibilities
     for candidate in candidates:
         own, rewards = copy.deepcopy(chain), replace(options, **candidate).build(model._problem(train.demos))
-        rewards.maximise(train, responsibilities)
+        rewards.m_step(train, responsibilities)
         em.short_run(own, rewards, train, OWN_ITERATIONS)
         tried.append({**candidate, "log_likelihood": em.likelihood(own, rewards, validation)})
     best = max(range(len(tried)), key=lambda i: tried[i]["log_likelihood"])
     return dict(candidates[best]), tried
-
-
-def try_free(
-    model: Any, best: em.Start, train: Prepared, validation: Prepared | None, posterior: Posterior
-) -> dict[str, Any] | None:
-    """Go on with free policies from goals, and keep them where validation trajectories are likelier under them.
-
-    Returns both likelihoods per validation step and whether free ones were kept; None where nobody asked.
-    """
-    if not isinstance(best.rewards, FreedGoals) or validation is None:
-        return None
-    found, goals = best.parameters(), em.likelihood(best.switching, best.rewards, validation)
-    best.rewards.set_free(train, posterior.responsibilities)
-    stopping = em.Stopping(max(model.max_iterations, em.Stopping.max_iterations), model.patience or 10)
-    more = em.Start(best.index, best.switching, best.rewards, em.Monitor(stopping))
-    em.fit_start(more, train, validation, seed=model.seed)
-    free = more.score
-    if free <= goals:
-        best.restore(found)
-    return {"goals": goals, "free": free, "kept": "free" if free > goals else "goals"}

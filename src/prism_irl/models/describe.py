@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import expectation
+from prism_irl import em
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import Table
 from prism_irl.data.sampling import some_trajectories, steps_of
@@ -102,7 +102,6 @@ def describe(
             "history_length": getattr(model, "history_length_", None),
             "backoff": getattr(model, "backoff_", None),
             "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},
-            "free_policies": getattr(model, "free_choice_", None),
         },
         labelled={
             "known_steps": 0 if demos.known is None else int((demos.known >= 0).sum()),
@@ -148,14 +147,14 @@ def _shown(
     several times as long as what they show.
     """
     probabilities, notes = found.probabilities, []
-    if demos.state_space.continuous and demos.n_steps > expectation.LARGE:
-        chosen = some_trajectories(demos, expectation.LARGE, 0)
+    if demos.state_space.continuous and demos.n_steps > em.LARGE:
+        chosen = some_trajectories(demos, em.LARGE, 0)
         steps = steps_of(demos.offsets, chosen)
         notes = [
             f"Maps, stories and pictures are those of {len(chosen):,} of {len(demos):,} trajectories "
             f"({len(steps):,} of {demos.n_steps:,} steps), drawn at random; scores, usage, dwell and segments.parquet "
             "are of all of them. Starts were looked for, and rewards and references fitted, in about "
-            f"{expectation.SOME:,} steps."
+            f"{em.SOME:,} steps."
         ]
         demos, probabilities = demos.subset(chosen), probabilities[steps]
         marks = {name: at[steps] for name, at in marks.items()}

@@ -18,7 +18,6 @@ from prism_irl.models.base import FloatArray
 from prism_irl.models.intentions import Intentions
 from prism_irl.switching import NetworkName
 from prism_irl.switching.base import Switching
-from prism_irl.switching.recurrent import RecurrentChain
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -73,7 +72,7 @@ class FeaturePRISM(Intentions):
         return super()._parameters() | {"recurrent": recurrent, "interaction": False}
 
     def _warm_up(self, switching: Switching) -> tuple[int, int]:
-        return 1, self.warm_up if isinstance(switching, RecurrentChain) else 0
+        return 1, self.warm_up if switching.incremental else 0
 
     def _check_parameters(self, demos: Demonstrations) -> None:
         halves.check_choice(self, policies=("gaussian", "softmax"))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prism_irl import checked, em, expectation, storage
+from prism_irl import checked, em, storage
 from prism_irl.data import mapped
-from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
 from prism_irl.data.sampling import parts_of
@@ -24,7 +24,6 @@ from prism_irl.models.streaming import IntentionFilter, PairChooser, simulate
 from prism_irl.rewards.accents import accents_info, load_accents
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Posterior, Switching
-from prism_irl.switching.chain import Chain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +40,6 @@ class FittedPair(IntentionModel):
     units_: Units | None = None
     chosen_: Mapping[str, Any] = MappingProxyType({})
     choice_: Sequence[Mapping[str, Any]] = ()
-    free_choice_: Mapping[str, Any] | None = None
     intentions_found_: bool = False
     found_: Any = None
 
@@ -79,11 +77,11 @@ class FittedPair(IntentionModel):
         """
         self._check_fitted()
         expect_demonstrations(demos)
-        if self.units_ is None or not (self.rewards_model_.adds_up and demos.n_steps > expectation.LARGE):
+        if self.units_ is None or not (self.rewards_model_.adds_up and demos.n_steps > em.LARGE):
             data = self._prepare(self._check_new(demos))
             return self.switching_.expectation(data, self._emission(data))
         found: list[FloatArray] = []
-        for rows, part in parts_of(demos, expectation.PART):
+        for rows, part in parts_of(demos, em.PART):
             data = self._prepare(self._check_new(part))
             own = self.switching_.expectation(data, self._emission(data))[:4]
             found = found or [
@@ -104,15 +102,8 @@ class FittedPair(IntentionModel):
 
     def decode(self, demos: Demonstrations) -> IntArray:
         """Most probable path as a whole, (n,), of a chain; elsewhere `predict`."""
-        if not isinstance(self.switching_, Chain):
-            return self.predict(demos)
-        import torch
-
         data = self._prepare(self._check_new(demos))
-        emission, flat = self._emission(data), torch.zeros(demos.n_steps, dtype=torch.int64)
-        for batch in data.batches:
-            scatter(batch, self.switching_.decode(batch, data.gather(batch, emission)), flat)
-        return flat.numpy()
+        return self.switching_.decode(data, self._emission(data))
 
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """p(a | s_≤t, a_<t), (n, A)."""
@@ -219,7 +210,6 @@ class FittedPair(IntentionModel):
             "history_choice": self.history_choice_,
             "chosen": dict(self.chosen_),
             "choice": list(self.choice_),
-            "free_choice": self.free_choice_,
             "intentions_found": self.intentions_found_,
             **accents_info(self.accents_),
             "discount": self.mdp_.discount,
@@ -249,7 +239,6 @@ class FittedPair(IntentionModel):
         self.history_length_, self.backoff_ = self.contexts_.length, float(info["backoff"])
         self.history_choice_ = info["history_choice"]
         self.chosen_, self.choice_ = dict(info.get("chosen", {})), list(info.get("choice", []))
-        self.free_choice_ = info.get("free_choice")
         self.intentions_found_ = bool(info.get("intentions_found", False))
         self.accents_ = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
         self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)

@@ -170,7 +170,7 @@ class _Search:
             # The strength makes no difference to the state alone, whose policy is the shared one.
             for strength in backoffs if candidate > 1 else backoffs[-1:]:
                 table = self._table(1, contexts, strength)
-                table.maximise(data, np.ones((data.demos.n_steps, 1)))
+                table.m_step(data, np.ones((data.demos.n_steps, 1)))
                 score = float(table.log_likelihood(held_out).mean())
                 self._remember(1, candidate, strength, score)
                 if score > best + (gain if candidate > length else 0.0):
@@ -194,7 +194,7 @@ class _Search:
         for index, kind in enumerate(CHAIN_STARTS):
             generator = np.random.default_rng([self.seed, index])
             policies, chain = self._table(n_intentions, contexts, backoff), MarkovChain(n_intentions)
-            policies.maximise(data, first_responsibilities(kind, self.train, n_intentions, generator))
+            policies.m_step(data, first_responsibilities(kind, self.train, n_intentions, generator))
 
             def look(iteration: int, index: int = index, chain: Any = chain, policies: Any = policies) -> None:
                 if iteration % 4 == 3:  # the curve is smooth: looking at every point would cost and find nothing

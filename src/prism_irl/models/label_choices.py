@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.labels import FAR
 from prism_irl.rewards.base import RewardModel
-from prism_irl.switching.base import Counts
 from prism_irl.switching.markov import MarkovChain
 
 FloatArray = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ def chosen_by_labels(
     tried = []
     for candidate in candidates:
         rewards = replace(model.reward_options, **candidate).build(model._problem(whole.demos))
-        rewards.maximise(whole, _weights(whole.demos, model.n_intentions))  # fixes what all parts have in common
+        rewards.m_step(whole, _weights(whole.demos, model.n_intentions))  # fixes what all parts have in common
         tried.append({**candidate, "label_accuracy": _accuracy(rewards, data, model.n_intentions)})
     best = max(range(len(tried)), key=lambda i: tried[i]["label_accuracy"])
     return dict(candidates[best]), tried
@@ -78,13 +78,15 @@ def left_out(demos: Demonstrations, seed: int) -> list[npt.NDArray[np.int64]]:
 def _accuracy(rewards: RewardModel, data: list[Prepared], n_intentions: int) -> float:
     """Mean share of the labelled steps that are right, over the parts left out."""
     counts = [_counts(rewards, part, n_intentions) for part in data]
-    begun, moves, sums, sizes = (np.asarray(sum(values)) for values in zip(*counts, strict=True))
+    whole_chain, whole, sizes = (sum(values[1:], values[0]) for values in zip(*counts, strict=True))
     chain, found = MarkovChain(n_intentions), []
-    for part, own in zip(data, counts, strict=True):
-        chain.maximise_counts(Counts(begun - own[0], moves - own[1], sums, 0.0))
-        rewards.maximise_counts(sums - own[2])
+    for part, (own_chain, own, own_sizes) in zip(data, counts, strict=True):
+        chain.update(whole_chain - own_chain)
+        left = whole - own
+        left.update({name: whole[name] for name in rewards.of_all_steps})  # the prior stays that of all steps
+        rewards.update(left)
         logs = rewards.log_likelihood(part)
-        logs[:, sizes - own[3] < 0.5] = logs.min() - FAR  # of an intention that the others never showed
+        logs[:, sizes - own_sizes < 0.5] = logs.min() - FAR  # of an intention that the others never showed
         beliefs = chain.expectation(part, chain.reads(logs), online=False).responsibilities
         known = part.demos.known
         assert known is not None
@@ -92,14 +94,15 @@ def _accuracy(rewards: RewardModel, data: list[Prepared], n_intentions: int) -> 
     return float(np.mean(found))
 
 
-def _counts(rewards: RewardModel, data: Prepared, n_intentions: int) -> tuple[FloatArray, ...]:
-    """What a chain and policies learn from the labels of some trajectories: beginnings, moves, sums, steps."""
+def _counts(rewards: RewardModel, data: Prepared, n_intentions: int) -> tuple[Any, Any, Any]:
+    """What a chain and policies learn from the labels of some trajectories: statistics of both, and steps (K,)."""
     weights, known = _weights(data.demos, n_intentions), data.demos.known
     assert known is not None
     both = (known[:-1] >= 0) & (known[1:] >= 0) & ~data.demos.first_steps[1:]
     moves = np.zeros((n_intentions, n_intentions))
     np.add.at(moves, (known[:-1][both], known[1:][both]), 1.0)
-    return weights[data.demos.first_steps].sum(axis=0), moves, rewards.sums(data, weights), weights.sum(axis=0)
+    chain = Stats(initial=weights[data.demos.first_steps].sum(axis=0), transitions=moves)
+    return chain, rewards.statistics(data, weights), weights.sum(axis=0)
 
 
 def _weights(demos: Demonstrations, n_intentions: int) -> FloatArray:

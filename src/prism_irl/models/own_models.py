@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.pair import PairModel
-from prism_irl.switching.markov import MarkovChain
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ SMOOTHING = 0.1
 
 def has_own_chains(model: Any) -> bool:
     """Whether every animal can have a chain of its own: only a Markov chain is small enough for the steps of one."""
-    return isinstance(model, PairModel) and type(model.switching_) is MarkovChain and model.n_intentions > 1
+    return isinstance(model, PairModel) and model.switching_.free_kernel and model.n_intentions > 1
 
 
 def with_own_chain(model: PairModel, demos: Demonstrations, iterations: int = OWN_ITERATIONS) -> PairModel:
@@ -47,17 +47,13 @@ def with_own_chain(model: PairModel, demos: Demonstrations, iterations: int = OW
     """
     if not has_own_chains(model):
         return model
-    shared, chain = model.switching_, copy.deepcopy(model.switching_)
-    assert isinstance(shared, MarkovChain)
-    assert isinstance(chain, MarkovChain)
-    initial, kernel = shared.initial.cpu().numpy(), OWN_PRIOR * shared.kernel.cpu().numpy()
+    chain = copy.deepcopy(model.switching_)
+    state = model.switching_.state()
+    shared = Stats(initial=state["initial"].copy(), transitions=OWN_PRIOR * state["kernel"])
     data = Prepared.of(demos, model.contexts_, model.device_)
     emission = model._emission(data)
     for _ in range(iterations):
-        posterior = chain.expectation(data, emission, online=False)
-        assert posterior.transitions is not None
-        begun = posterior.responsibilities[demos.offsets[:-1]].sum(axis=0)
-        chain._normalise(begun + initial, posterior.transitions + kernel)
+        chain.update(chain.statistics(data, chain.expectation(data, emission, online=False)) + shared)
     again = copy.copy(model)
     again.switching_ = chain
     return again
@@ -92,7 +88,7 @@ class OwnModels:
         """Choices of every intention (K, C, A) that the fit expects in these demonstrations."""
         weights = self.model.posterior(demos).responsibilities * np.repeat(times, demos.lengths)[:, None]
         data = Prepared.of(demos, self.model.contexts_, self.model.device_)
-        found: FloatArray = self.model.rewards_model_.weighted_counts(data, weights)  # type: ignore[attr-defined]
+        found: FloatArray = self.model.rewards_model_.statistics(data, weights)["counts"]
         return found
 
     def __call__(self, u: int, part: Demonstrations) -> PairModel:
@@ -146,9 +142,8 @@ class ConditionModels:
     def _count(self, u: int) -> FloatArray:
         """Choices of every intention (K, C, A) expected of animal ``u``."""
         assert self.beliefs is not None
-        found: FloatArray = self.model.rewards_model_.weighted_counts(  # type: ignore[attr-defined]
-            self.data[u], self.beliefs[u] * self.often[u]
-        )
+        weights = self.beliefs[u] * self.often[u]
+        found: FloatArray = self.model.rewards_model_.statistics(self.data[u], weights)["counts"]
         return found
 
     def _sum(self) -> None:
@@ -171,7 +166,7 @@ class ConditionModels:
 
 def _has_counted_policies(model: PairModel) -> bool:
     """Whether animals have chains of their own, on policies that are no more than a table of counts."""
-    return has_own_chains(model) and model.rewards_model_.choice_table() is not None
+    return has_own_chains(model) and model.rewards_model_.action_table() is not None
 
 
 def _with_counts(model: PairModel, counts: FloatArray, smoothing: float = 0.0) -> PairModel:
@@ -179,5 +174,5 @@ def _with_counts(model: PairModel, counts: FloatArray, smoothing: float = 0.0) -
     again = copy.copy(model)
     again.rewards_model_ = table = copy.copy(model.rewards_model_)
     table.smoothing = max(table.smoothing, smoothing)  # type: ignore[attr-defined]
-    table.set_counts(counts)  # type: ignore[attr-defined]
+    table.update(Stats(counts=counts))
     return again

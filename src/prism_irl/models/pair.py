@@ -16,29 +16,26 @@ import numpy as np
 from prism_irl import em, halves
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.labels import aligned, alignment
+from prism_irl.data.labels import aligned
 from prism_irl.data.units import Units
 from prism_irl.devices import resolve_device, seeded
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
 from prism_irl.models import pair_checks, starts
 from prism_irl.models.base import FloatArray, check_mdp, with_valid_actions_of
-from prism_irl.models.choices import chosen_options, try_free
+from prism_irl.models.choices import chosen_options
 from prism_irl.models.fitted import motion_shape
 from prism_irl.models.histories import chosen_accents, chosen_history
+from prism_irl.models.hooks import Ending, FirstGuess
 from prism_irl.models.pair_rewards import SOLVED, PairRewards
 from prism_irl.models.settings import Settings
 from prism_irl.rewards import REWARDS
-from prism_irl.rewards.base import PolicyTable, Problem
-from prism_irl.rewards.goals import GoalPolicies
-from prism_irl.rewards.options import Goals, Landmarks, RewardOptions
+from prism_irl.rewards.base import Problem
+from prism_irl.rewards.options import RewardOptions
 from prism_irl.switching import SWITCHING
-from prism_irl.switching.base import Posterior, Switching
-from prism_irl.switching.chain import Chain
+from prism_irl.switching.base import Switching
 from prism_irl.switching.options import SwitchingOptions
 
-HABIT_ROUNDS = 5
-"""Turns of a habit that is fitted to all steps and of the switching that goes on with it."""
 AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best count as equally good
 
 
@@ -55,7 +52,6 @@ class PairModel(Settings, PairRewards):
     history_length_, backoff_ : length of the histories and strength of their back-off, as given or as chosen ("auto")
     history_choice_ : list of dict, what "auto" tried on validation data; empty where there was nothing to choose
     chosen_ : dict, options of the rewards that were left to "auto"; choice_ : list of dict, what was tried for them
-    free_choice_ : dict or None, likelihoods of goals and of free policies on validation data, where both were tried
     validation_chose_ : list of str, what the validation trajectories decided: memory, start, stopping point
     mdp_ : MDP that rewards are solved on
     monitor_ : list of dict, what EM's monitor saw, all starts, with a column ``start``
@@ -97,8 +93,7 @@ class PairModel(Settings, PairRewards):
         with seeded(zlib.crc32(f"{self.seed} {index}".encode())):
             switching = when.build(self.n_intentions, demos)
             rewards = what.build(self._problem(demos))
-        if isinstance(rewards, PolicyTable):
-            rewards.accents = self.accents_
+        rewards.accents = self.accents_
         exact = switching.exact and rewards.exact
         # Counts have little to overfit, and a tenth of the data cannot tell their optima apart; regressions are exact,
         # too, but may have many weights.
@@ -121,38 +116,9 @@ class PairModel(Settings, PairRewards):
     def _first_point(self, start: em.Start, train: Prepared) -> None:
         """Where a start begins, from its own randomness; of large data in some trajectories, drawn anew for each."""
         train = em.some_of(start.rewards, train, zlib.crc32(f"{self.seed} {start.index}".encode()))
-        kinds, generator = self._start_kinds(), np.random.default_rng([self.seed, start.index])
-        self._begin(start, train, kinds[start.index % len(kinds)], generator)
-
-    def _begin(self, start: em.Start, train: Prepared, kind: starts.StartKind, generator: np.random.Generator) -> None:
-        """Give a start its first policies, and a chain what short runs of a constant chain found."""
-        options, chain = self.reward_options, start.switching
-        if options.searches:
-            found = options.search(
-                start.rewards, train, self.n_intentions, generator, starts.fixed_run, index=start.index
-            )
-            if found is not None and train.demos.known is not None:
-                self._align(start, found, train)
-            if isinstance(chain, Chain) and found is not None:
-                chain.take_over(found)
-                if start.rewards.ends_at is not None:
-                    chain.begin_at(start.rewards.ends_at)
-            return
-        candidates, iterations = self._warm_up(chain)
-        if not isinstance(chain, Chain) or (iterations == 0 and kind != "annealed"):
-            start.rewards.maximise(train, self._first_responsibilities(kind, train, generator))
-            return
-        powers = starts.annealing_powers() if kind == "annealed" else np.ones(iterations)
-        best: tuple[float, Any, dict[str, FloatArray]] | None = None
-        for _ in range(candidates):
-            start.rewards.maximise(train, self._first_responsibilities(kind, train, generator))
-            simple = chain.constant().to(self.device_)
-            likelihood = em.short_run(simple, start.rewards, train, len(powers), powers=powers)
-            if best is None or likelihood > best[0] + starts.ROUNDING:
-                best = likelihood, simple, {name: value.copy() for name, value in start.rewards.state().items()}
-        assert best is not None
-        start.rewards.load_state(best[2])
-        chain.take_over(best[1])
+        guess = FirstGuess(self, start, train)
+        start.rewards.first_guess(guess)
+        start.switching.first_guess(guess)
 
     def _first_responsibilities(
         self, kind: starts.StartKind, train: Prepared, generator: np.random.Generator
@@ -161,14 +127,6 @@ class PairModel(Settings, PairRewards):
         halves = self.switching_options, self.reward_options
         found = starts.first_responsibilities(kind, train.demos, self.n_intentions, generator, *halves)
         return aligned(found, train.demos, in_order=self.switching_options.in_order)
-
-    def _align(self, start: em.Start, chain: Any, train: Prepared) -> None:
-        """Put what a search has found into the order of the known intentions; the chain too."""
-        found = chain.expectation(train, chain.reads(start.rewards.log_likelihood(train))).responsibilities
-        order = alignment(found, train.demos, keep_last=isinstance(start.rewards, GoalPolicies))
-        chain.initial.copy_(chain.initial[order])
-        chain.kernel.copy_(chain.kernel[order][:, order])
-        start.rewards.reorder(order)
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -224,7 +182,7 @@ class PairModel(Settings, PairRewards):
         Continuous ones come into units that are taken from the training trajectories alone.
         """
         self.chosen_ = {}
-        if self.pair.startswith("single+"):  # one policy for all steps has nothing to be told
+        if not self.switching_options.reads_partial_labels:
             demos = replace(demos, known=None, known_names=None)
         self._check_parameters(demos)
         self.units_ = None
@@ -296,41 +254,15 @@ class PairModel(Settings, PairRewards):
     ) -> None:
         """Keep the best start, and do what only has to be done once."""
         best = max(starts, key=lambda start: start.score)
-        self.free_choice_ = None
         self._keep(best, starts, train)
+        ending = Ending(self, best, train, validation, self._prepare(demos))
         if self.recount and validation is not None:
             # Count the policies once more on all trajectories, now that validation has decided what it had to decide.
-            everything = self._prepare(demos)
-            self.rewards_model_.maximise(everything, _posterior_of(best, everything).responsibilities)
-        options = self.reward_options
-        if isinstance(options, Goals) and (
-            options.learns == "all" or (options.learns == "idle" and self.contexts_.parents)
-        ):
-            self._learn_habit(best, options.learns, train, validation, demos)
-        if isinstance(options, Landmarks) and options.free:
-            self.free_choice_ = try_free(self, best, train, validation, _posterior_of(best, train))
-            self.validation_chose_ += ["goals or free policies"]
-        self.mdp_ = self._dynamics
+            best.rewards.m_step(ending.data, ending.responsibilities(ending.data))
+        best.rewards.finish(ending)
+        best.switching.finish(ending)
+        self.validation_counted_ = ending.counted_validation
         self._learn_rewards(demos)
-
-    def _learn_habit(
-        self, best: em.Start, what: str, train: Prepared, validation: Prepared | None, demos: Demonstrations
-    ) -> None:
-        """The habit gets its memory; goals stay, and where all steps teach it, the switching goes on with it."""
-        rewards = best.rewards
-        assert isinstance(rewards, GoalPolicies)
-        for _ in range(HABIT_ROUNDS if what == "all" else 0):
-            rewards.share_habit(train, _posterior_of(best, train).responsibilities)
-            stopping = em.Stopping(max(self.max_iterations, em.Stopping.max_iterations), self.patience or 10)
-            more = em.Start(best.index, best.switching, rewards, em.Monitor(stopping), fixed_rewards=True)
-            em.fit_start(more, train, validation, seed=self.seed)
-        data = self._prepare(demos)
-        self.validation_counted_ = validation is not None  # the habit counts all trajectories, those of validation too
-        responsibilities = _posterior_of(best, data).responsibilities
-        if what == "all":
-            rewards.share_habit(data, responsibilities)
-        else:
-            rewards.learn_habit(data, responsibilities[:, -1], memory=True)
 
     def _keep(self, best: em.Start, starts: list[em.Start], train: Prepared) -> None:
         self.switching_, self.rewards_model_ = best.switching, best.rewards
@@ -359,7 +291,3 @@ class PairModel(Settings, PairRewards):
 
     def _check_parameters(self, demos: Demonstrations) -> None:
         pair_checks.check_parameters(self, demos)
-
-
-def _posterior_of(start: em.Start, data: Prepared) -> Posterior:
-    return em.expectation(start.switching, start.rewards, data, online=True)[1]

@@ -36,11 +36,6 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
     _check_starts(model, switching, rewards)
     if model.n_intentions is not None:
         check_known(demos, model.n_intentions)
-    if getattr(rewards, "free", False) and not (model.validation_fraction and len(demos) > 1):
-        raise InputError(
-            "Whether goals go on as free policies is decided by validation trajectories, and there are none; set "
-            "--validation-fraction above 0 and give several trajectories, or leave out --free."
-        )
     if demos.state_space.continuous:
         return  # their cells are not known yet
     pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))

@@ -20,10 +20,8 @@ from prism_irl.models.imagined import Imagined
 from prism_irl.rewards.augmented import augmented_mdp, average_solution, own_visits
 from prism_irl.rewards.context_iavi import MANY, ContextIAVI
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi, unvisited_states
-from prism_irl.rewards.iql import LearningRates, solve_iql
-from prism_irl.rewards.landmarks import LandmarkGoals
 from prism_irl.rewards.least_squares import StateReward, learn_state_reward
-from prism_irl.rewards.options import ModelFree, RewardOptions
+from prism_irl.rewards.options import RewardOptions
 
 SOLVED = ("solution_", "level_solution_", "context_solution_")
 """What is solved on first use, and solved again after another fit."""
@@ -86,9 +84,10 @@ class PairRewards(FittedPair):
     def places_(self) -> FloatArray:
         """Goals in the units of the observations, (K, d), of goals on landmarks."""
         self._check_fitted()
-        if self.units_ is None or not isinstance(self.rewards_model_, LandmarkGoals):
+        places = self.rewards_model_.ends_at
+        if self.units_ is None or places is None:
             raise AttributeError("Only goals on landmarks are places; read reward_at or rewards_.")
-        return np.asarray(self.rewards_model_.goals * self.units_.observation_spread + self.units_.observation_mean)
+        return np.asarray(places * self.units_.observation_spread + self.units_.observation_mean)
 
     def _context_solution(self) -> InverseSolution:
         """IAVI on the MDP of the contexts that occur (`rewards.augmented`); with history 1, on the MDP itself."""
@@ -152,7 +151,7 @@ class PairRewards(FittedPair):
         """The same explanation without shaping (`MDP.level`); sparse goals and continuous rewards as they are."""
         if not hasattr(self, "level_solution_"):
             own = self._solution()
-            planned = isinstance(self.reward_options, ModelFree) or self.rewards_model_.solution(self.mdp_) is not None
+            planned = self.rewards_model_.solution(self.mdp_) is not None
             if not planned or self.rewards_model_.sparse or self._cell_solution() is not None:
                 self.level_solution_ = own  # IAVI chooses the level one itself
             else:
@@ -247,39 +246,28 @@ class PairRewards(FittedPair):
             rewards = rewards.moved(world) if aware else rewards
         return Imagined(self.switching_, rewards, self.contexts_, world, self.device_, self.accents_, without)
 
-    # -- model-free rewards: learned from transitions, so that unlike solved ones they do not follow from the pair -----
+    # -- rewards of continuous worlds ----------------------------------------------------------------------------------
 
     def _learn_rewards(self, demos: Demonstrations) -> None:
-        """Rewards that do not follow from the pair: IQL, and least squares in a continuous world.
-
-        Both are weighted by the smoothed responsibilities; IQL reads no more of an MDP than discount and mask.
-        """
+        """Rewards by least squares, in a continuous world, weighted by the smoothed responsibilities."""
         if self.units_ is not None and self.rewards_model_.is_density:
             # In the units of the fit already; a regression with some hundred weights needs no millions of steps.
             data = em.some_of(self.rewards_model_, self._prepare(demos), self.seed)
             weights = self.switching_.expectation(data, self._emission(data), online=False).responsibilities
             self.state_reward_ = learn_state_reward(data, weights, self.mdp_.discount)
-        if isinstance(self.reward_options, ModelFree):
-            masked, weights = demos.with_valid_actions(self.mdp_.valid_actions), self.predict_proba(demos)
-            self.solution_ = solve_iql(masked, weights, discount=self.mdp_.discount, rates=LearningRates())
 
     def _state(self) -> dict[str, Any]:
         """The pair, and learned rewards."""
         if self.state_reward_ is not None:
             return {**super()._state(), **storage.prefixed("state_reward", self.state_reward_.state())}
-        if not isinstance(self.reward_options, ModelFree):
-            return super()._state()
-        solution = {name: value for name, value in self._solution()._asdict().items() if value is not None}
-        return {**super()._state(), **storage.prefixed("iql", solution)}
+        return super()._state()
 
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
-        """Undo `_state`."""
-        super()._load_state(tensors, info)
+        """Undo `_state`; version 0.1.0 kept what IQL learned beside the components."""
+        learned = {f"rewards.learned_{name}": value for name, value in storage.part("iql", tensors).items()}
+        super()._load_state(tensors | learned, info)
         kept = {name: as_array(value) for name, value in storage.part("state_reward", tensors).items()}
         self.state_reward_ = StateReward.from_state(kept)
-        learned = {name: as_array(value) for name, value in storage.part("iql", tensors).items()}
-        if learned:
-            self.solution_ = InverseSolution(**learned)
 
 
 def _floor(policies: FloatArray, valid_actions: npt.NDArray[np.bool_]) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import expectation
+from prism_irl import em
 from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.sampling import parts_of, some_trajectories
@@ -87,9 +87,9 @@ def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -
 def continuous_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
     """The same for continuous commands: log densities of one Gaussian, of one policy, and of one that remembers.
 
-    Of large data they are fitted to `expectation.SOME` steps, and scored in parts on all that validation has.
+    Of large data they are fitted to `em.SOME` steps, and scored in parts on all that validation has.
     """
-    most = expectation.SOME if demos.n_steps > expectation.LARGE else demos.n_steps
+    most = em.SOME if demos.n_steps > em.LARGE else demos.n_steps
     taught, held_out = some_trajectories(demos, most, 0, np.flatnonzero(~validation)), np.flatnonzero(validation)
     scores = {}
     for key, name, seen in (

@@ -282,7 +282,7 @@ class NGram(TabularReference):
 
 
 def _maximise(table: TabularPolicies, data: Prepared) -> None:
-    table.maximise(data, np.ones((data.demos.n_steps, 1)))
+    table.m_step(data, np.ones((data.demos.n_steps, 1)))
 
 
 # -- shared by the estimators that are not a pair ----------------------------------------------------------------------

@@ -93,7 +93,7 @@ class IAVI(SingleIntention):
         demos, mdp = self._begin(demos, mdp, self.discount)
         contexts = Contexts(demos.n_states)
         table = TabularPolicies(1, demos.n_actions, contexts, demos.valid_actions, smoothing=self.smoothing)
-        table.maximise(Prepared.of(demos, contexts), np.ones((demos.n_steps, 1)))
+        table.m_step(Prepared.of(demos, contexts), np.ones((demos.n_steps, 1)))
         # Without smoothing an action never taken needs the authors' constant; with it nothing is added.
         floor = 1e-6 if (table.policies[:, mdp.valid_actions] <= 0).any() else 0.0
         self._keep(table.policies, solve_iavi(mdp, table.policies, variant=self.variant, floor=floor))

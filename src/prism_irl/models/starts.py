@@ -30,9 +30,6 @@ WINDOW_LENGTHS = (10, 25)
 DESCRIBED_LENGTHS = (4, 8, 12)
 """Steps of the windows of robots; phases of manipulation last about that long."""
 SURE = 0.8  # of the cluster that a window is in
-ROUNDING = 1e-9
-"""Nats per step by which a candidate must be likelier: two that end in the same optimum differ by rounding alone, and
-the order of the intentions would depend on the machine."""
 WARMEST, COOLING = 0.7, 160
 """β that annealing begins with, and the iterations over which it rises to 1."""
 

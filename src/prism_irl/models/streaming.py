@@ -19,7 +19,6 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Successors, draw, push
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import RewardModel
-from prism_irl.rewards.features import GaussianPolicies
 from prism_irl.switching.base import Switching
 
 if TYPE_CHECKING:
@@ -101,15 +100,13 @@ class IntentionFilter:
     ) -> tuple[FloatArray, FloatArray]:
         """Policies (1, K, A) that say what may come, and log-evidence (1, K) of what came."""
         rewards = self._rewards
-        if rewards.is_density and seen is not None and motion is not None and design is None:
+        if rewards.is_density:
+            if motion is None:
+                raise InputError("The policies are over commands; give motion and design as the fit had them.")
             uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
-            return uniform, rewards.log_density(seen, np.asarray(motion, np.float64)[None])
-        if isinstance(rewards, GaussianPolicies):
-            if motion is None or design is None:
-                raise InputError("Gaussian policies filter commands; give motion and design of the step.")
-            command = np.asarray(motion, dtype=np.float64)[None], np.asarray(design, dtype=np.float64)[None]
-            uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
-            return uniform, rewards.design_density(*command)
+            command = np.asarray(motion, dtype=np.float64)[None]
+            vectors = None if design is None else np.asarray(design, dtype=np.float64)[None]
+            return uniform, rewards.log_density(command if seen is None else seen, command, vectors)
         observed = None if seen is None else seen.astype(np.float64)
         policies = rewards.policies_given(self._contexts.lookup(recent), np.array([state]), observed)
         return policies, _evidence_of(policies[:, :, action])

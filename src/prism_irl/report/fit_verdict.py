@@ -115,14 +115,6 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
             "Labels look at what happens before and after a step; scores do not, they are those of the commands. The "
             "curve of EM is that of the windows, and is no prediction."
         )
-    free = mapping(metrics.get("free_policies"))
-    goals, freed = number(free.get("goals")), number(free.get("free"))
-    if goals is not None and freed is not None:
-        kept = "went on as free policies" if free.get("kept") == "free" else "stayed goals"
-        said.append(
-            f"The intentions {kept}: per step of the validation trajectories, goals have a log density of "
-            f"{signed(goals, 4)} and free policies {signed(freed, 4)}."
-        )
     return said
 
 

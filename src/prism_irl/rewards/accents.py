@@ -194,7 +194,7 @@ class _Counted:
         settings = {"smoothing": smoothing, "backoff": backoff}
         self.table = TabularPolicies(1, demos.n_actions, contexts, demos.valid_actions, **settings)
         data = Prepared.of(demos, contexts)
-        self.table.maximise(data, np.ones((demos.n_steps, 1)))
+        self.table.m_step(data, np.ones((demos.n_steps, 1)))
         self.cells, n_cells = short_contexts(contexts)
         assert demos.groups is not None
         names, who = np.unique(demos.groups.astype(str), return_inverse=True)

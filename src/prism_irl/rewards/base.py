@@ -7,25 +7,31 @@ with each step weighted by its responsibility, Eq. (reward_opt). It never knows 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.labels import alignment
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import InverseSolution
 
 if TYPE_CHECKING:
     from prism_irl.rewards.accents import Accents
+    from prism_irl.switching.base import Switching
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]
+ROUNDING = 1e-9
+"""Nats per step by which a candidate must be likelier: two that end in the same optimum differ by rounding alone, and
+the order of the intentions would depend on the machine."""
 
 
 class RewardModel(ABC):
@@ -35,7 +41,7 @@ class RewardModel(ABC):
     ----------
     n_intentions, n_actions : int
     exact : bool
-        `maximise` maximises likelihood plus `log_prior`, so that EM with an exact chain never falls.
+        `update` maximises likelihood plus `log_prior`, so that EM with an exact chain never falls.
     is_density : bool
         `log_likelihood` is a density of commands and no probability of actions.
     looks_ahead : bool
@@ -65,35 +71,46 @@ class RewardModel(ABC):
         """The same from what is known before a_t alone, (n, K), where `log_likelihood` looks ahead."""
         return self.log_likelihood(data)
 
-    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
-        """Log density of commands (n, m) given observations (n, d), (n, K), where policies are over commands."""
+    def log_density(
+        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
+    ) -> FloatArray:
+        """Log density of commands (n, m) given observations (n, d), (n, K), where policies are over commands.
+
+        ``design`` (n, m, p) holds the vectors that explain a command, where the fit had some.
+        """
         raise InputError(f"{type(self).__name__} choose tokens and have no density of commands.")
 
     @abstractmethod
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """Eq. (reward_opt): refit each intention with its responsibilities (n, K)."""
+    def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
+        """What `update` needs of these steps, weighted by responsibilities (n, K); added up over parts of the data."""
 
-    def choice_table(self, most: int | None = None) -> FloatArray | None:
+    @abstractmethod
+    def update(self, stats: Stats) -> None:
+        """Eq. (reward_opt): refit each intention to the statistics of all data."""
+
+    def m_step(self, data: Prepared, weights: FloatArray) -> None:
+        """`update` from the statistics of these steps, weighted by responsibilities (n, K)."""
+        self.update(self.statistics(data, weights))
+
+    def action_table(self, most: int | None = None) -> FloatArray | None:
         """π_k(a | context) of every pair that `Prepared.pairs` numbers, (P, K), for models that fit by counts alone.
 
-        None where steps differ by more than their pair, where `maximise` needs more than counts, or where there are
-        more than ``most`` pairs: with a long memory most of them occur once, and the table is larger than the data.
+        None where steps differ by more than their pair, or where there are more than ``most`` pairs: with a long memory
+        most of them occur once, and the table is larger than the data.
         """
         return None
 
-    def maximise_counts(self, choices: FloatArray) -> None:
-        """`maximise` from the expected counts of pairs, (P, K), or from `sums` over all data."""
+    def table_statistics(self, counts: FloatArray) -> Stats:
+        """`statistics` from the expected counts (P, K) of the pairs of an `action_table`."""
         raise NotImplementedError
 
+    of_all_steps: ClassVar[tuple[str, ...]] = ()
+    """Statistics that say how much data there is, by which a prior is measured: the same where some are left out."""
     adds_up: ClassVar[bool] = False
-    """Whether `sums` over parts of the data are all that the M-step needs."""
-
-    def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
-        """What `maximise_counts` needs of these steps, to be added up over parts of the data."""
-        raise NotImplementedError
+    """Whether statistics are a few sums, however many steps and contexts: large data are then read in parts."""
 
     def log_prior(self) -> float:
-        """Log density of the prior that `maximise` takes into account, up to a constant."""
+        """Log density of the prior that `update` takes into account, up to a constant."""
         return 0.0
 
     @abstractmethod
@@ -117,24 +134,46 @@ class RewardModel(ABC):
         """Where each intention is reached, (K, d), in the units of the fit; None where rewards are no places."""
         return None
 
+    accents: Accents | None = None
+    """How individuals differ, where they do."""
+
+    # -- hooks of a fit --------------------------------------------------------------------------------------------
+
+    def first_guess(self, fit: Fit) -> None:
+        """Begin a start: from first responsibilities, and with what short runs of a constant chain make of them.
+
+        The likeliest of the candidates is kept, and its chain left in ``fit.chain`` for the switching model.
+        """
+        if fit.switching.constant() is None or not len(fit.powers):
+            self.m_step(fit.train, fit.first_responsibilities())
+            return
+        best: tuple[float, Any, dict[str, FloatArray]] | None = None
+        for _ in range(fit.candidates):
+            self.m_step(fit.train, fit.first_responsibilities())
+            likelihood, chain = fit.warm_up(self)
+            if best is None or likelihood > best[0] + ROUNDING:
+                best = likelihood, chain, {name: value.copy() for name, value in self.state().items()}
+        assert best is not None
+        fit.chain = best[1]
+        self.load_state(best[2])
+
+    def finish(self, fit: Fit) -> None:  # noqa: B027
+        """What only has to be done once, of the best start, when EM has ended."""
+
     @abstractmethod
     def state(self) -> dict[str, FloatArray]:
         """Arrays that determine the model."""
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         self._set_arrays(state, *self.state())
 
-    def _set_arrays(self, state: dict[str, FloatArray], *names: str) -> None:
+    def _set_arrays(self, state: Mapping[str, npt.NDArray[Any]], *names: str) -> None:
         for name in names:
             checked.shape(name, state[name], getattr(self, name).shape)
             if name in self.distributions:
                 checked.distributions(name, state[name])
             setattr(self, name, state[name].copy())
-
-    def reorder(self, order: npt.NDArray[np.int64]) -> None:
-        """Make intention order[k] intention k: asked of rewards that search for their start, to match known labels."""
-        raise InputError(f"The intentions of {type(self).__name__} have no other order; leave out the known labels.")
 
     def solution(self, mdp: MDP) -> InverseSolution | None:
         """r, Q and V per state where the model plans; None where they follow from the policies (`rewards.iavi`)."""
@@ -166,8 +205,10 @@ class PolicyTable(RewardModel):
     """
 
     policies: FloatArray
-    accents: Accents | None = None
-    """How individuals differ, where they do."""
+
+    def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
+        """Weighted counts of actions in contexts, (K, C, A)."""
+        return Stats(counts=self.weighted_counts(data, weights))
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log π_k(a_t | c_t), (n, K); a state that the fit never named counts as uniform."""
@@ -242,8 +283,72 @@ class Problem(NamedTuple):
     found: Any = None
 
 
-ShortRun = Callable[..., tuple[float, Any]]
-"""Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain.
+class Fit(ABC):
+    """What the hooks of components see of a fit: one start that begins (`first_guess`), or the best that has ended.
 
-Called with data, emissions and iterations; with ``places`` (K, d), intentions end there (`models.starts.fixed_run`).
-"""
+    Attributes
+    ----------
+    switching, rewards : the components of the start
+    train, validation : Prepared
+        What is trained on, and what is held out (None: nothing); for a first guess some of it, where it is large.
+    index : number of the start
+    generator : its randomness
+    chain : the Markov chain that a first guess has found, for the switching model to begin with
+    candidates, powers : first points to try, and the powers of the emissions in the iterations that each of them gets
+    data : Prepared
+        All trajectories, those of validation included; when EM has ended.
+    mdp : dynamics that rewards are solved on; when EM has ended
+    counted_validation : set where validation trajectories have taught something after all
+    """
+
+    switching: Switching
+    rewards: RewardModel
+    train: Prepared
+    validation: Prepared | None = None
+    index: int = 0
+    generator: np.random.Generator
+    chain: Any = None
+    candidates: int = 1
+    powers: FloatArray
+    data: Prepared
+    mdp: MDP
+    counted_validation: bool = False
+
+    @abstractmethod
+    def first_responsibilities(self) -> FloatArray:
+        """First responsibilities (n, K) of the training data, drawn anew."""
+
+    @abstractmethod
+    def warm_up(self, rewards: RewardModel) -> tuple[float, Any]:
+        """Likelihood per step of a short run of a constant chain with these rewards, and the chain."""
+
+    @abstractmethod
+    def run_fixed(
+        self, data: Prepared, emission: FloatArray, iterations: int, *, places: FloatArray | None = None
+    ) -> tuple[float, Any]:
+        """Likelihood per step of a Markov chain over fixed emissions (n, K) after some iterations, and the chain.
+
+        With ``places`` (K, d) intentions end there.
+        """
+
+    @abstractmethod
+    def responsibilities(self, data: Prepared, *, partial_labels: bool = True) -> FloatArray:
+        """Responsibilities (n, K) under the components as they are, certain where labels say so, if they are read."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """More EM iterations of the switching model alone, the rewards as they are."""
+
+
+def match_partial_labels(
+    fit: Fit, rewards: RewardModel, reorder: Callable[[IntArray], None], *, keep_last: bool = False
+) -> None:
+    """Put the intentions that a search has found, and its chain, into the order of the partial labels, if any."""
+    chain, train = fit.chain, fit.train
+    if train.demos.known is None or chain is None:
+        return
+    found = chain.expectation(train, chain.reads(rewards.log_likelihood(train))).responsibilities
+    order = alignment(found, train.demos, keep_last=keep_last)
+    chain.initial.copy_(chain.initial[order])
+    chain.kernel.copy_(chain.kernel[order][:, order])
+    reorder(order)

@@ -14,12 +14,14 @@ Rewards follow per token as before, from the policy that each token sees.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -74,8 +76,8 @@ class GaussianPolicies(RewardModel):
         """Both parts of the M-step are in closed form."""
         return True
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """Weights given the variances, then variances given the weights: neither lowers likelihood plus prior."""
+    def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
+        """Weighted products of vectors and commands per noise block, the weights, and counts of tokens."""
         motions, design = with_motions(data.demos)
         K, G, p = self.n_intentions, self.n_blocks, self.weights.shape[1]
         gram, cross, square = np.empty((K, G, p, p)), np.empty((K, G, p)), np.empty((K, G))
@@ -84,14 +86,18 @@ class GaussianPolicies(RewardModel):
             rows = design[:, dimensions].reshape(-1, p)
             y = motions[:, dimensions].reshape(-1)
             for k in range(K):
-                w = np.repeat(responsibilities[:, k], len(dimensions))
+                w = np.repeat(weights[:, k], len(dimensions))
                 weighted = rows * w[:, None]
                 gram[k, block], cross[k, block] = weighted.T @ rows, weighted.T @ y
                 square[k, block] = float(w @ y**2)
-        sums = np.concatenate([part.ravel() for part in (gram, cross, square, responsibilities.sum(0))])
-        parts = np.split(sums, np.cumsum([gram.size, cross.size, square.size]))
-        gram, cross, square = parts[0].reshape(gram.shape), parts[1].reshape(cross.shape), parts[2].reshape(K, G)
-        sizes = parts[3][:, None] * np.bincount(self.blocks)
+        own = Stats(gram=gram, cross=cross, square=square, sizes=weights.sum(0))
+        return own + self.tokens.statistics(data, weights)
+
+    def update(self, stats: Stats) -> None:
+        """Weights given the variances, then variances given the weights: neither lowers likelihood plus prior."""
+        K, p = self.weights.shape
+        gram, cross, square = stats["gram"], stats["cross"], stats["square"]
+        sizes = stats["sizes"][:, None] * np.bincount(self.blocks)
         for k in range(K):
             precision = 1.0 / self.variances[k]
             normal = np.einsum("g,gpq->pq", precision, gram[k]) + self.ridge * np.eye(p)
@@ -101,7 +107,7 @@ class GaussianPolicies(RewardModel):
             self.variances[k] = (np.maximum(residual, 0.0) + self.noise_strength * self.noise) / (
                 sizes[k] + self.noise_strength + 2.0
             )
-        self.tokens.maximise(data, responsibilities)
+        self.tokens.update(stats)
 
     def log_prior(self) -> float:
         """θ ~ N(0, 1/λ) and σ² ~ inverse gamma, up to a constant."""
@@ -111,10 +117,16 @@ class GaussianPolicies(RewardModel):
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log density of every command under every intention, (n, K); not nats of a discrete action."""
-        return self.design_density(*with_motions(data.demos))
+        motions, design = with_motions(data.demos)
+        return self.log_density(motions, motions, design)
 
-    def design_density(self, motions: FloatArray, design: FloatArray) -> FloatArray:
-        """Log N(y; Σ_j θ_kj φ_j, σ²_k), (n, K), of commands (n, m) given their vectors (n, m, p)."""
+    def log_density(
+        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
+    ) -> FloatArray:
+        """Log N(y; Σ_j θ_kj φ_j, σ²_k), (n, K), of commands (n, m) given their vectors (n, m, p) alone."""
+        if design is None:
+            raise InputError("Gaussian policies filter commands; give motion and design of the step.")
+        motions = commands
         variances = self.variances[:, self.blocks]
         result = np.empty((len(motions), self.n_intentions))
         for k in range(self.n_intentions):
@@ -130,7 +142,7 @@ class GaussianPolicies(RewardModel):
         """Weights, variances and the token table."""
         return {"weights": self.weights, "variances": self.variances, **self.tokens.state()}
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         self._set_arrays(state, "weights", "variances")
         self.tokens.load_state(state)
@@ -185,26 +197,30 @@ class SoftmaxPolicies(RewardModel):
         self.policies: FloatArray = np.full(shape, 1.0 / n_actions)
         self.counts: FloatArray = np.zeros(shape)
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """A few L-BFGS steps on the weighted log-likelihood plus log prior of each intention."""
+    def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
+        """Observations, states, actions and weights of every step: what L-BFGS reads again and again."""
         demos = data.demos
-        observed = _observations(demos, len(self.centre))
+        return Stats(rows=Rows(_observations(demos, len(self.centre)), demos.states, demos.actions, weights))
+
+    def update(self, stats: Stats) -> None:
+        """A few L-BFGS steps on the weighted log-likelihood plus log prior of each intention."""
+        observed, states, actions, weights = stats["rows"].joined()
         if not self.scale.any():  # the first call fixes the units for good
             spread = observed.std(axis=0)
             self.centre, self.scale = observed.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)
-        x, mask = self._features(observed), self._mask(demos.states)
+        x, mask = self._features(observed), self._mask(states)
         taken = np.zeros((len(x), self.n_actions))
-        taken[np.arange(len(x)), demos.actions] = 1.0
-        visits = sparse.csr_array((np.ones(len(x)), (demos.states, np.arange(len(x)))), (self.counts.shape[1], len(x)))
+        taken[np.arange(len(x)), actions] = 1.0
+        visits = sparse.csr_array((np.ones(len(x)), (states, np.arange(len(x)))), (self.counts.shape[1], len(x)))
         penalty = self._penalty()
         from scipy.optimize import minimize  # here, because importing it takes longer than a fit that only counts
 
-        for k, w in enumerate(responsibilities.T):
+        for k, w in enumerate(weights.T):
 
             def loss(flat: FloatArray, w: FloatArray = w) -> tuple[float, FloatArray]:
                 theta = flat.reshape(self.weights.shape[1:])
                 logits = _log_softmax(x @ theta.T + mask)
-                value = -float(w @ logits[np.arange(len(x)), demos.actions]) + 0.5 * float((penalty * theta**2).sum())
+                value = -float(w @ logits[np.arange(len(x)), actions]) + 0.5 * float((penalty * theta**2).sum())
                 gradient = (w[:, None] * (np.exp(logits) - taken)).T @ x + penalty * theta
                 return value / len(x), gradient.ravel() / len(x)
 

@@ -8,7 +8,7 @@ them. A_0 is the advantage without any reward, so that an intention that wants n
 The four axes pull apart: memory in the policies buys likelihood and costs meaning, because what is left for the
 intentions to explain is arbitrary. So the model is found in three steps.
 
-1. *What.* Goals are found without memory (`Goals.search`): each state in turn is tried as a goal, the one that raises
+1. *What.* Goals are found without memory (`find_goals`): each state in turn is tried as a goal, the one that raises
    the likelihood of a Markov chain over (goal, …, wanting nothing) most is kept, and the next one is looked for on top.
 2. *When.* EM improves the switching and the rewards by gradients through the planner.
 3. *How.* Last, the habit gets its memory. Going on with EM would let the habit swallow the goals, since what a memory
@@ -17,16 +17,18 @@ intentions to explain is arbitrary. So the model is found in three steps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.rewards.base import FloatArray, PolicyTable, ShortRun
+from prism_irl.rewards.base import Fit, FloatArray, PolicyTable, match_partial_labels
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.planner import Planner
 from prism_irl.rewards.tabular import TabularPolicies
@@ -36,6 +38,8 @@ STRENGTHS = (2.0, 4.0, 8.0)
 CANDIDATES = 256
 """States that are tried as goals at most: the most visited ones."""
 SCREENING, DECIDING, FINALISTS = 6, 20, 5
+HABIT_ROUNDS = 5
+"""Turns of a habit that is fitted to all steps and of the switching that goes on with it."""
 
 
 class GoalPolicies(PolicyTable):
@@ -47,8 +51,9 @@ class GoalPolicies(PolicyTable):
     planner : Planner
     contexts : Contexts
         Short histories that the habit may depend on.
-    habit : bool
-        Without it h = 0: pure goals, π_k = softmax of the soft advantage.
+    habit : {"all", "idle", "none"}
+        What the habit with memory is fitted to in the end: all steps, or those that want nothing. Without a habit
+        h = 0: pure goals, π_k = softmax of the soft advantage.
     sparsity : float
         λ of the penalty λ Σ_s r_k(s), in nats: what a unit of reward must earn over all steps.
     """
@@ -61,7 +66,7 @@ class GoalPolicies(PolicyTable):
         planner: Planner,
         contexts: Contexts,
         *,
-        habit: bool = True,
+        habit: str = "idle",
         sparsity: float = 50.0,
         smoothing: float = 0.01,
         backoff: float = 32.0,
@@ -69,7 +74,7 @@ class GoalPolicies(PolicyTable):
         if sparsity < 0:
             raise InputError("The sparsity penalty must not be negative.")
         self.n_intentions, self.planner, self.contexts = n_intentions, planner, contexts
-        self.habitual, self.sparsity = habit, sparsity
+        self.taught_by, self.habitual, self.sparsity = habit, habit != "none", sparsity
         self.smoothing, self.backoff = smoothing, backoff
         self.states = contexts.current_state
         S, A = planner.valid.shape
@@ -104,10 +109,6 @@ class GoalPolicies(PolicyTable):
         """−λ Σ r."""
         return -self.sparsity * float(self.rewards.sum())
 
-    def reorder(self, order: npt.NDArray[np.int64]) -> None:
-        """The last one wants nothing and stays."""
-        self.set_rewards(self.rewards[order])
-
     def set_rewards(self, rewards: FloatArray) -> None:
         """Set r_k(s), (K, S)."""
         self.rewards = rewards.copy()
@@ -115,12 +116,31 @@ class GoalPolicies(PolicyTable):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
+    def first_guess(self, fit: Fit) -> None:
+        """Look for goals on a random half of the trajectories (`find_goals`)."""
+        fit.chain = find_goals(self, fit)
+        match_partial_labels(fit, self, lambda order: self.set_rewards(self.rewards[order]), keep_last=True)
+
+    def finish(self, fit: Fit) -> None:
+        """The habit gets its memory; goals stay, and where all steps teach it, the switching goes on with it."""
+        if self.taught_by == "none" or (self.taught_by == "idle" and not self.contexts.parents):
+            return
+        for _ in range(HABIT_ROUNDS if self.taught_by == "all" else 0):
+            self.share_habit(fit.train, fit.responsibilities(fit.train))
+            fit.go_on()
+        fit.counted_validation = fit.validation is not None  # the habit counts all trajectories
+        responsibilities = fit.responsibilities(fit.data)
+        if self.taught_by == "all":
+            self.share_habit(fit.data, responsibilities)
+        else:
+            self.learn_habit(fit.data, responsibilities[:, -1], memory=True)
+
     def learn_habit(self, data: Prepared, weights: FloatArray, *, memory: bool) -> None:
         """Set the habit to what is done at steps with these weights (n,): per state, or with short histories."""
         contexts = self.contexts if memory else Contexts(self.planner.mdp.n_states)
         rows = data if memory else Prepared(data.demos, data.demos.states.astype(np.int64), data.device)
         table = self._table(contexts)
-        table.maximise(rows, weights[:, None])
+        table.m_step(rows, weights[:, None])
         self.habit = table.policies[0] if memory else table.policies[0][self.states]
         self._refresh()
 
@@ -144,11 +164,11 @@ class GoalPolicies(PolicyTable):
         settings = {"smoothing": self.smoothing, "backoff": self.backoff}
         return TabularPolicies(1, self.n_actions, contexts, self.planner.valid, **settings)
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
+    def update(self, stats: Stats) -> None:
         """Improve each reward by projected gradient (L-BFGS-B, r ≥ 0) through the fixed point."""
         from scipy.optimize import minimize  # here, because importing it takes longer than a fit that only counts
 
-        counts = self.weighted_counts(data, responsibilities)
+        counts = stats["counts"]
         for k in range(self.n_intentions - 1):  # the last one wants nothing
             found = minimize(
                 self._objective,
@@ -178,7 +198,7 @@ class GoalPolicies(PolicyTable):
         """Return rewards and habit."""
         return {"rewards": self.rewards, "habit": self.habit}
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Set rewards and habit."""
         super().load_state(state)
         self._refresh()
@@ -187,7 +207,7 @@ class GoalPolicies(PolicyTable):
         """The same goals on the same habit, as far as its actions exist there, planned for in other dynamics."""
         planner = Planner(mdp, self.planner.discount)
         settings = {"sparsity": self.sparsity, "smoothing": self.smoothing, "backoff": self.backoff}
-        again = GoalPolicies(self.n_intentions, planner, self.contexts, habit=self.habitual, **settings)
+        again = GoalPolicies(self.n_intentions, planner, self.contexts, habit=self.taught_by, **settings)
         kept = np.where(planner.valid[self.states], self.habit, 0.0)
         total = kept.sum(-1, keepdims=True)
         again.habit = np.where(total > 0, kept / np.where(total > 0, total, 1.0), again.habit)
@@ -211,13 +231,12 @@ class GoalPolicies(PolicyTable):
         return self.rewards
 
 
-def find_goals(
-    rewards: GoalPolicies, train: Prepared, n_intentions: int, generator: np.random.Generator, run: ShortRun
-) -> Any:
+def find_goals(rewards: GoalPolicies, fit: Fit) -> Any:
     """Look for goals on a random half of the trajectories, so that starts tell whether other data show the same.
 
     Greedy forward selection by likelihood; leaves the rewards (K, S), and returns the chain found with them.
     """
+    train, generator = fit.train, fit.generator
     rewards.learn_habit(train, np.ones(train.demos.n_steps), memory=False)
     half = train.demos
     if len(half) > 1:
@@ -235,9 +254,9 @@ def find_goals(
     chain = None
 
     def trial(goal: int, iterations: int) -> tuple[float, Any]:
-        return run(data, np.ascontiguousarray(columns[[*chosen, goal, free]].T), iterations)
+        return fit.run_fixed(data, np.ascontiguousarray(columns[[*chosen, goal, free]].T), iterations)
 
-    for _ in range(n_intentions - 1):
+    for _ in range(rewards.n_intentions - 1):
         middle = range(len(nodes) * (len(STRENGTHS) // 2), len(nodes) * (len(STRENGTHS) // 2 + 1))
         taken = {g % len(nodes) for g in chosen}
         first = {g: trial(g, SCREENING)[0] for g in middle if g % len(nodes) not in taken}

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.rewards.base import FloatArray, ShortRun
+from prism_irl.rewards.base import Fit, FloatArray
+from prism_irl.rewards.linear import observed
 
 if TYPE_CHECKING:
     from prism_irl.rewards.landmarks import LandmarkGoals
@@ -27,21 +28,16 @@ SCREENED_STEPS = 20_000
 """Steps that a search looks at: goals are places, and a few hundred visits show them."""
 
 
-def find_goals(
-    rewards: LandmarkGoals,
-    demos: Demonstrations,
-    x: npt.NDArray[Any],
-    y: FloatArray,
-    generator: np.random.Generator,
-    run: ShortRun,
-) -> Any:
+def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
     """Give the rewards goals on their graph, a skill and noise; return a Markov chain over them."""
+    demos, generator = fit.train.demos, fit.generator
+    x, y = observed(demos, rewards.goals.shape[1], len(rewards.variances))
     part = demos
     if demos.n_steps > SCREENED_STEPS:
         share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))
         part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
     first_skill(rewards, demos, x, y)
-    search = _Search(rewards, Prepared(part, part.states.astype(np.int64)), part, run)
+    search = _Search(rewards, Prepared(part, part.states.astype(np.int64)), part, fit)
     for _ in range(rewards.n_intentions):
         search.add()
     for _ in range(SWEEPS if rewards.n_intentions > 1 else 0):
@@ -54,10 +50,10 @@ def find_goals(
 class _Search:
     """Landmarks chosen so far, and the chain over them."""
 
-    def __init__(self, rewards: LandmarkGoals, data: Prepared, part: Demonstrations, run: ShortRun) -> None:
+    def __init__(self, rewards: LandmarkGoals, data: Prepared, part: Demonstrations, fit: Fit) -> None:
         assert part.observations is not None
         assert part.motions is not None
-        self.rewards, self.data, self.run = rewards, data, run
+        self.rewards, self.data, self.run = rewards, data, fit.run_fixed
         self.x, self.y = part.observations, part.motions
         self.chosen: list[int] = []
         self.chain: Any = None
@@ -105,7 +101,7 @@ class _Search:
         """Skill, habits and noise, now that there are as many goals as there should be."""
         found = self._beliefs(np.ascontiguousarray(columns[:, self.chosen]), chain)
         self.rewards.goals = self.rewards.graph.landmarks[self.chosen].copy()
-        self.rewards.fit_skill(self.data, self.x.astype(np.float64), self.y, found)
+        self.rewards.fit_skill(self.x.astype(np.float64), self.y, found)
 
     def _refit_noise(self) -> None:
         """Noise given the goals found so far. The skill waits: with too few goals, fleeing one explains more."""

@@ -13,16 +13,19 @@ own, because single graphs vary (`landmark_search`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import chunks
-from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
+from prism_irl.rewards.base import Fit, FloatArray, IntArray, RewardModel, match_partial_labels
 from prism_irl.rewards.landmark_graph import LandmarkGraph, nearest
+from prism_irl.rewards.landmark_search import find_goals
 from prism_irl.rewards.linear import observed
 from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
 
@@ -110,18 +113,34 @@ class LandmarkGoals(RewardModel):
 
     # -- learning --------------------------------------------------------------------------------------------------
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
+    def first_guess(self, fit: Fit) -> None:
+        """Landmarks of its own, then goals by the likelihood of chains (`landmark_search`)."""
+        x, _ = observed(fit.train.demos, self.goals.shape[1], len(self.variances))
+        seed, reach = int(fit.generator.integers(2**31)), REACHES[fit.index % len(REACHES)]
+        self.set_graph(LandmarkGraph.fit(x, fit.train.demos.first_steps, len(self.landmarks), seed, reach))
+        fit.chain = find_goals(self, fit)
+
+        def reorder(order: IntArray) -> None:
+            self.goals = self.goals[order]
+
+        match_partial_labels(fit, self, reorder)
+
+    def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
+        """Observations, commands and weights of every step: every candidate of a goal reads them again."""
+        return Stats(rows=Rows(*observed(data.demos, self.goals.shape[1], len(self.variances)), weights))
+
+    def update(self, stats: Stats) -> None:
         """Goals given skill and noise, then skill and noise given the goals."""
-        x, y = observed(data.demos, self.goals.shape[1], len(self.variances))
+        x, y, responsibilities = stats["rows"].joined()
         if self._steps % EVERYWHERE == 0:
-            self._move_anywhere(data, x, y, responsibilities)
+            self._move_anywhere(x, y, responsibilities)
         places = x.astype(np.float64)
         for k in range(self.n_intentions):
-            self.goals[k] = self._move_about(data, places, y, responsibilities[:, k], self.goals[k])
+            self.goals[k] = self._move_about(places, y, responsibilities[:, k], self.goals[k])
         self._steps += 1
-        self.fit_skill(data, places, y, responsibilities)
+        self.fit_skill(places, y, responsibilities)
 
-    def _move_anywhere(self, data: Prepared, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> None:
+    def _move_anywhere(self, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> None:
         """Every goal to the likeliest of the landmarks, or where it is."""
         places = x.astype(np.float64)
         stay = np.stack(
@@ -166,14 +185,14 @@ class LandmarkGoals(RewardModel):
             squared += gap * gap
         return squared.T.astype(np.float64)
 
-    def _move_about(self, data: Prepared, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray) -> FloatArray:
+    def _move_about(self, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray) -> FloatArray:
         """The likeliest of the places around a goal."""
         size = FIRST_STEP * SHRINK ** (self._steps % ROUNDS)
         around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
         places = (goal + around)[self.graph.within(goal + around)]
         return np.asarray(places[int(self._losses(x, y, w, places).argmin())])
 
-    def fit_skill(self, data: Prepared, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
+    def fit_skill(self, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
         """Local habits and skills, then those of everywhere, by ridge regression in turns; then the noise."""
         cells = nearest(x, self.graph.landmarks)
         near, ways = self._offsets(x, cells), self.fields(x, None, cells)
@@ -186,14 +205,14 @@ class LandmarkGoals(RewardModel):
                 sums += sums_of(features, rest, cells, L, responsibilities[:, k])
             self.local = solve(sums, self.habit_ridge)
             rests = [y - habit_at(self.local, cells, features) for features in local]
-            theta, residual = self._global(data, x, rests, ways, responsibilities)
+            theta, residual = self._global(x, rests, ways, responsibilities)
             self.weights = theta.T
         spread = self.habit_ridge * (self.local**2).sum(axis=(0, 2))
-        free = data.n_steps + self.weights.shape[1] + self.noise_strength + 2.0 + L * self.local.shape[2]
+        free = len(x) + self.weights.shape[1] + self.noise_strength + 2.0 + L * self.local.shape[2]
         self.variances = (residual + spread + self.noise_strength * self.noise) / free
 
     def _global(
-        self, data: Prepared, x: FloatArray, rests: list[FloatArray], ways: FloatArray, responsibilities: FloatArray
+        self, x: FloatArray, rests: list[FloatArray], ways: FloatArray, responsibilities: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Skill and straight habit, (2 d + 1, m), and the squares that remain, with those of the prior, (m,).
 
@@ -240,7 +259,9 @@ class LandmarkGoals(RewardModel):
         volume = data.demos.log_volume
         return self.log_density(x, y) - volume
 
-    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
+    def log_density(
+        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
+    ) -> FloatArray:
         """Log N(y; M u(x, g_k) + h(x), Σ), (n, K)."""
         return self.goal_density(observations, commands, self.goals)
 
@@ -258,22 +279,18 @@ class LandmarkGoals(RewardModel):
         """A density gives no probability to a cell of commands: uniform, (n, K, A)."""
         return np.full((len(rows), self.n_intentions, self.n_actions), 1.0 / self.n_actions)
 
-    def reorder(self, order: npt.NDArray[np.int64]) -> None:
-        """Goals change places."""
-        self.goals = self.goals[order]
-
     def state(self) -> dict[str, FloatArray]:
         """Goals, graph, skill and noise."""
         return {name: getattr(self, name) for name in ("goals", "landmarks", "sees", "weights", "local", "variances")}
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`; models from before there were local habits, or local skills, have none."""
         local = np.zeros_like(self.local)
         known = state.get("local", local)
         if known.shape == (*local.shape[:2], 1 + self.goals.shape[1]):
             local[:, :, : known.shape[2]] = known
             known = local
-        self._set_arrays({**state, "local": known}, *LandmarkGoals.state(self))
+        self._set_arrays({**state, "local": known}, *self.state())
         self._graph = None
 
     def check(self, demos: Demonstrations) -> None:

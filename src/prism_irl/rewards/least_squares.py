@@ -122,7 +122,7 @@ def learn_state_reward(data: Prepared, weights: FloatArray, discount: float) -> 
     assert demos.observations is not None
     assert demos.motions is not None
     policies = LinearPolicies(weights.shape[1], demos.motions.shape[1], bent_basis(demos.observations.shape[1]))
-    policies.maximise(data, weights)
+    policies.m_step(data, weights)
     log_policy = policies.log_likelihood(data) + demos.log_volume
     steps = demos.observations, demos.motions, demos.first_steps
     return StateReward.solve(log_policy, *steps, weights, discount=discount)

@@ -16,11 +16,13 @@ a log *density* of commands, never comparable with the probability of a token.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import chunks
@@ -132,17 +134,13 @@ class LinearPolicies(RewardModel):
         """The M-step is in closed form."""
         return True
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """Weighted ridge regression, its sums taken a few thousand steps at a time."""
-        self.maximise_counts(self.sums(data, responsibilities))
-
-    def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
-        """Weighted products of features and commands with one another, and the weights, over some steps; flat."""
+    def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
+        """Weighted products of features and commands with one another, and the weights, flat."""
         x, y = observed(data.demos, self.basis.n_observations, self.weights.shape[1])
-        return self.products(x, y, responsibilities)
+        return Stats(products=self.products(x, y, weights))
 
     def products(self, x: npt.NDArray[np.floating], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
-        """`sums` of observations (n, d) and commands (n, m).
+        """Weighted products, flat, of observations (n, d) and commands (n, m).
 
         Of a shared covariance only the sum of the commands' own products over k is ever asked for: it stands at k = 0.
         """
@@ -158,10 +156,10 @@ class LinearPolicies(RewardModel):
                 sums[0, p:, p:] += (joined[:, p:] * whole).T @ joined[:, p:]
         return np.concatenate([sums.ravel(), responsibilities.sum(axis=0)])
 
-    def maximise_counts(self, choices: FloatArray) -> None:
-        """`maximise` from the `sums` over all data."""
+    def update(self, stats: Stats) -> None:
+        """Weighted ridge regression."""
         K, m, p = self.weights.shape
-        sums, sizes = choices[:-K].reshape(K, p + m, p + m), choices[-K:]
+        sums, sizes = stats["products"][:-K].reshape(K, p + m, p + m), stats["products"][-K:]
         prior = self.noise_strength * self.noise
         scatters = np.empty((K, m, m))
         for k in range(K):
@@ -205,7 +203,9 @@ class LinearPolicies(RewardModel):
         volume = data.demos.log_volume
         return result - volume
 
-    def log_density(self, observations: npt.NDArray[np.floating], commands: FloatArray) -> FloatArray:
+    def log_density(
+        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
+    ) -> FloatArray:
         """Log N(y; W_k φ(x), Σ_k), (n, K), of standardised commands (n, m) and observations (n, d)."""
         features = self.basis(observations)
         K, m, _ = self.weights.shape
@@ -235,7 +235,7 @@ class LinearPolicies(RewardModel):
         basis = {"frequencies": self.basis.frequencies, "phases": self.basis.phases} if self.basis.n_fourier else {}
         return {"weights": self.weights, "covariances": self.covariances, **basis}
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         self._set_arrays(state, "weights", "covariances")
         if self.basis.n_fourier:

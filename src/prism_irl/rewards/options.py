@@ -15,12 +15,9 @@ from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from prism_irl.data.batching import Prepared
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.mdp import MDP
-    from prism_irl.rewards.base import FloatArray, Problem, RewardModel, ShortRun
+    from prism_irl.rewards.base import FloatArray, Problem, RewardModel
     from prism_irl.rewards.goals import GoalPolicies
     from prism_irl.rewards.landmarks import LandmarkGoals
     from prism_irl.rewards.places import PlacePolicies
@@ -45,7 +42,7 @@ class RewardOptions(ABC):
     of_commands : bool
         On continuous data the policies are over commands, so that their likelihood is a density.
     searches : bool
-        Starts are found by `search` instead of first responsibilities.
+        Starts are found by a search of the model's own (`RewardModel.first_guess`) instead of first responsibilities.
     start_kinds : kinds of first responsibilities that the starts cycle through, or None for those of the model
     unsuited : switching that makes no sense with it → the reason, in one sentence
     labels_choose : options that were left to "auto" are chosen by known labels instead of validation trajectories
@@ -62,6 +59,8 @@ class RewardOptions(ABC):
     start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None
     unsuited: ClassVar[Mapping[str, str]] = NO_PLACES
     defaults: ClassVar[Mapping[str, Any]] = {}
+    adds_up: ClassVar[bool] = False
+    """Whether statistics of continuous data are a few sums (`RewardModel.adds_up`)."""
 
     @abstractmethod
     def build(self, problem: Problem) -> RewardModel:
@@ -86,21 +85,6 @@ class RewardOptions(ABC):
         """What has to be known before a model can be built, with ``n_intentions``; None where that is nothing.
 
         ``n_intentions`` is the number asked for, or None where it is to be found.
-        """
-        return None
-
-    def search(
-        self,
-        rewards: Any,
-        train: Prepared,
-        n_intentions: int,
-        generator: np.random.Generator,
-        run: ShortRun,
-        index: int = 0,
-    ) -> Any:
-        """Look for a start by other means than first responsibilities; return the Markov chain found, if any.
-
-        ``run`` makes short runs of EM, which this room does not know; ``index`` is the number of the start.
         """
         return None
 
@@ -134,6 +118,14 @@ class Tabular(RewardOptions):
 @dataclass(frozen=True)
 class ModelFree(Tabular):
     """The same policies; their rewards are learned from the transitions by IQL, without dynamics (`rewards.iql`)."""
+
+    def build(self, problem: Problem) -> TabularPolicies:
+        """Uniform policies, without rewards yet."""
+        from prism_irl.rewards.tabular import QLearnedPolicies
+
+        K, demos, contexts, backoff, *_ = problem
+        settings = {"smoothing": self.smoothing, "backoff": backoff}
+        return QLearnedPolicies(K, demos.n_actions, contexts, demos.valid_actions, **settings)
 
 
 @dataclass(frozen=True)
@@ -239,25 +231,11 @@ class Goals(RewardOptions):
             problem.n_intentions,
             Planner(problem.mdp, self.goal_discount),
             problem.contexts,
-            habit=self.learns != "none",
+            habit=self.learns,
             sparsity=self.sparsity,
             smoothing=self.smoothing,
             backoff=problem.backoff,
         )
-
-    def search(
-        self,
-        rewards: GoalPolicies,
-        train: Prepared,
-        n_intentions: int,
-        generator: np.random.Generator,
-        run: ShortRun,
-        index: int = 0,
-    ) -> Any:
-        """Look for goals on a random half of the trajectories (`rewards.goals.find_goals`)."""
-        from prism_irl.rewards.goals import find_goals
-
-        return find_goals(rewards, train, n_intentions, generator, run)
 
 
 @dataclass(frozen=True)
@@ -303,18 +281,6 @@ class Places(RewardOptions):
 
         return discover(demos, mdp, n_intentions, self.noise, seed)
 
-    def search(
-        self,
-        rewards: PlacePolicies,
-        train: Prepared,
-        n_intentions: int,
-        generator: np.random.Generator,
-        run: ShortRun,
-        index: int = 0,
-    ) -> Any:
-        """A chain over the goals that were found already."""
-        return run(train, rewards.log_likelihood(train), 15)[1]
-
 
 @dataclass(frozen=True)
 class Features(RewardOptions):
@@ -337,6 +303,7 @@ class Features(RewardOptions):
         Whether commands may be correlated given the intention, and whether they are so in the same way in all of them.
     """
 
+    adds_up: ClassVar[bool] = True
     of_commands: ClassVar[bool] = True
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
@@ -431,8 +398,6 @@ class Landmarks(RewardOptions):
         Priors of skill and noise, as for features.
     habit_ridge : float
         How many steps the prior of what is done at one place, whatever the goal, is worth.
-    free : bool
-        Go on with a free policy per intention, as features have, where that predicts validation trajectories better.
     """
 
     of_commands: ClassVar[bool] = True
@@ -444,7 +409,6 @@ class Landmarks(RewardOptions):
     habit_ridge: float = 20.0
     noise: float = 0.01
     noise_strength: float = 10.0
-    free: bool = False
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Continuous data, and more landmarks than goals."""
@@ -455,7 +419,6 @@ class Landmarks(RewardOptions):
 
     def build(self, problem: Problem) -> LandmarkGoals:
         """Without goals and without a graph."""
-        from prism_irl.rewards.freed import FreedGoals  # goals that may be freed are goals
         from prism_irl.rewards.landmarks import LandmarkGoals
 
         demos = problem.demos
@@ -468,27 +431,7 @@ class Landmarks(RewardOptions):
             "noise": self.noise,
             "noise_strength": self.noise_strength,
         }
-        return (FreedGoals if self.free else LandmarkGoals)(problem.n_intentions, *sizes, self.landmarks, **prior)
-
-    def search(
-        self,
-        rewards: LandmarkGoals,
-        train: Prepared,
-        n_intentions: int,
-        generator: np.random.Generator,
-        run: ShortRun,
-        index: int = 0,
-    ) -> Any:
-        """Landmarks of its own, then goals by the likelihood of chains (`landmark_search`); returns a Markov chain."""
-        from prism_irl.rewards.landmark_graph import LandmarkGraph
-        from prism_irl.rewards.landmark_search import find_goals
-        from prism_irl.rewards.landmarks import REACHES
-        from prism_irl.rewards.linear import observed
-
-        x, y = observed(train.demos, rewards.goals.shape[1], len(rewards.variances))
-        seed, reach = int(generator.integers(2**31)), REACHES[index % len(REACHES)]
-        rewards.set_graph(LandmarkGraph.fit(x, train.demos.first_steps, self.landmarks, seed, reach))
-        return find_goals(rewards, train.demos, x, y, generator, run)
+        return LandmarkGoals(problem.n_intentions, *sizes, self.landmarks, **prior)
 
 
 @dataclass(frozen=True)

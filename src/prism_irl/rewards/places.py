@@ -8,18 +8,19 @@ share. Which places are goals, and how many, is what the data say (`rewards.plac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.batching import Prepared
+from prism_irl.core.stats import Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.rewards.base import FloatArray, PolicyTable
+from prism_irl.rewards.base import Fit, FloatArray, PolicyTable, match_partial_labels
 from prism_irl.rewards.detours import Detours
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.place_search import Goals, GoalSearch, Ways, find_goals, habit_of
@@ -77,9 +78,19 @@ class PlacePolicies(PolicyTable):
         self.habit = found.habit
         self._refresh()
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
+    def first_guess(self, fit: Fit) -> None:
+        """A chain over the goals that were found already."""
+
+        def reorder(order: npt.NDArray[np.integer[Any]]) -> None:
+            self.goals, self.weights = self.goals[order], self.weights[order]
+            self._refresh()
+
+        fit.chain = fit.run_fixed(fit.train, self.log_likelihood(fit.train), 15)[1]
+        match_partial_labels(fit, self, reorder)
+
+    def update(self, stats: Stats) -> None:
         """Sharpness and the policy at the goal; goals stay where the search has found them."""
-        counts = self.weighted_counts(data, responsibilities)
+        counts = stats["counts"]
         S, A = self.habit.shape
         if counts.shape[1] > S:
             summed = np.zeros((self.n_intentions, S, A))
@@ -109,7 +120,7 @@ class PlacePolicies(PolicyTable):
             "place": self.detours.place.astype(np.float64),
         }
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         place = state["place"].astype(np.int64)
         if place.shape != self.detours.place.shape or place.min() < 0 or place.max() >= len(place):
@@ -123,11 +134,6 @@ class PlacePolicies(PolicyTable):
         alpha, beta, kappa = (float(value) for value in state["ways"])
         self.ways = Ways(alpha, beta, kappa, None if (at_goal < 0).any() else at_goal.copy())
         self.habit, self.weights = state["habit"].copy(), state["weights"].copy()
-        self._refresh()
-
-    def reorder(self, order: npt.NDArray[np.int64]) -> None:
-        """Make goal order[k] goal k."""
-        self.goals, self.weights = self.goals[order], self.weights[order]
         self._refresh()
 
     def moved(self, mdp: MDP) -> PlacePolicies:

@@ -12,13 +12,14 @@ yet their policies depend on the current state alone, at the first step of a tra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from prism_irl.data.batching import Prepared
+from prism_irl.core.stats import Stats
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
 from prism_irl.rewards.base import FloatArray, IntArray, PolicyTable
@@ -159,9 +160,9 @@ class SoftRewards(PolicyTable):
 
     # -- the protocol of a reward model ----------------------------------------------------------------------------
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """Weighted counts, then one convex fit per intention, started at the present values."""
-        self.counts = self.weighted_counts(data, responsibilities)
+    def update(self, stats: Stats) -> None:
+        """One convex fit per intention to the weighted counts, started at the present values."""
+        self.counts = stats["counts"]
         values = self.places.centred(self.values)
         for k, counts in enumerate(self.counts):
             values[k] = fit_values(values[k], self.places, counts, self.ridge)
@@ -175,7 +176,7 @@ class SoftRewards(PolicyTable):
         """Rewards, the values that the policies look ahead to, and counts."""
         return {"rewards": self.rewards, "values": self.values, "counts": self.counts}
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         super().load_state(state)
         self.policies = policies_of(self.places, self.values)

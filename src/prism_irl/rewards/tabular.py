@@ -8,16 +8,21 @@ the policy that all intentions share.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.batching import Prepared
+from prism_irl.core.stats import Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
 from prism_irl.rewards.backoff import add_to_parents, normalise, shrink_to_parents
-from prism_irl.rewards.base import FloatArray, PolicyTable
+from prism_irl.rewards.base import Fit, FloatArray, PolicyTable
+from prism_irl.rewards.iavi import InverseSolution
+from prism_irl.rewards.iql import LearningRates, solve_iql
 
 
 class TabularPolicies(PolicyTable):
@@ -58,7 +63,7 @@ class TabularPolicies(PolicyTable):
 
     @property
     def exact(self) -> bool:
-        """Whether `maximise` maximises likelihood plus `log_prior`; shrinking and accents are approximations."""
+        """Whether `update` maximises likelihood plus `log_prior`; shrinking and accents are approximations."""
         return not self.contexts.parents and self.accents is None
 
     @cached_property
@@ -67,21 +72,19 @@ class TabularPolicies(PolicyTable):
         uniform: FloatArray = self.valid / self.valid.sum(-1, keepdims=True)
         return uniform
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """Weighted counts, then back-off from short to long contexts."""
-        self.set_counts(self.weighted_counts(data, responsibilities))
+    def update(self, stats: Stats) -> None:
+        """Back-off from short to long contexts, of the weighted counts."""
+        self.set_counts(stats["counts"].copy() if self.contexts.parents else stats["counts"])
 
-    def choice_table(self, most: int | None = None) -> FloatArray | None:
-        """The policies, unless individuals have their own, a subclass another M-step, or a long memory too many."""
-        kind = type(self)
-        if most is not None and self.policies[0].size + self.n_actions > most:
+    def action_table(self, most: int | None = None) -> FloatArray | None:
+        """The policies, unless individuals have their own, or a long memory too many."""
+        if self.accents is not None or (most is not None and self.policies[0].size + self.n_actions > most):
             return None
-        own = kind.maximise is TabularPolicies.maximise and kind.log_likelihood is PolicyTable.log_likelihood
-        return np.ascontiguousarray(self._padded().T) if own and self.accents is None else None
+        return np.ascontiguousarray(self._padded().T)
 
-    def maximise_counts(self, choices: FloatArray) -> None:
-        """Back-off from expected counts."""
-        self.set_counts(np.ascontiguousarray(choices.T[:, : -self.n_actions]).reshape(self.policies.shape))
+    def table_statistics(self, counts: FloatArray) -> Stats:
+        """The counts, those of states without a name left out."""
+        return Stats(counts=np.ascontiguousarray(counts.T[:, : -self.n_actions]).reshape(self.policies.shape))
 
     def set_counts(self, counts: FloatArray) -> None:
         """Policies from counts (K, C, A) of steps at their own, longest contexts."""
@@ -110,3 +113,32 @@ class TabularPolicies(PolicyTable):
     def state(self) -> dict[str, FloatArray]:
         """Return the table and its counts."""
         return {"policies": self.policies, "counts": self.counts}
+
+
+class QLearnedPolicies(TabularPolicies):
+    """The same policies, whose rewards are learned from the transitions by IQL when EM has ended (`rewards.iql`)."""
+
+    learned: InverseSolution | None = None
+
+    def finish(self, fit: Fit) -> None:
+        """Learn rewards, Q and V, every transition weighted by the responsibilities of its step."""
+        demos = fit.data.demos.with_valid_actions(fit.mdp.valid_actions)
+        weights = fit.responsibilities(fit.data, partial_labels=False)
+        self.learned = solve_iql(demos, weights, discount=fit.mdp.discount, rates=LearningRates())
+
+    def solution(self, mdp: MDP) -> InverseSolution | None:
+        """What was learned, which no MDP says."""
+        return self.learned
+
+    def state(self) -> dict[str, FloatArray]:
+        """The table, its counts, and what was learned."""
+        found = {} if self.learned is None else self.learned._asdict()
+        return super().state() | {f"learned_{name}": value for name, value in found.items() if value is not None}
+
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Undo `state`."""
+        learned = {name: value for name, value in state.items() if name.startswith("learned_")}
+        table = {name: value for name, value in state.items() if name not in learned}
+        self._set_arrays(table, *super().state())
+        if learned:
+            self.learned = InverseSolution(**{n.removeprefix("learned_"): v.copy() for n, v in learned.items()})

@@ -18,6 +18,7 @@ instead: every window counts as p of an independent one, in beliefs and in the M
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 from weakref import WeakKeyDictionary
@@ -25,6 +26,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.windows import DESCRIBED, described, in_steps
@@ -120,6 +122,7 @@ class WindowPolicies(RewardModel):
 
     is_density: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True
+    of_all_steps: ClassVar[tuple[str, ...]] = ("steps",)
 
     def __init__(
         self, n_intentions: int, n_observations: int, n_commands: int, n_actions: int, options: Windows
@@ -148,34 +151,28 @@ class WindowPolicies(RewardModel):
             self._views[demos] = View(int(self.reach[0]), self.centre, self.directions)(demos)
         return self._views[demos]
 
-    def maximise(self, data: Prepared, responsibilities: FloatArray) -> None:
-        """Means and covariances of the windows; policies of the commands from the same responsibilities.
-
-        A share α of a shrunk covariance is that of white noise: a prior that is worth ν = n α / (1 − α) of n windows.
-        """
-        if not self.reach[0]:  # the first call fixes what windows are, for good
+    def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
+        """Weighted products of windows and of commands; the first data fix what windows are, for good."""
+        if not self.reach[0]:
             steps = in_steps(self.options.window, data.demos)
             (_, self.centre, self.directions), whole = leading(data.demos, steps, self.directions.shape[1])
             self.reach = np.array([float(steps)])
             self._views[data.demos] = whole
-        if self.shrinkage:
-            n = self.power * data.demos.n_steps / (1 if self.seen.shared else self.n_intentions)
-            self.seen.noise, self.seen.noise_strength = 1.0, n * self.shrinkage / (1.0 - self.shrinkage)
-        self.maximise_counts(self.sums(data, responsibilities))
-
-    def sums(self, data: Prepared, responsibilities: FloatArray) -> FloatArray:
-        """Products of windows, then those of commands, weighted; flat."""
         windows = self.windows(data.demos)
         nothing = np.zeros((len(windows), 0), np.float32)
-        seen = self.seen.products(nothing, windows, self.power * responsibilities)
-        return np.concatenate([seen, self.done.sums(data, responsibilities)])
+        seen, done = self.seen.products(nothing, windows, self.power * weights), self.done.statistics(data, weights)
+        return Stats(windows=seen, commands=done["products"], steps=np.array(float(data.n_steps)))
 
-    def maximise_counts(self, choices: FloatArray) -> None:
-        """`maximise` from `sums`."""
-        K, m, p = self.seen.weights.shape
-        seen, done = np.split(choices, [K * (p + m) ** 2 + K])
-        self.seen.maximise_counts(seen)
-        self.done.maximise_counts(done)
+    def update(self, stats: Stats) -> None:
+        """Means and covariances of the windows; policies of the commands from the same responsibilities.
+
+        A share α of a shrunk covariance is that of white noise: a prior that is worth ν = n α / (1 − α) of n windows.
+        """
+        if self.shrinkage:
+            n = self.power * float(stats["steps"]) / (1 if self.seen.shared else self.n_intentions)
+            self.seen.noise, self.seen.noise_strength = 1.0, n * self.shrinkage / (1.0 - self.shrinkage)
+        self.seen.update(Stats(products=stats["windows"]))
+        self.done.update(Stats(products=stats["commands"]))
 
     def log_prior(self) -> float:
         """Of the windows, which EM climbs."""
@@ -190,7 +187,9 @@ class WindowPolicies(RewardModel):
         """Log density of every command under every intention, (n, K), in the units of the data."""
         return self.done.log_likelihood(data)
 
-    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
+    def log_density(
+        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
+    ) -> FloatArray:
         """Of commands (n, m) given observations (n, d), (n, K)."""
         return self.done.log_density(observations, commands)
 
@@ -204,7 +203,7 @@ class WindowPolicies(RewardModel):
         seen = {"window_means": self.seen.weights, "window_covariances": self.seen.covariances}
         return {**own, **seen, **self.done.state()}
 
-    def load_state(self, state: dict[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         self._set_arrays(state, "reach", "centre", "directions")
         self.seen.load_state({"weights": state["window_means"], "covariances": state["window_covariances"]})

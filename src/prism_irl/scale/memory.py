@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl import expectation
+from prism_irl import em
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.limits import available, check_bytes, readable
-from prism_irl.rewards.options import Features
 
 DOUBT = 1.5
 """An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""
@@ -69,9 +68,9 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
     kept = 1 if plain and table <= 8 * K * n else 2
     copied, believed = stored + vectors, n
     batched = 0 if plain else min(n, KEPT_STEPS) * BATCHED + vectors
-    if demos.state_space.continuous and n > expectation.LARGE and _adds_up(model):
+    if demos.state_space.continuous and n > em.LARGE and _adds_up(model):
         # Iterations read some trajectories at a time, and what is made of mapped data is mapped.
-        copied, believed = (0, expectation.PART) if mapped else (copied, n)
+        copied, believed = (0, em.PART) if mapped else (copied, n)
         batched = 0 if mapped or network is None else batched
     parts = {
         "demonstrations": (0 if mapped else stored + vectors) + copied,
@@ -93,10 +92,10 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
 
 
 def _adds_up(model: Any) -> bool:
-    """Whether iterations need sums alone (`expectation`): Gaussian policies, and a constant or a recurrent kernel."""
+    """Whether iterations need sums alone (`em.parts_of`): Gaussian policies, and a constant or a recurrent kernel."""
     when, what = model.switching_options, model.reward_options
     inputs = getattr(when, "inputs", False)
-    return isinstance(what, Features) and when.is_chain and not inputs and (when.constant or when.has_network)
+    return what.adds_up and when.is_chain and not inputs and (when.constant or when.has_network)
 
 
 def _n_contexts(demos: Demonstrations, model: Any) -> int:

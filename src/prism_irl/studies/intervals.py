@@ -31,7 +31,7 @@ from prism_irl.models.pair import PairModel
 from prism_irl.models.refit import refit
 from prism_irl.scale import fanout
 from prism_irl.scale.stacked.resamples import can_stack_refits, refits_at_once
-from prism_irl.switching.inputs import ReadsInputs
+from prism_irl.switching.base import Switching
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ def numbers_of(model: PairModel, demos: Demonstrations) -> Draw:
         kernel[~np.eye(K, dtype=bool)] = values[2 * K + 1 :]
         kernel[np.eye(K, dtype=bool)] = 1 - kernel.sum(axis=1)
         found |= {"dwell": values[K : 2 * K], "switch_rate": values[2 * K], "kernel": kernel}
-    if isinstance(model.switching_, ReadsInputs) and K > 1:
+    if model.switching_.n_inputs and K > 1:
         chain = model.switching_
         found |= {"coefficients": chain.effects(), "leaving": leaving_curves(chain)}
     rewards = state_rewards(model)
@@ -92,7 +92,7 @@ def numbers_of(model: PairModel, demos: Demonstrations) -> Draw:
     return found
 
 
-def leaving_curves(chain: ReadsInputs) -> FloatArray:
+def leaving_curves(chain: Switching) -> FloatArray:
     """Probability of leaving each intention where one input goes over `GRID`, the others at their mean, (K, d, G)."""
     d = chain.n_inputs
     inputs = np.zeros((d, len(GRID), d))

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.devices import as_array
 from prism_irl.renewal import ENTER, EXIT, QUIT, STAY, Renewal, beliefs
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from prism_irl.rewards.base import Fit
     from prism_irl.switching.markov import MarkovChain
     from prism_irl.switching.networks import Carry
 
@@ -82,9 +84,11 @@ class ArrivalChain(Chain):
         self.begin[...] = chain.begin
         self.onward[...] = others / others.sum(-1, keepdims=True)
 
-    def begin_at(self, places: FloatArray) -> None:
-        """Intentions end at these states, (K, S)."""
-        self.ends[...] = places
+    def first_guess(self, fit: Fit) -> None:
+        """Take over the chain that was found; intentions end at the states where the rewards say so."""
+        super().first_guess(fit)
+        if fit.chain is not None and fit.rewards.ends_at is not None:
+            self.ends[...] = fit.rewards.ends_at
 
     # -- beliefs ---------------------------------------------------------------------------------------------------
 
@@ -112,19 +116,28 @@ class ArrivalChain(Chain):
         found = self._pass(data, log_emission, online=online)
         stays = np.diag(found.stayed.sum(axis=1))
         return Posterior(
-            found.counts, found.predicted, found.filtered, found.log_likelihood, transitions=found.onward + stays
+            found.counts,
+            found.predicted,
+            found.filtered,
+            found.log_likelihood,
+            transitions=found.onward + stays,
+            hidden=Stats(first=found.first, onward=found.onward, left=found.left, stayed=found.stayed),
         )
 
-    def maximise(self, data: Prepared, log_emission: Any, posterior: Posterior, seed: Any) -> None:
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Expected first goals (K,) and next goals (K, K); leavings and stays (K, 4), by where the agent is."""
+        assert posterior.hidden is not None
+        return posterior.hidden
+
+    def update(self, stats: Stats) -> None:
         """Rates, first goals and next goals from expected counts."""
-        found = self._pass(data, log_emission, online=False)
-        left, stayed = found.left.sum(axis=0) + PRIOR[0], found.stayed.sum(axis=0) + PRIOR[1]
+        left, stayed = stats["left"].sum(axis=0) + PRIOR[0], stats["stayed"].sum(axis=0) + PRIOR[1]
         self.rates[...] = left / (left + stayed)
-        draws = found.onward.sum(axis=0) + found.first + FLOOR
+        draws = stats["onward"].sum(axis=0) + stats["first"] + FLOOR
         weights = draws / draws.sum()
-        first = found.first + ORDER_PRIOR * weights
+        first = stats["first"] + ORDER_PRIOR * weights
         self.begin[...] = first / first.sum()
-        after = found.onward + ORDER_PRIOR * weights
+        after = stats["onward"] + ORDER_PRIOR * weights
         self.onward[...] = after / after.sum(-1, keepdims=True)
 
     # -- padded batches and streams --------------------------------------------------------------------------------

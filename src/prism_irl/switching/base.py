@@ -15,24 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.core.stats import Parts, Stats
 from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.errors import InputError
 
 if TYPE_CHECKING:  # chains that only count do without torch, whose import takes longer than their fit
     import torch
     from torch import Tensor
 
+    from prism_irl.rewards.base import Fit
+    from prism_irl.switching.markov import MarkovChain
+
 PolicyOf = Callable[[Batch], "Tensor"]
 """Policies of all intentions at the steps of a batch, (B, T, K, A), float64."""
-
-
-class PhaseCounts(NamedTuple):
-    """Expected counts over the phases inside intentions (`switching.semi_markov`).
-
-    ``initial`` (K R,): of the first steps; ``transitions`` (K R, K R): from phase to phase.
-    """
-
-    initial: npt.NDArray[np.float64]
-    transitions: npt.NDArray[np.float64]
 
 
 class Posterior(NamedTuple):
@@ -44,8 +39,7 @@ class Posterior(NamedTuple):
     ``log_likelihood`` (n,): log Σ_k predicted_k π_k(a_t|s_t). A likelihood when the prior has not seen a_t;
     the paper's score when it has (`observe="current"`).
     ``transitions`` (K, K): expected number of steps from j to k; chains only.
-    ``phases``: the same inside intentions, where they have phases.
-    ``leaving`` (S, K, K): the same of the steps that leave each state, where the kernel reads it and EM asks.
+    ``hidden``: first steps and transitions of the states inside intentions, where there are some.
     ``pairwise`` (n, K, K): P(z_{t-1}=j, z_t=k | everything), zero at first steps, where the M-step reads it.
     """
 
@@ -54,43 +48,31 @@ class Posterior(NamedTuple):
     filtered: npt.NDArray[np.float64]
     log_likelihood: npt.NDArray[np.float64]
     transitions: npt.NDArray[np.float64] | None = None
-    phases: PhaseCounts | None = None
-    leaving: npt.NDArray[np.float64] | None = None
+    hidden: Stats | None = None
     pairwise: npt.NDArray[np.float64] | None = None
 
 
-class Counts(NamedTuple):
-    """Expected counts of an E-step over all data: all that closed-form M-steps need of it, float64.
+class Counted(NamedTuple):
+    """Expected counts of an E-step over all data, without beliefs about single steps.
 
-    ``begun`` (K,): of the first steps. ``moves`` (K, K): of the steps from j to k. ``choices`` (P, K): of the pairs of
-    context and action, as `Prepared.pairs` numbers them, or `RewardModel.sums`. ``log_likelihood``: mean per step.
+    ``switching``: statistics of the switching model. ``pairs`` (P, K): of the pairs of context and action, as
+    `Prepared.pairs` numbers them. ``log_likelihood``: sum over all steps.
     """
 
-    begun: npt.NDArray[np.float64]
-    moves: npt.NDArray[np.float64]
-    choices: npt.NDArray[np.float64]
+    switching: Stats
+    pairs: npt.NDArray[np.float64]
     log_likelihood: float
 
 
-class PassResult(NamedTuple):
-    """Beliefs that one training pass met on its way, flat and aligned with the demonstrations, float64.
-
-    Every minibatch is evaluated with the parameters that it meets, before its own gradient step: ``responsibilities``
-    (n, K) and ``log_likelihood`` (n,) belong to parameters between those before the pass and those after it.
-    """
-
-    responsibilities: npt.NDArray[np.float64]
-    log_likelihood: npt.NDArray[np.float64]
-
-
 class BatchPosterior(NamedTuple):
-    """`Posterior` of one padded batch: (B, T, K), (B, T) and (K, K) tensors."""
+    """`Posterior` of one padded batch: (B, T, K), (B, T), (K, K) and (B, T, K, K) tensors."""
 
     responsibilities: Tensor
     predicted: Tensor
     filtered: Tensor
     log_likelihood: Tensor
     transitions: Tensor | None = None
+    pairwise: Tensor | None = None
 
 
 class Switching(ABC):
@@ -105,8 +87,16 @@ class Switching(ABC):
     exact : bool
         The M-step is closed-form, so that the likelihood can never fall.
     incremental : bool
-        `improve` takes responsibilities and gradient from one and the same pass (incremental EM); else an E-step
-        over all data comes first.
+        `visit` takes responsibilities and gradient from one and the same pass (incremental EM); else an E-step over all
+        data comes first.
+    adds_up : bool
+        Statistics are a few sums, however many steps: large data are then read in parts.
+    reads_pairs : bool
+        Statistics are made of `Posterior.pairwise`.
+    free_kernel : bool
+        One kernel for all steps, of which the M-step may make any.
+    n_inputs : int
+        Covariates that the kernel reads, whose effects can be read off.
     normalised : bool
         Σ_a of the emitted scores is one; false only for a gate that reads the current action.
     """
@@ -114,6 +104,10 @@ class Switching(ABC):
     n_intentions: int
     exact: bool = False
     incremental: bool = False
+    adds_up: bool = False
+    reads_pairs: ClassVar[bool] = False
+    free_kernel: ClassVar[bool] = False
+    n_inputs: int = 0
     normalised: bool = True
     distributions: ClassVar[tuple[str, ...]] = ()
     """Names in `state` of what must sum to one over its last axis."""
@@ -143,46 +137,58 @@ class Switching(ABC):
                 checked.distributions(name, value)
 
     @abstractmethod
-    def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
-        """E-step of one batch."""
+    def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
+        """E-step of one batch, with the posteriors of all pairs where they are asked for."""
 
-    @abstractmethod
-    def maximise(self, data: Prepared, log_emission: Any, posterior: Posterior, seed: Any) -> None:
-        """Improve the parameters given the posterior of the E-step; ``seed`` fixes the order of minibatches."""
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """What `update` needs of these steps; added up over parts of the data. Nothing, where `visit` learns."""
+        return Stats()
 
-    def count(self, data: Prepared, table: npt.NDArray[np.float64]) -> Counts | None:
-        """E-step that keeps expected counts alone, from a table (P, K) of policies; None where that is not to be had.
+    def update(self, stats: Stats) -> None:  # noqa: B027
+        """Improve the parameters given the statistics of all data."""
+
+    def visit(
+        self, parts: Parts, log_prob_of: Callable[[Prepared], Any], seed: Any
+    ) -> Iterator[tuple[Prepared, Posterior]]:
+        """Yield every part of the data with its beliefs; a model that is trained step by step learns on the way.
+
+        Its beliefs are those that each minibatch met before its own gradient step, so that they belong to parameters
+        between those before the pass and those after it. ``seed`` fixes the order of minibatches. ``log_prob_of`` gives
+        the emissions (m, K) of a part, so that those of all data need never be there together.
+        """
+        for part in parts:
+            yield part, self.expectation(part, log_prob_of(part), online=False)
+
+    def counted(self, data: Prepared, table: npt.NDArray[np.float64]) -> Counted | None:
+        """Expected counts alone, from a table (P, K) of policies; None where that is not to be had.
 
         `expectation` of the same emissions is the reference, and gives what this does not.
         """
         return None
 
-    @property
-    def only_counts(self) -> bool:
-        """Whether `maximise_counts` needs no more of an E-step than first steps and moves."""
-        return False
+    def effects(self) -> npt.NDArray[np.float64]:
+        """What one standard deviation of an input adds to the log odds of j → k against staying, (K, K, d)."""
+        raise InputError(f"{type(self).__name__} reads no inputs; fit with --inputs.")
 
-    def maximise_counts(self, counts: Counts) -> None:
-        """`maximise` from what `count` gave, or from the sums over parts of the data."""
-        raise NotImplementedError
+    def leaving(self, inputs: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Probability of leaving each intention at inputs (m, d), standardised, (m, K)."""
+        raise InputError(f"{type(self).__name__} reads no inputs; fit with --inputs.")
 
-    has_parts: ClassVar[bool] = False
-    """Whether there are `improve_parts`."""
+    def dwell_proba(self, longest: int) -> npt.NDArray[np.float64] | None:
+        """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest); None where it varies."""
+        return None
 
-    def improve_parts(
-        self, data: Prepared, emission_of: Callable[[Prepared], Any], seed: Any
-    ) -> Iterator[tuple[Prepared, PassResult]]:
-        """`improve` in parts: trajectories of a minibatch, and what it met; each step of all data comes once.
+    # -- hooks of a fit --------------------------------------------------------------------------------------------
 
-        ``emission_of`` gives the emissions (m, K) of a part, so that those of all data are never there together.
-        """
-        raise NotImplementedError
+    def constant(self) -> MarkovChain | None:
+        """An untrained chain with a constant kernel that this model can begin as; None where there is none."""
+        return None
 
-    def improve(self, data: Prepared, log_emission: Any, seed: Any) -> PassResult:
-        """One training pass: improve the parameters and return the responsibilities met on the way."""
-        posterior = self.expectation(data, log_emission, online=False)
-        self.maximise(data, log_emission, posterior, seed)
-        return PassResult(posterior.responsibilities, posterior.log_likelihood)
+    def first_guess(self, fit: Fit) -> None:  # noqa: B027
+        """Begin a start, after the rewards: with the chain that they have found (``fit.chain``), if any."""
+
+    def finish(self, fit: Fit) -> None:  # noqa: B027
+        """What only has to be done once, of the best start, when EM has ended."""
 
     @abstractmethod
     def stream(self, n_trajectories: int = 1) -> Stream:
@@ -198,17 +204,28 @@ class Switching(ABC):
 
         n, K = log_emission.shape
         flat = [torch.zeros(n, K, dtype=torch.float64) for _ in range(3)] + [torch.zeros(n, dtype=torch.float64)]
+        pairwise = self.reads_pairs and not online
+        pairs = torch.zeros(n if pairwise else 0, K, K, dtype=torch.float64)
         transitions = None
         with torch.no_grad():
             for batch in data.batches:
-                posterior = self.expectation_of(batch, data.gather(batch, log_emission))
+                posterior = self.expectation_of(batch, data.gather(batch, log_emission), pairwise=pairwise)
+                if posterior.pairwise is not None:
+                    scatter(batch, posterior.pairwise, pairs)
                 for out, values in zip(flat, posterior[:4], strict=True):
                     scatter(batch, values, out)
                 if posterior.transitions is not None:
                     transitions = posterior.transitions + (0.0 if transitions is None else transitions)
         responsibilities, predicted, filtered, likelihood = (out.numpy() for out in flat)
-        pairs = None if transitions is None else transitions.cpu().numpy()
-        return Posterior(responsibilities, predicted, filtered, likelihood, pairs)
+        moved = None if transitions is None else transitions.cpu().numpy()
+        return Posterior(
+            responsibilities, predicted, filtered, likelihood, moved, pairwise=pairs.numpy() if pairwise else None
+        )
+
+    def decode(self, data: Prepared, log_emission: Any) -> npt.NDArray[np.int64]:
+        """Most probable intentions, (n,): each by itself, where no model says how they follow one another."""
+        found = self.expectation(data, log_emission, online=False).responsibilities
+        return np.asarray(found.argmax(axis=1), dtype=np.int64)
 
     def action_proba(self, data: Prepared, log_emission: Any, policy_of: PolicyOf) -> npt.NDArray[np.float64]:
         """Predictive distribution p(a | s_≤t, a_<t) of every step, (n, A)."""
@@ -231,7 +248,7 @@ class Switching(ABC):
         return torch.einsum("btk,btka->bta", self.expectation_of(batch, log_emission).predicted, policy)
 
     def training_state(self) -> dict[str, Any]:
-        """Return whatever `maximise` carries from one iteration to the next besides the parameters."""
+        """Return whatever `visit` carries from one iteration to the next besides the parameters."""
         return {}
 
     def load_training_state(self, state: dict[str, Any]) -> None:  # noqa: B027

@@ -19,6 +19,7 @@ from prism_irl.switching.base import BatchPosterior, Stream, Switching
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from prism_irl.rewards.base import Fit
     from prism_irl.switching.markov import MarkovChain
     from prism_irl.switching.networks import Carry
 
@@ -54,9 +55,10 @@ class Chain(Switching):
         """Begin as a given Markov chain."""
         raise InputError(f"{type(self).__name__} cannot begin as a Markov chain.")
 
-    def begin_at(self, places: npt.NDArray[np.float64]) -> None:
-        """Begin with what the rewards know about where intentions end, (K, d); most kernels have no use for it."""
-        del places
+    def first_guess(self, fit: Fit) -> None:
+        """Take over the chain that was found, if any."""
+        if fit.chain is not None:
+            self.take_over(fit.chain)
 
     def constant(self) -> MarkovChain:
         """An untrained chain with a constant kernel that this one can take over from."""
@@ -68,33 +70,31 @@ class Chain(Switching):
         """Carried state before the first step of a stream."""
         return ()
 
-    def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
+    def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Forward–backward."""
         from prism_irl.switching.inference.dispatch import infer
 
-        beliefs = infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask)
+        beliefs = infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask, pairwise=pairwise)
         return BatchPosterior(
-            beliefs.smoothed, beliefs.predicted, beliefs.filtered, beliefs.log_likelihood, beliefs.transitions
+            beliefs.smoothed,
+            beliefs.predicted,
+            beliefs.filtered,
+            beliefs.log_likelihood,
+            beliefs.transitions,
+            beliefs.pairwise,
         )
 
-    def pairwise(self, data: Prepared, log_emission: Any) -> npt.NDArray[np.float64]:
-        """P(z_{t-1}=j, z_t=k | everything) of every step, (n, K, K); zero at first steps."""
+    def decode(self, data: Prepared, log_emission: Any) -> npt.NDArray[np.int64]:
+        """Most probable path as a whole, (n,)."""
         import torch
 
-        from prism_irl.switching.inference.dispatch import infer
+        flat = torch.zeros(data.n_steps, dtype=torch.int64)
+        for batch in data.batches:
+            scatter(batch, self.decode_batch(batch, data.gather(batch, log_emission)), flat)
+        return flat.numpy()
 
-        K = self.n_intentions
-        flat = torch.zeros(len(log_emission), K * K, dtype=torch.float64)
-        with torch.no_grad():
-            for batch in data.batches:
-                emission = data.gather(batch, log_emission)
-                beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
-                assert beliefs.pairwise is not None
-                scatter(batch, beliefs.pairwise.flatten(2), flat)
-        return flat.reshape(-1, K, K).numpy()
-
-    def decode(self, batch: Batch, log_emission: Tensor) -> Tensor:
-        """Most probable path, (B, T)."""
+    def decode_batch(self, batch: Batch, log_emission: Tensor) -> Tensor:
+        """Most probable path of one batch, (B, T)."""
         import torch
 
         from prism_irl.switching.inference.reference import viterbi

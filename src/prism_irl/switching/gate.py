@@ -7,13 +7,16 @@ reproduce the paper; with `observe="current"` its score is not a likelihood (the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Batch, Prepared, scatter
-from prism_irl.switching.base import BatchPosterior, PassResult, Posterior, Stream
+from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.inference.dispatch import gate_gradient, responsibilities
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import HistoryNetwork
@@ -64,33 +67,30 @@ class Gate(SwitchingModule):
         """Log f_θ(φ_t), (B, T, K)."""
         return torch.log_softmax(self.network(batch), dim=-1)
 
-    def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
+    def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Eq. (posterior)."""
         logits = self.network(batch)
         posterior, likelihood = responsibilities(logits, log_emission)
         return BatchPosterior(posterior, torch.softmax(logits.double(), dim=-1), posterior, likelihood)
 
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
-        """Epochs of Adam on Eq. (loss), with the responsibilities of the E-step held fixed."""
-        weights = torch.from_numpy(posterior.responsibilities)
-        likelihood = torch.empty(0, dtype=torch.float64)  # nobody asks for it
-        self._train(data, log_emission, weights, likelihood, seed, known=len(weights))
-
-    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
+    def visit(
+        self, parts: Parts, log_prob_of: Callable[[Prepared], Any], seed: Any
+    ) -> Iterator[tuple[Prepared, Posterior]]:
         """Eq. (posterior) and Eq. (loss) from one forward pass per minibatch.
 
         Further epochs keep the responsibilities of the first, as Algorithm 1 does.
         """
+        data = parts.data
+        log_emission = log_prob_of(data)
         n, K = log_emission.shape
         weights, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
-        self._train(data, log_emission, weights, likelihood, seed, known=0)
-        return PassResult(weights.numpy(), likelihood.numpy())
+        self._train(data, log_emission, weights, likelihood, seed)
+        nothing = np.empty((0, K))
+        yield data, Posterior(weights.numpy(), nothing, nothing, likelihood.numpy())
 
-    def _train(
-        self, data: Prepared, log_emission: Tensor, weights: Tensor, likelihood: Tensor, seed: Any, *, known: int
-    ) -> None:
+    def _train(self, data: Prepared, log_emission: Tensor, weights: Tensor, likelihood: Tensor, seed: Any) -> None:
         """Epochs of Adam; responsibilities (n, K) and likelihoods (n,) are filled in until they are known."""
-        n, log_emission = len(weights), log_emission.double().contiguous()
+        n, known, log_emission = len(weights), 0, log_emission.double().contiguous()
         for batch in self.optimiser.minibatches(data, seed):
             ran = self.network.by_hand(batch)
             if ran is not None:

@@ -10,7 +10,7 @@ Networks read the same inputs (`recurrent`, `independent`); here their effect ca
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.switching.base import Posterior
+from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference.flat import infer_steps
 from prism_irl.switching.logit import Logit, fit_logit
@@ -30,6 +31,7 @@ from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take EM forever to revive
 
 
@@ -40,18 +42,8 @@ def n_inputs_of(demos: Demonstrations) -> int:
     return int(demos.observations.shape[1])
 
 
-class ReadsInputs(ABC):
-    """What can be asked of a chain that reads inputs, standardised ones: 0 is their mean."""
-
-    n_inputs: int
-
-    @abstractmethod
-    def effects(self) -> FloatArray:
-        """What one standard deviation of an input adds to the log odds of j → k against staying, (K, K, d)."""
-
-    @abstractmethod
-    def leaving(self, inputs: npt.ArrayLike) -> FloatArray:
-        """Probability of leaving each intention at inputs (m, d), (m, K)."""
+class ReadsInputs(Switching):
+    """What chains that read inputs share, standardised ones: 0 is their mean."""
 
     def check_inputs(self, observations: Any) -> None:
         """Raise an `InputError` unless there are as many inputs as the fit had."""
@@ -73,6 +65,7 @@ class InputKernel(SwitchingModule, Chain, ReadsInputs):
         w, zero on the diagonal.
     """
 
+    reads_pairs = True
     initial: Tensor
     weights: Tensor
 
@@ -127,34 +120,42 @@ class InputKernel(SwitchingModule, Chain, ReadsInputs):
             found = infer_steps(*arrays, data.demos.offsets, online=online)
         return super().expectation(data, log_emission, online=online) if found is None else found
 
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Expected counts of first steps; inputs, the state before and expected moves of every step."""
+        assert posterior.pairwise is not None
+        rows = Rows(self.inputs_of(data), states_before(data.demos), posterior.pairwise)
+        return Stats(initial=first_counts(data, posterior), rows=rows)
+
     @torch.no_grad()
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def update(self, stats: Stats) -> None:
         """Initial distribution in closed form, one weighted multinomial regression per intention."""
-        pairs = posterior.pairwise  # with the parameters of the E-step
-        if pairs is None:
-            pairs = self.pairwise(data, log_emission)
-        self._update_initial(data, posterior)
-        inputs = self.inputs_of(data)
+        self._update_initial(stats["initial"])
+        inputs, before, pairs = stats["rows"].joined()
         for j in range(self.n_intentions):
             others = self.successors(j)
             if others:
-                self._regress(j, others, pairs[:, j][:, [j, *others]], inputs, data)
+                self._regress(j, others, pairs[:, j][:, [j, *others]], inputs, before)
 
     def successors(self, j: int) -> list[int]:
         """Intentions that may follow j, itself left out."""
         return [k for k in range(self.n_intentions) if k != j]
 
     @abstractmethod
-    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, data: Prepared) -> None:
+    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, before: IntArray) -> None:
         """Fit what follows j, from the expected moves (n, 1 + len(others)) of every step, staying first."""
 
-    def _update_initial(self, data: Prepared, posterior: Posterior) -> None:
-        self.initial.copy_(first_intentions(data, posterior))
+    def _update_initial(self, first: FloatArray) -> None:
+        self.initial.copy_(first_intentions(first))
 
 
-def first_intentions(data: Prepared, posterior: Posterior) -> Tensor:
-    """P(z_1=k), (K,), as the beliefs about first steps count it."""
-    first = torch.from_numpy(posterior.responsibilities[data.demos.offsets[:-1]].sum(0)) + FLOOR
+def first_counts(data: Prepared, posterior: Posterior) -> FloatArray:
+    """Expected number of first steps of every intention, (K,)."""
+    return np.asarray(posterior.responsibilities[data.demos.offsets[:-1]].sum(0))
+
+
+def first_intentions(counts: FloatArray) -> Tensor:
+    """P(z_1=k), (K,), from expected counts of first steps."""
+    first = torch.from_numpy(counts) + FLOOR
     return first / first.sum()
 
 
@@ -202,7 +203,7 @@ class InputChain(InputKernel):
         self.weights.zero_()
         self.initial.copy_(floored(chain.initial))
 
-    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, data: Prepared) -> None:
+    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, before: IntArray) -> None:
         """Maximise Σ_t Σ_k ξ_t(j, k) log P(k | j, x_t) − ½ ridge |w_j|² from the present weights."""
         bias = (self.bias[j] - self.bias[j, j]).cpu().numpy()[others]
         start = Logit(bias[None], self.weights[j].cpu().numpy()[others])

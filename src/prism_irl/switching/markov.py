@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.devices import as_array
-from prism_irl.switching.base import Counts, Posterior, Stream
-from prism_irl.switching.chain import FLOOR, STICKINESS, Chain, ChainStream, Previous
+from prism_irl.switching.base import Counted, Posterior, Stream
+from prism_irl.switching.chain import FLOOR, STICKINESS, Chain, Previous
 from prism_irl.switching.inference.flat import expected_counts, infer_flat
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class MarkovChain(Chain):
     """
 
     exact = True
+    adds_up = True
+    free_kernel = True
     distributions = ("initial", "kernel")
 
     def __init__(self, n_intentions: int) -> None:
@@ -114,34 +117,22 @@ class MarkovChain(Chain):
         return self.kernel.to(states.device).log().expand(len(states), -1, -1), carry
 
     def stream(self, n_trajectories: int = 1) -> Stream:
-        """Streaming forward pass, in arrays; a subclass may have a kernel of its own for every step."""
-        own = type(self).stream_kernel is not MarkovChain.stream_kernel
-        return ChainStream(self, n_trajectories) if own else MarkovStream(self, n_trajectories)
+        """Streaming forward pass, in arrays."""
+        return MarkovStream(self, n_trajectories)
 
-    def maximise(self, data: Prepared, log_emission: Any, posterior: Posterior, seed: Any) -> None:
-        """Expected transition counts of the E-step, normalised."""
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Expected counts of first steps (K,) and of moves (K, K)."""
         assert posterior.transitions is not None
-        begun = posterior.responsibilities[data.demos.offsets[:-1]].sum(0)
-        self._normalise(begun, posterior.transitions)
+        first = posterior.responsibilities[data.demos.offsets[:-1]].sum(0)
+        return Stats(initial=first, transitions=posterior.transitions)
 
-    def count(self, data: Prepared, table: FloatArray) -> Counts | None:
+    def counted(self, data: Prepared, table: FloatArray) -> Counted | None:
         """Both passes over a table of policies, where there is a compiled path."""
-        if not self.only_counts:
-            return None
-        return expected_counts(self.begin, self.moves, table, data)
+        return expected_counts(self.begin, self.moves, table, data) if str(self.device) == "cpu" else None
 
-    @property
-    def only_counts(self) -> bool:
-        """On a CPU; a subclass may have steps of its own."""
-        own = type(self).maximise is MarkovChain.maximise and type(self).expectation is MarkovChain.expectation
-        return own and str(self.device) == "cpu"
-
-    def maximise_counts(self, counts: Counts) -> None:
+    def update(self, stats: Stats) -> None:
         """Expected counts, normalised."""
-        self._normalise(counts.begun, counts.moves)
-
-    def _normalise(self, begun: FloatArray, moves: FloatArray) -> None:
-        first, pairs = begun + FLOOR, moves + FLOOR
+        first, pairs = stats["initial"] + FLOOR, stats["transitions"] + FLOOR
         self.begin[...] = first / first.sum()
         self.moves[...] = pairs / pairs.sum(-1, keepdims=True)
 

@@ -49,6 +49,8 @@ class SwitchingOptions(ABC):
         Whether intentions are stages, passed in the order of their numbers.
     has_network : bool
         Whether a network reads the history.
+    reads_partial_labels : bool
+        Whether labels of single steps can say anything: not where there is one intention for all of them.
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     """
 
@@ -56,6 +58,7 @@ class SwitchingOptions(ABC):
     is_chain: ClassVar[bool] = True
     in_order: ClassVar[bool] = False
     has_network: ClassVar[bool] = False
+    reads_partial_labels: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
@@ -107,6 +110,7 @@ class Markov(SwitchingOptions):
 class Single(Markov):
     """One intention: a chain with nowhere to go."""
 
+    reads_partial_labels: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]] = {"n_intentions": 1}
 
     def check(self, n_intentions: int) -> None:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.data.batching import Prepared
-from prism_irl.switching.base import Posterior
+from prism_irl.core.stats import Stats
 from prism_irl.switching.inputs import InputChain
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.recurrent import RecurrentChain
@@ -42,6 +41,8 @@ def first_only(n_intentions: int) -> Tensor:
 class OrderedChain(MarkovChain):
     """Markov chain over stages in order; the M-step normalises the expected counts of allowed moves."""
 
+    free_kernel = False
+
     def __init__(self, n_intentions: int) -> None:
         super().__init__(n_intentions)
         self.initial.copy_(first_only(n_intentions))
@@ -54,9 +55,9 @@ class OrderedChain(MarkovChain):
         return OrderedChain(self.n_intentions)
 
     @torch.no_grad()
-    def _normalise(self, begun: npt.NDArray[np.float64], moves: npt.NDArray[np.float64]) -> None:
+    def update(self, stats: Stats) -> None:
         """Expected transition counts along the order, normalised."""
-        super()._normalise(begun, moves)
+        super().update(stats)
         self.kernel.copy_(_ordered(self.kernel))
         self.initial.copy_(first_only(self.n_intentions))
 
@@ -87,7 +88,7 @@ class OrderedInputChain(InputChain):
         super().take_over(chain)
         self.initial.copy_(first_only(self.n_intentions))
 
-    def _update_initial(self, data: Prepared, posterior: Posterior) -> None:
+    def _update_initial(self, first: npt.NDArray[np.float64]) -> None:
         """Every demonstration begins with the first stage."""
 
 

@@ -8,12 +8,11 @@ is gained by changes of mind within trajectories.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR
@@ -35,7 +34,7 @@ class TrajectoryChoice(SwitchingModule):
         self.n_intentions = n_intentions
         self.register_buffer("weights", torch.full((n_intentions,), 1.0 / n_intentions, dtype=torch.float64))
 
-    def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
+    def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Running posteriors by cumulative sums; padding adds no evidence."""
         evidence = log_emission.double().clamp_min(IMPOSSIBLE).masked_fill(~batch.mask.unsqueeze(-1), 0.0)
         after = self.weights.log() + evidence.cumsum(dim=1)
@@ -62,10 +61,14 @@ class TrajectoryChoice(SwitchingModule):
         nothing = np.empty((0, self.n_intentions))
         return Posterior(np.repeat(chosen, demos.lengths, axis=0), nothing, nothing, likelihood)
 
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Expected number of trajectories of every intention, (K,)."""
+        return Stats(initial=posterior.responsibilities[data.demos.offsets[:-1]].sum(0))
+
     @torch.no_grad()
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def update(self, stats: Stats) -> None:
         """ρ_k = mean responsibility of the trajectories."""
-        first = torch.from_numpy(posterior.responsibilities[data.demos.offsets[:-1]].sum(0)) + FLOOR
+        first = torch.from_numpy(stats["initial"]) + FLOOR
         self.weights.copy_(first / first.sum())
 
     def stream(self, n_trajectories: int = 1) -> Stream:

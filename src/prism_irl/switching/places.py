@@ -11,22 +11,26 @@ form but for place and radius, which are the best of some candidates, the presen
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inputs import first_intentions
+from prism_irl.switching.inputs import first_counts, first_intentions
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
+
+if TYPE_CHECKING:
+    from prism_irl.rewards.base import Fit
 
 FloatArray = npt.NDArray[np.float64]
 RADII = 0.05 * 2.0 ** (np.arange(11) / 2.0)
@@ -46,6 +50,7 @@ class PlaceChain(SwitchingModule, Chain):
     n_intentions, n_observations : int
     """
 
+    reads_pairs = True
     distributions = ("initial", "onward")
     initial: Tensor
     onward: Tensor
@@ -118,6 +123,12 @@ class PlaceChain(SwitchingModule, Chain):
         self.radii.fill_(-1.0)
 
     @torch.no_grad()
+    def first_guess(self, fit: Fit) -> None:
+        """Take over the chain that was found, and the places, where rewards know some."""
+        super().first_guess(fit)
+        if fit.chain is not None and fit.rewards.ends_at is not None:
+            self.begin_at(fit.rewards.ends_at)
+
     def begin_at(self, places: FloatArray) -> None:
         """Begin with intentions that end at places (K, d), hardly ever elsewhere, and go on to any other.
 
@@ -131,23 +142,28 @@ class PlaceChain(SwitchingModule, Chain):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Expected counts of first steps; observations, cells and expected moves of every step."""
+        assert posterior.pairwise is not None
+        assert data.demos.observations is not None
+        rows = Rows(data.demos.observations, data.demos.states, posterior.pairwise)
+        return Stats(initial=first_counts(data, posterior), rows=rows)
+
     @torch.no_grad()
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def update(self, stats: Stats) -> None:
         """Initial distribution, where intentions go on to, and the likeliest place at which each of them ends."""
-        pairs = self.pairwise(data, log_emission)  # with the parameters of the E-step
-        self.initial.copy_(first_intentions(data, posterior))
+        self.initial.copy_(first_intentions(stats["initial"]))
+        x, cells, pairs = stats["rows"].joined()
         K = self.n_intentions
         if K == 1:
             return
         staying = pairs[:, range(K), range(K)]
         leaving = pairs.sum(axis=2) - staying
         self.onward.copy_(others_only(torch.from_numpy(pairs.sum(axis=0))))
-        assert data.demos.observations is not None
-        x = data.demos.observations
         whole = np.stack([leaving.sum(axis=0), staying.sum(axis=0)])
-        centres = cell_centres(data)
+        centres = cell_centres(x, cells)
         for j in range(K):
-            self._settle(j, x, leaving[:, j], staying[:, j], whole[:, j], centres, data)
+            self._settle(j, x, leaving[:, j], staying[:, j], whole[:, j], centres)
 
     def _settle(
         self,
@@ -157,7 +173,6 @@ class PlaceChain(SwitchingModule, Chain):
         staying: FloatArray,
         whole: FloatArray,
         centres: FloatArray,
-        data: Prepared,
     ) -> None:
         """The best place of intention j: among the cells of the world, then around the best of them."""
         place, radius = self.places[j].numpy().copy(), float(self.radii[j])
@@ -192,12 +207,10 @@ def others_only(kernel: Tensor) -> Tensor:
     return left / left.sum(-1, keepdim=True)
 
 
-def cell_centres(data: Prepared) -> FloatArray:
-    """Mean observation of every cell of the world that the agent was in, (S, d): candidates of a place."""
-    demos = data.demos
-    assert demos.observations is not None
-    cells, S = demos.states.astype(np.int64), demos.n_states
-    sums = [np.bincount(cells, column, S) for column in (*demos.observations.T.astype(np.float64), np.ones(len(cells)))]
+def cell_centres(x: npt.NDArray[Any], cells: npt.NDArray[np.integer[Any]]) -> FloatArray:
+    """Mean observation (n, d) of every cell (n,) of the world that the agent was in, (S, d): candidates of a place."""
+    numbers = cells.astype(np.int64)
+    sums = [np.bincount(numbers, column) for column in (*x.T.astype(np.float64), np.ones(len(numbers)))]
     whole = np.stack(sums, axis=1)
     seen = whole[:, -1] > 0
     return np.asarray(whole[seen, :-1] / whole[seen, -1:])

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Batch, Prepared, pad_batch, scatter
-from prism_irl.switching.base import PassResult, Posterior
+from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import Chain, Previous, sticky
 from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
 from prism_irl.switching.markov import MarkovChain
@@ -34,7 +35,7 @@ class RecurrentChain(SwitchingModule, Chain):
     """
 
     incremental = True
-    has_parts = True
+    adds_up = True
 
     def __init__(
         self, network: HistoryNetwork, n_intentions: int, *, switch_penalty: float, optimiser: Optimiser
@@ -101,31 +102,32 @@ class RecurrentChain(SwitchingModule, Chain):
             loss = loss + self.switch_penalty * ((1.0 - stay) * batch.mask).sum() / n
         return loss, beliefs
 
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
-        """Epochs of Adam on the log marginal with the emissions held fixed."""
-        for batch in self.optimiser.minibatches(data, seed):
-            self.optimiser.step(self.loss(batch, data.gather(batch, log_emission)))
+    def visit(
+        self, parts: Parts, log_prob_of: Callable[[Prepared], Any], seed: Any
+    ) -> Iterator[tuple[Prepared, Posterior]]:
+        """Epochs of Adam on the log marginal with the emissions held fixed; beliefs are those of the last epoch.
 
-    def improve(self, data: Prepared, log_emission: Tensor, seed: Any) -> PassResult:
-        """The same epochs; the responsibilities are those that the last epoch's gradients held fixed."""
+        Of data that are read in parts, the trajectories of each minibatch are taken one by one, and their beliefs
+        forgotten: slower, and with the memory of a minibatch.
+        """
+        data = parts.data
+        if parts.most is not None:
+            for part, is_last in self.optimiser.parts(data, seed):
+                batch = pad_batch(part.demos, np.arange(len(part.demos)), part.device)
+                found = self._empty(log_prob_of(part))
+                self._learn(batch, part.gather(batch, found[0]), *found[1:])
+                if is_last:
+                    yield part, _posterior(*found[1:])
+            return
+        found = self._empty(log_prob_of(data))
+        for batch in self.optimiser.minibatches(data, seed):
+            self._learn(batch, data.gather(batch, found[0]), *found[1:])
+        yield data, _posterior(*found[1:])
+
+    def _empty(self, log_emission: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The emissions, and room for responsibilities and likelihoods of their steps."""
         n, K = log_emission.shape
-        smoothed, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
-        for batch in self.optimiser.minibatches(data, seed):
-            self._learn(batch, data.gather(batch, log_emission), smoothed, likelihood)
-        return PassResult(smoothed.numpy(), likelihood.numpy())
-
-    def improve_parts(
-        self, data: Prepared, emission_of: Callable[[Prepared], Tensor], seed: Any
-    ) -> Iterator[tuple[Prepared, PassResult]]:
-        """The same minibatches, taken from the data one by one."""
-        for part, is_last in self.optimiser.parts(data, seed):
-            emission = emission_of(part)
-            smoothed = torch.zeros(emission.shape, dtype=torch.float64)
-            likelihood = torch.zeros(len(emission), dtype=torch.float64)
-            batch = pad_batch(part.demos, np.arange(len(part.demos)), part.device)
-            self._learn(batch, part.gather(batch, emission), smoothed, likelihood)
-            if is_last:
-                yield part, PassResult(smoothed.numpy(), likelihood.numpy())
+        return log_emission, torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
 
     def _learn(self, batch: Batch, log_emission: Tensor, smoothed: Tensor, likelihood: Tensor) -> None:
         """One gradient step; the beliefs that it held fixed go to their places in the flat arrays."""
@@ -141,3 +143,9 @@ class RecurrentChain(SwitchingModule, Chain):
     def load_training_state(self, state: dict[str, Tensor]) -> None:
         """Restore Adam's moments."""
         self.optimiser.load(state)
+
+
+def _posterior(smoothed: Tensor, likelihood: Tensor) -> Posterior:
+    """Beliefs of a training pass: what only filtering and prediction need is not among them."""
+    nothing = np.empty((0, smoothed.shape[1]))
+    return Posterior(smoothed.numpy(), nothing, nothing, likelihood.numpy())

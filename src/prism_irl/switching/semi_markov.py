@@ -21,9 +21,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
-from prism_irl.switching.base import BatchPosterior, PhaseCounts, Posterior, Stream
+from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
+from prism_irl.switching.inputs import first_counts
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
@@ -105,7 +107,7 @@ class SemiMarkovChain(SwitchingModule, Chain):
 
     # -- inference ----------------------------------------------------------------------------------------------------
 
-    def expectation_of(self, batch: Batch, log_emission: Tensor) -> BatchPosterior:
+    def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Forward–backward over phases, summed."""
         found = self.expanded().expectation_of(batch, self._repeat(log_emission))
         pairs = None if found.transitions is None else self._pooled(found.transitions)
@@ -113,23 +115,23 @@ class SemiMarkovChain(SwitchingModule, Chain):
         return BatchPosterior(smoothed, predicted, filtered, found.log_likelihood, pairs)
 
     def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
-        """Forward–backward over phases, summed; ``phases`` keeps what the M-step needs of each."""
+        """Forward–backward over phases, summed; ``hidden`` keeps what the M-step needs of each phase."""
         found = self.expanded().expectation(data, self._repeat(log_emission), online=online)
         assert found.transitions is not None
-        first = found.responsibilities[data.demos.offsets[:-1]].sum(0)
+        first = first_counts(data, found)
         return Posterior(
             self._summed(found.responsibilities),
             self._summed(found.predicted),
             self._summed(found.filtered),
             found.log_likelihood,
             self._pooled(found.transitions),
-            PhaseCounts(first, found.transitions),
+            hidden=Stats(initial=first, transitions=found.transitions),
         )
 
     @torch.no_grad()
-    def decode(self, batch: Batch, log_emission: Tensor) -> Tensor:
+    def decode_batch(self, batch: Batch, log_emission: Tensor) -> Tensor:
         """Most probable path over phases, as intentions, (B, T)."""
-        return self.expanded().decode(batch, self._repeat(log_emission)) // self.phases
+        return self.expanded().decode_batch(batch, self._repeat(log_emission)) // self.phases
 
     def stream(self, n_trajectories: int = 1) -> Stream:
         """Streaming forward pass over phases."""
@@ -143,16 +145,20 @@ class SemiMarkovChain(SwitchingModule, Chain):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Expected counts of the phases of first steps (K R,), and of moves from phase to phase (K R, K R)."""
+        assert posterior.hidden is not None
+        return posterior.hidden
+
     @torch.no_grad()
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
-        """Expected counts of the E-step, normalised: of staying, of successors, of phases at entry and at the start."""
-        K, R, counted = self.n_intentions, self.phases, posterior.phases
-        assert counted is not None
-        first = torch.from_numpy(counted.initial).to(self.initial) + FLOOR
+    def update(self, stats: Stats) -> None:
+        """Expected counts, normalised: of staying, of successors, of phases at entry and at the start."""
+        K, R = self.n_intentions, self.phases
+        first = torch.from_numpy(stats["initial"]).to(self.initial) + FLOOR
         self.initial.copy_(first / first.sum())
         if K == 1:
             return  # nowhere to go: phases of one intention mean nothing
-        pairs = torch.from_numpy(counted.transitions).to(self.stay).reshape(K, R, K, R)
+        pairs = torch.from_numpy(stats["transitions"]).to(self.stay).reshape(K, R, K, R)
         steps = pairs.sum((1, 2, 3))
         kept = torch.einsum("krkr->k", pairs)
         self.stay.copy_(((kept + FLOOR) / (steps + 2 * FLOOR)).clamp(FLOOR, 1.0 - FLOOR))

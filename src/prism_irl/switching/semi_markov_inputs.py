@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.switching.base import PhaseCounts, Posterior
+from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous
 from prism_irl.switching.inference.flat import infer_steps
 from prism_irl.switching.inference.reference import forward_backward
@@ -145,25 +146,27 @@ class SemiMarkovInputChain(SemiMarkovChain, ReadsInputs):
             beliefs[2],
             likelihood,
             self._pooled(moves),
-            PhaseCounts(first, moves),
+            hidden=Stats(initial=first, transitions=moves),
             pairwise=None if online else pairwise,
         )
 
-    @torch.no_grad()
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
-        """Start and phases at entry as without inputs; when a phase ends, and what follows, by weighted logits."""
-        K, stay, successors = self.n_intentions, self.stay.clone(), self.successors.clone()
-        super().maximise(data, log_emission, posterior, seed)
-        if K == 1:
-            return
-        pairwise = posterior.pairwise
-        if pairwise is None:
-            pairwise = self.expectation(data, log_emission, online=False).pairwise
-        assert pairwise is not None
-        inputs, group = self.inputs_of(data), np.zeros(len(pairwise), np.int64)
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Those of phases; inputs, beliefs about the step before and expected moves of every step."""
+        assert posterior.pairwise is not None
         was = np.zeros_like(posterior.responsibilities)  # P(z_{t-1}=k), zero at first steps
         was[1:] = posterior.responsibilities[:-1]
         was[data.demos.offsets[:-1]] = 0.0
+        return super().statistics(data, posterior) + {"rows": Rows(self.inputs_of(data), was, posterior.pairwise)}
+
+    @torch.no_grad()
+    def update(self, stats: Stats) -> None:
+        """Start and phases at entry as without inputs; when a phase ends, and what follows, by weighted logits."""
+        K, stay, successors = self.n_intentions, self.stay.clone(), self.successors.clone()
+        super().update(stats)
+        if K == 1:
+            return
+        inputs, was, pairwise = stats["rows"].joined()
+        group = np.zeros(len(pairwise), np.int64)
         options: dict[str, Any] = {"ridge": self.ridge}
         for k in range(K):
             kept = np.minimum(pairwise[:, k, k], was[:, k])
@@ -225,10 +228,6 @@ class PhaseChain(SwitchingModule, Chain):
     ) -> tuple[Tensor, Carry]:
         """That of the chain."""
         return self.chain.stream_kernel(states, previous, observations, carry)
-
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
-        """Left to the chain."""
-        self.chain.maximise(data, log_emission, posterior, seed)
 
 
 def _blocks(demos: Demonstrations, most: int) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,6 @@ intention ends at one place (`places`). `recurrent` reads more: the whole histor
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +21,13 @@ from scipy import optimize
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer
 from prism_irl.switching.inference.flat import infer_steps
-from prism_irl.switching.inputs import first_intentions
+from prism_irl.switching.inputs import first_counts, first_intentions, states_before
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import Carry
@@ -40,6 +39,7 @@ SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever
 class StateKernel(SwitchingModule, Chain):
     """What both kinds share: a kernel per state that the step leaves from."""
 
+    reads_pairs = True
     n_states: int
     initial: Tensor
 
@@ -75,37 +75,18 @@ class StateKernel(SwitchingModule, Chain):
             kernel = self.state_kernels().detach().double().exp().index_select(0, torch.from_numpy(before))
             arrays = self.log_initial().numpy(), kernel.numpy(), log_emission.double().numpy()
             found = infer_steps(*arrays, data.demos.offsets, online=online)
-        if found is None:
-            return super().expectation(data, log_emission, online=online)
-        if found.pairwise is None:
-            return found
-        return found._replace(pairwise=None, leaving=self._leaving(before, found.pairwise))
+        return super().expectation(data, log_emission, online=online) if found is None else found
 
-    def _leaving(self, before: npt.NDArray[np.int64], pairwise: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Pairwise posteriors (n, K, K), zero at first steps, summed by the state that a step leaves, (S, K, K)."""
+    def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
+        """Expected counts of first steps (K,), and of the moves of steps that leave each state, (S, K, K)."""
+        assert posterior.pairwise is not None
         K, S = self.n_intentions, self.n_states
-        columns = [np.bincount(before, column, minlength=S + 1)[:S] for column in pairwise.reshape(-1, K * K).T]
-        return np.asarray(np.stack(columns, axis=1).reshape(S, K, K), np.float64)
-
-    def _counts(self, data: Prepared, log_emission: Tensor, posterior: Posterior) -> Tensor:
-        """Expected steps that leave each state, (S, K, K), from the E-step where it has counted them."""
-        if posterior.leaving is None:
-            return self.state_transitions(data, log_emission)
-        return torch.from_numpy(posterior.leaving)
-
-    @torch.no_grad()
-    def state_transitions(self, data: Prepared, log_emission: Tensor) -> Tensor:
-        """Expected number of steps from j to k that leave state s, (S, K, K): all that the M-step needs."""
-        K = self.n_intentions
-        counts = torch.zeros(self.n_states + 1, K * K, dtype=torch.float64, device=self.initial.device)
-        for batch in data.batches:
-            emission = data.gather(batch, log_emission)
-            beliefs = infer(self.log_initial(), self.log_kernel(batch), emission, batch.mask, pairwise=True)
-            assert beliefs.pairwise is not None
-            left = batch.states[:, :-1].reshape(-1).clamp_max(self.n_states)
-            counts.index_add_(0, left, beliefs.pairwise[:, 1:].reshape(-1, K * K).to(counts))
-        whole = counts
-        return whole[: self.n_states].reshape(-1, K, K)
+        before = np.minimum(states_before(data.demos), S)
+        columns = [
+            np.bincount(before, column, minlength=S + 1)[:S] for column in posterior.pairwise.reshape(-1, K * K).T
+        ]
+        leaving = np.asarray(np.stack(columns, axis=1).reshape(S, K, K), np.float64)
+        return Stats(initial=first_counts(data, posterior), leaving=leaving)
 
     def _take_initial(self, chain: MarkovChain) -> None:
         self.initial.copy_(chain.initial.clamp_min(SMALLEST) / chain.initial.clamp_min(SMALLEST).sum())
@@ -145,10 +126,10 @@ class StatePairChain(StateKernel):
         self._take_initial(chain)
 
     @torch.no_grad()
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def update(self, stats: Stats) -> None:
         """Expected transitions that leave each state, shrunk towards those of all states."""
-        counts = self._counts(data, log_emission, posterior)
-        self.initial.copy_(first_intentions(data, posterior))
+        counts = torch.from_numpy(stats["leaving"]).to(self.kernel)
+        self.initial.copy_(first_intentions(stats["initial"]))
         pooled = counts.sum(0) + FLOOR
         self.kernel.copy_(pooled / pooled.sum(-1, keepdim=True))
         shrunk = counts + self.shrinkage * self.kernel + FLOOR
@@ -225,11 +206,10 @@ class StateChain(StateKernel):
         expected = (counts * self.state_kernels()[: self.n_states]).sum()
         return 0.5 * self.ridge * sum((p * p).sum() for p in self.parameters()) - expected
 
-    def maximise(self, data: Prepared, log_emission: Tensor, posterior: Posterior, seed: Any) -> None:
+    def update(self, stats: Stats) -> None:
         """Initial distribution in closed form, kernel by L-BFGS on counts per state, whatever n is."""
-        counts = self._counts(data, log_emission, posterior)
-        self.initial.copy_(first_intentions(data, posterior))
-        self._climb(counts)
+        self.initial.copy_(first_intentions(stats["initial"]))
+        self._climb(torch.from_numpy(stats["leaving"]).to(self.log_Ps))
 
     def _climb(self, counts: Tensor) -> None:
         parameters = list(self.parameters())

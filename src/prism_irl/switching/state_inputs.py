@@ -14,9 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.data.batching import Prepared
 from prism_irl.switching.chain import sticky
-from prism_irl.switching.inputs import FloatArray, InputKernel, floored, states_before
+from prism_irl.switching.inputs import FloatArray, InputKernel, IntArray, floored
 from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
 
@@ -58,10 +57,10 @@ class StateInputChain(InputKernel):
         self.weights.zero_()
         self.initial.copy_(floored(chain.initial))
 
-    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, data: Prepared) -> None:
+    def _regress(self, j: int, others: list[int], targets: FloatArray, inputs: FloatArray, before: IntArray) -> None:
         """The kernel without the state, then that of every state, shrunk towards it, with the shared effects."""
         weights = self.weights[j].cpu().numpy()[others]
-        before = np.minimum(states_before(data.demos), self.n_states - 1)
+        before = np.minimum(before, self.n_states - 1)
         bias, biases = (
             (table - table[..., j : j + 1])[..., others].cpu().numpy() for table in (self.bias[j], self.biases[:, j])
         )

@@ -140,7 +140,7 @@ def test_policies(length: int) -> None:
     stack.maximise()
     prior = stack.log_prior()
     for f, (table, (data, w)) in enumerate(zip(tables, given, strict=True)):
-        table.maximise(data, w)
+        table.m_step(data, w)
         found = stack.policies[f, : len(table.valid), :, : table.n_intentions].permute(2, 0, 1)
         close(found, table.policies, 1e-12)
         close(prior[f], table.log_prior(), 1e-12)

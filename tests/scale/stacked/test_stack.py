@@ -78,7 +78,7 @@ def test_policies_equal_those_of_each_fit(lengths: tuple[int, int]) -> None:
     stack.maximise()
     prior = stack.log_prior()
     for f, (table, (data, w)) in enumerate(zip(tables, stacked_inputs, strict=True)):
-        table.maximise(data, w)
+        table.m_step(data, w)
         found = stack.policies[f, : len(table.valid), :, : table.n_intentions].permute(2, 0, 1).numpy()
         np.testing.assert_allclose(found, table.policies, atol=1e-12)
         assert float(prior[f]) == pytest.approx(table.log_prior(), abs=1e-9)

@@ -35,10 +35,9 @@ LARGEST = 2**28
 def can_stack_refits(model: PairModel, demos: Demonstrations) -> bool:
     """Whether refits of this model can be stacked: a plain Markov chain over weighted-count policies."""
     return (
-        type(model.switching_) is MarkovChain
-        and type(model.rewards_model_) is TabularPolicies
-        and model.rewards_model_.smoothing > 0
-        and model.accents_ is None
+        model.switching_.free_kernel
+        and model.rewards_model_.action_table() is not None
+        and cast(TabularPolicies, model.rewards_model_).smoothing > 0
         and demos.known is None
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,14 @@ from torch import Tensor
 
 from prism_irl import em
 from prism_irl.data.batching import Prepared
-from prism_irl.models import starts
+from prism_irl.models.hooks import FirstGuess
 from prism_irl.models.intentions import Intentions
+from prism_irl.rewards.base import ROUNDING
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.flat import Flat
 from prism_irl.scale.stacked.policies import StackedPolicies
 from prism_irl.scale.stacked.switching import ABSENT, stacked_beliefs
-from prism_irl.switching.chain import FLOOR, Chain
+from prism_irl.switching.chain import FLOOR
 from prism_irl.switching.markov import MarkovChain
 
 MOST_NUMBERS = 2**26  # of a kernel (F, B, T, K, K): 512 MB in double precision
@@ -35,46 +36,26 @@ SIDE_BY_SIDE = 128  # short chains
 FloatArray = npt.NDArray[np.float64]
 
 
-class Wanted(NamedTuple):
-    """A start that begins with short chains: its data, where they begin, and the powers of their emissions."""
-
-    model: Intentions
-    start: em.Start
-    train: Prepared
-    kind: starts.StartKind
-    generator: np.random.Generator
-    candidates: int
-    powers: FloatArray
-
-    def first_responsibilities(self) -> list[FloatArray]:
-        """Responsibilities (n, K) of every candidate, in the order in which a fit alone would draw them."""
-        return [
-            self.model._first_responsibilities(self.kind, self.train, self.generator) for _ in range(self.candidates)
-        ]
-
-
 def find_first_points(fits: Sequence[tuple[Intentions, Sequence[em.Start], Prepared]], device: torch.device) -> None:
     """Give every start of every fit its first policies, and a chain what short runs of a constant chain found."""
-    groups: dict[tuple[Any, ...], list[Wanted]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[FirstGuess]] = defaultdict(list)
     for model, own, train in fits:
-        kinds = model._start_kinds()
         for start in own:
-            kind, generator = kinds[start.index % len(kinds)], np.random.default_rng([model.seed, start.index])
-            candidates, iterations = model._warm_up(start.switching)
-            if not isinstance(start.switching, Chain) or (iterations == 0 and kind != "annealed"):
-                model._begin(start, train, kind, generator)
+            guess = FirstGuess(model, start, train)
+            if start.switching.constant() is None or not len(guess.powers):
+                start.rewards.first_guess(guess)
+                start.switching.first_guess(guess)
                 continue
-            powers = starts.annealing_powers() if kind == "annealed" else np.ones(iterations)
-            shape = (train.demos.n_states, train.demos.n_actions, powers.tobytes())
-            groups[shape].append(Wanted(model, start, train, kind, generator, candidates, powers))
+            shape = (train.demos.n_states, train.demos.n_actions, guess.powers.tobytes())
+            groups[shape].append(guess)
     for group in groups.values():
         for part in _parts(group):
             _run(part, device)
 
 
-def _parts(group: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+def _parts(group: Sequence[FirstGuess]) -> Iterator[list[FirstGuess]]:
     """Starts whose candidates are run side by side; those of one start stay together."""
-    part: list[Wanted] = []
+    part: list[FirstGuess] = []
     for one in group:
         if part and sum(other.candidates for other in part) + one.candidates > SIDE_BY_SIDE:
             yield part
@@ -84,9 +65,9 @@ def _parts(group: Sequence[Wanted]) -> Iterator[list[Wanted]]:
         yield part
 
 
-def _run(wanted: Sequence[Wanted], device: torch.device) -> None:
+def _run(wanted: Sequence[FirstGuess], device: torch.device) -> None:
     """Run the short chains of some starts, and leave each start where its likeliest one ended."""
-    first = [one.first_responsibilities() for one in wanted]
+    first = [[one.first_responsibilities() for _ in range(one.candidates)] for one in wanted]
     trials = [one for one, own in zip(wanted, first, strict=True) for _ in own]
     chains = ShortChains(trials, [one for own in first for one in own], device)
     for power in wanted[0].powers:
@@ -96,10 +77,11 @@ def _run(wanted: Sequence[Wanted], device: torch.device) -> None:
     for one, own in zip(wanted, first, strict=True):
         best = begin
         for f in range(begin + 1, begin + len(own)):  # the first of those that differ by rounding alone
-            best = f if likelihood[f] > likelihood[best] + starts.ROUNDING else best
+            best = f if likelihood[f] > likelihood[best] + ROUNDING else best
         begin += len(own)
-        one.start.rewards.load_state(chains.policies.state_of(best))
-        cast(Chain, one.start.switching).take_over(chains.chain(best))
+        one.rewards.load_state(chains.policies.state_of(best))
+        one.chain = chains.chain(best)
+        one.switching.first_guess(one)
 
 
 class ShortChains:
@@ -116,10 +98,10 @@ class ShortChains:
     likelihood : (F,), per step, of the parameters that the last iteration began with
     """
 
-    def __init__(self, trials: Sequence[Wanted], first: Sequence[FloatArray], device: torch.device) -> None:
+    def __init__(self, trials: Sequence[FirstGuess], first: Sequence[FloatArray], device: torch.device) -> None:
         F, self.sizes = len(trials), [one.model.n_intentions for one in trials]
         K = max(self.sizes)
-        self.policies = StackedPolicies([cast(TabularPolicies, one.start.rewards) for one in trials], device)
+        self.policies = StackedPolicies([cast(TabularPolicies, one.rewards) for one in trials], device)
         self.data = Flat([one.train for one in trials], device)
         self.initial = torch.zeros(F, K, dtype=torch.float64)
         self.kernel = torch.zeros(F, K, K, dtype=torch.float64)
@@ -177,6 +159,6 @@ class ShortChains:
 
 
 def _normalised(counts: Tensor, present: Tensor) -> Tensor:
-    """Expected counts as probabilities over the intentions that a fit has, as `MarkovChain.maximise`."""
+    """Expected counts as probabilities over the intentions that a fit has, as `MarkovChain.update`."""
     held = torch.where(present, counts + FLOOR, 0.0)
     return held / held.sum(-1, keepdim=True).clamp_min(FLOOR)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
-from prism_irl.switching.base import Counts, Posterior
+from prism_irl.switching.base import Counted, Posterior
 
 try:
     from prism_irl.switching.inference import compiled, counted, lanes
@@ -152,7 +153,7 @@ def _side_by_side(
     return np.asarray(transitions.sum(0)) if fine else None
 
 
-def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, data: Prepared) -> Counts | None:
+def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, data: Prepared) -> Counted | None:
     """Expected counts of a chain with one constant kernel (K, K) over a table of policies (P, K).
 
     None also where there are too few trajectories to run side by side: then `infer_flat` of the emissions gives the
@@ -170,4 +171,4 @@ def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, 
     if not counted.expected_counts(tuple(range(K)), (initial, kernel, table, data.pairs), rows, out):
         return None
     begun, moves, choices, likelihood = (values.sum(0) for values in out)
-    return Counts(begun, moves, choices, float(likelihood[0]) / demos.n_steps)
+    return Counted(Stats(initial=begun, transitions=moves), choices, float(likelihood[0]))
