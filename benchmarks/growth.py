@@ -14,6 +14,7 @@ import torch
 from chains import steps_like_labyrinth
 from networks import ours
 from prism_irl import em
+from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.rewards.tabular import TabularPolicies
@@ -36,7 +37,7 @@ def steps(base: int) -> dict[str, Curve]:
     for n in (base, 2 * base, 4 * base):
         data = Prepared.of(steps_like_labyrinth(n), Contexts(127))
         start, emission = ours(data), _emission(data, 3)
-        gate[data.demos.n_steps] = partial(em.improve, start, data, 0)
+        gate[data.demos.n_steps] = partial(em.em_iteration, start.switching, start.rewards, Parts(data), 0)
         chain[data.demos.n_steps] = partial(MarkovChain(3).expectation, data, emission, online=False)
     return {"EM iteration, gate": curve(gate, 21), "E-step, chain": curve(chain, 21, 5)}
 

@@ -255,6 +255,7 @@ class PairModel(Settings, PairRewards):
         """Keep the best start, and do what only has to be done once."""
         best = max(starts, key=lambda start: start.score)
         self._keep(best, starts, train)
+        self.mdp_ = self._dynamics
         ending = Ending(self, best, train, validation, self._prepare(demos))
         if self.recount and validation is not None:
             # Count the policies once more on all trajectories, now that validation has decided what it had to decide.
