@@ -23,6 +23,8 @@ MAIN = """
 """Flags of shared groups that one screen shows."""
 HEADINGS = {"ColumnOptions": "Data", "WorldOptions": "Data", "ModelOptions": "Model", "CommonOptions": "Output"}
 HEADINGS |= {"RunFolder": "Output", "FitsOptions": "Fits", "FoldOptions": "Fits"}
+STUDY = "--study", "PATH", "What the columns are, once for all [default: study.toml beside the data]."
+"""Read before a command is (`cli.study`), and no flag of any."""
 ORDER = ("Data", "Command", "Model", "Model: switching", "Model: rewards", "Fits", "Output")
 WIDTH = 80
 
@@ -60,6 +62,7 @@ def _lines(command: App, name: list[str], *, everything: bool) -> Iterator[str]:
     for example in examples if everything else examples[:2]:
         yield from textwrap.wrap(example, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     wide = WIDTH if not everything else max(WIDTH, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    flags += [("Data", *STUDY, True)] if any(flag == "--trajectory" for _, flag, *_ in flags) else []
     for heading in dict.fromkeys((*ORDER, *(heading for heading, *_ in flags))):
         own = [
             (flag, kind, words) for where, flag, kind, words, main in flags if where == heading and (everything or main)

@@ -30,6 +30,7 @@ from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.help import show_help
 from prism_irl.cli.imagine import imagine
 from prism_irl.cli.individuals import individuals
+from prism_irl.cli.init import init
 from prism_irl.cli.methods import methods
 from prism_irl.cli.names import names
 from prism_irl.cli.progress import Waiting
@@ -40,6 +41,7 @@ from prism_irl.cli.sample import sample
 from prism_irl.cli.score import score
 from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
+from prism_irl.cli.study import with_study
 from prism_irl.cli.tokenize import tokenize
 from prism_irl.errors import InputError, one_line
 
@@ -65,6 +67,7 @@ Every command explains itself, with an example: prism fit --help
 
 app.command(demo, group=START)
 app.command(sample, group=START)
+app.command(init, group=OWN_DATA, sort_key=0)
 app.command(evidence, group=OWN_DATA, sort_key=0)
 app.command(select_command, name="select", group=OWN_DATA, sort_key=0)
 app.command(fit, group=OWN_DATA, sort_key=1)
@@ -101,6 +104,7 @@ def main(tokens: list[str] | None = None) -> int:
         asked = {"--help", "-h", "--help-all"} & set(arguments)
         if asked and show_help(app, arguments, everything="--help-all" in asked):
             return 0
+        arguments = with_study(app, arguments)
         app([{"--help-all": "--help"}.get(word, word) for word in arguments], exit_on_error=False, print_error=False)
         return 0
     except (InputError, CycloptsError) as error:

@@ -60,8 +60,21 @@ def read_table(
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
     found = read_world(read_rows(table, hz=columns.hz, **columns.roles()), world, columns.roles(), discount)
     tell_notes(found.rows)
+    _tell_group(found.rows, columns)
     events = read_events(found.rows, columns.events)
     return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
+
+
+def _tell_group(table: Table, columns: ColumnOptions) -> None:
+    """Say on standard error where a column called group, which nobody named, holds treatments."""
+    from prism_irl.cli.recognise import is_treatment
+
+    if columns.group is not None or table.frame is None or "group" not in table.frame:
+        return
+    if is_treatment(table.frame["group"]):
+        values = ", ".join(map(str, table.frame["group"].dropna().unique()[:3]))
+        note = f"prism: the column group ({values}) is taken for the animals; if it is not, name them with --group."
+        print(one_line(note), file=sys.stderr)
 
 
 def tell_notes(table: Table) -> None:
