@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import harness
-from harness import NETWORK, Simulated, posterior_above_counter
+from harness import NETWORK, Options, build_method, steps_of
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_experiment
 from prism_irl.cli.progress import fits_progress
@@ -30,13 +30,14 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.facts import state_rewards
 from prism_irl.evaluation.reward_transfer import Elsewhere
 from prism_irl.evaluation.value_difference import Truth, recovered_order, recovered_policies
-from prism_irl.figures import maps, style
+from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
+from prism_irl.models.oracle import WorldOracle
 from prism_irl.models.registry import Method
 from prism_irl.report.state_places import grid
 from prism_irl.studies import results
-from prism_irl.studies.cross_validation import OnFit
+from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
 from prism_irl.studies.exemplar import choose_exemplar, write_exemplar
 from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 
@@ -183,10 +184,34 @@ OUR_STARTS = "prism-paper-starts"
 """The paper's gate with the starts that every other family gets, beside the paper's own protocol."""
 
 
+def simulated_methods(world: Any, identifiers: Sequence[str], options: Options) -> list[Method]:
+    """The methods of an experiment on a simulated world, after the truth."""
+    oracle = WorldOracle(world)
+    known = [build_method(identifier, oracle.n_intentions, options) for identifier in identifiers]
+    return [Method("oracle", "Truth (Bayes filter)", oracle), *known]
+
+
+class Simulated(NamedTuple):
+    """Fits to a simulated world, and the fold that figures show: its models, trajectories and hidden counters."""
+
+    evaluation: Evaluation
+    models: dict[str, Any]
+    test: Demonstrations
+    counters: npt.NDArray[np.int64]
+
+
+def run_simulated(simulation: Any, methods: Sequence[Method], **options: Any) -> Simulated:
+    """Cross-validate methods on a simulation (`cross_validate` takes the options), and keep the models of one fold."""
+    demos: Demonstrations = simulation.demonstrations
+    done = cross_validate(demos, methods, keep_models=True, **options)
+    steps = steps_of(demos.offsets, done.test)
+    return Simulated(done, done.models(), demos.subset(done.test), simulation.counters[steps])
+
+
 def methods(settings: Gridworld) -> list[Method]:
     """Every method of the comparison, after the truth."""
     options = settings.options()
-    known = harness.simulated_methods(settings.world, [name for name in METHODS if name != OUR_STARTS], options)
+    known = simulated_methods(settings.world, [name for name in METHODS if name != OUR_STARTS], options)
     gate = harness.build_method("prism-paper", len(INTENTIONS), {"": options[OUR_STARTS]})
     known.insert([method.id for method in known].index("prism-paper") + 1, replace(gate, id=OUR_STARTS))
     known = [replace(method, name=NAMES.get(method.id, method.name)) for method in known]
@@ -216,7 +241,7 @@ def run(
     cache.mkdir(parents=True, exist_ok=True)
     simulation = settings.world.simulate(settings.n_trajectories, seed=settings.simulation_seed)
     folds: dict[str, Any] = {"folds": settings.folds, "only_folds": settings.only_folds, "seeds": settings.seeds}
-    done = harness.run_simulated(
+    done = run_simulated(
         simulation,
         methods(settings),
         extra=truth(settings.world, settings.moved),
@@ -416,6 +441,41 @@ def posterior(path: Path, done: Simulated, main: str, name: str) -> str:
         "Probability of each intention over time for one test trajectory, above the hidden frustration counter that "
         "drives the switches and that no method sees; the strip shows the true intention."
     )
+
+
+def posterior_above_counter(
+    done: Simulated,
+    main: str,
+    order: Sequence[int],
+    trajectory: int,
+    *,
+    title: str,
+    intentions: Sequence[str],
+    label: str,
+    width: float,
+) -> tuple[Figure, list[Axes]]:
+    """Draw one test trajectory: the posterior of a model, that of the truth where it is there, and the counter below.
+
+    Parameters
+    ----------
+    main, title : identifier of the model, and its name above the axes
+    order : intentions of the model in the order of the true ones, ``intentions``
+    label : name of the counter
+    """
+    assert done.test.labels is not None
+    steps = slice(int(done.test.offsets[trajectory]), int(done.test.offsets[trajectory + 1]))
+    found = [(title, main, list(order)), ("Truth (Bayes smoother)", "oracle", list(range(len(intentions))))]
+    found = [row for row in found if row[1] in done.models]
+    rows = len(found) + 1
+    figure, axes = style.new_figure(rows, 1, width=width, height=1.2 * rows, sharex=True)
+    for ax, (name, model, columns) in zip(axes, found, strict=False):
+        probabilities = done.models[model].predict_proba(done.test)[steps][:, columns]
+        timelines.posterior_timeline(ax, probabilities, names=intentions, true=done.test.labels[steps])
+        # Right of the legend, which stands above the axes on the left.
+        ax.set_title(name, loc="right")
+        ax.set_xlabel("")
+    timelines.counter_timeline(axes[-1], done.counters[steps], label=label)
+    return figure, axes
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridge.data import Data
+from bridge.data import Bridge, Data
 from bridge.methods import BASELINES, Outcome
-from bridge.settings import Bridge
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import fit_facts

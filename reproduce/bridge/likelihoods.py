@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bridge.data import Data, fitted_tokenizer
-from bridge.settings import PAPER_BY_K, PAPER_MODEL_TYPE, Bridge
+from bridge.data import PAPER_BY_K, PAPER_MODEL_TYPE, Bridge, Data, fitted_tokenizer
 from harness import build_method
 from prism_irl.models.registry import Method
 from prism_irl.robots.vision import pipeline

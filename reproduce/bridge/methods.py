@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bridge import features as manipulation_features
-from bridge.data import Data, FloatArray, IntArray
-from bridge.settings import Bridge
+from bridge.data import Bridge, Data, FloatArray, IntArray
 from harness import build_method
 from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations

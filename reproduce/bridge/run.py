@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bridge.data import Data, IntArray, encoder_of, fitted_tokenizer, load
+from bridge.data import PAPER_GRANULARITY, Bridge, Data, IntArray, encoder_of, fitted_tokenizer, load
 from bridge.likelihoods import likelihood_table, n_fits
 from bridge.methods import HABITS, Contestant, Outcome, contestants
-from bridge.settings import PAPER_GRANULARITY, Bridge
 from prism_irl import storage
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_experiment, print_table

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 
 from continuous.data import Data
-from continuous.transfer import transfer
 from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.windows import around, moving, standardised
@@ -24,6 +24,39 @@ from prism_irl.models.phases import KMeansPhases
 from prism_irl.models.reference_scores import MEMORY, one_policy
 from prism_irl.rewards.options import Features, Windows
 from worlds.point_maze import PointMaze
+
+FloatArray = npt.NDArray[np.float64]
+WALKERS, STEPS, DISCOUNT = 64, 200, 0.97
+"""Agents per goal, how long they walk, and how much the next step counts beside this one."""
+
+
+def transfer(world: PointMaze, places: FloatArray, seed: int) -> float:
+    """Return of planning with recovered goals (K, 2), relative to that of the true ones, after the walls have moved."""
+    moved = world.moved_wall()
+    apart = np.linalg.norm(places[:, None] - world.goals[None], axis=2)
+    mine, true = linear_sum_assignment(apart)
+    earned = [
+        [walk(moved, place, int(goal), seed) for place in (places[k], world.goals[goal])]
+        for k, goal in zip(mine, true, strict=True)
+    ]
+    got, possible = np.sum(earned, axis=0)
+    return float(got / possible)
+
+
+def walk(world: PointMaze, place: FloatArray, goal: int, seed: int) -> float:
+    """Mean discounted return, paid when a goal is reached, of agents that head for a place."""
+    generator = np.random.default_rng([seed, goal])
+    x = world.start(WALKERS, generator)
+    command, left, total = world.heading_for(place), np.ones(WALKERS, dtype=bool), 0.0
+    for t in range(STEPS):
+        there = left & (np.linalg.norm(x - world.goals[goal], axis=1) < world.radius)
+        total += DISCOUNT**t * float(there.mean())
+        left &= ~there
+        near = np.linalg.norm(x - place, axis=1, keepdims=True)
+        way = command(x) * np.minimum(1.0, near / world.step)  # whoever is there stays
+        x = world.move(x, way + generator.normal(0.0, world.noise, x.shape))
+    return total
+
 
 IntArray = npt.NDArray[np.int64]
 REACH = 20

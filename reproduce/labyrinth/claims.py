@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 import harness
-from labyrinth.data import Data
+from labyrinth.data import PAPER_SWIRL, Data, Labyrinth
 from labyrinth.parts import Work, cross_validated
-from labyrinth.settings import PAPER_SWIRL, Labyrinth
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import data_folder
 from prism_irl.evaluation.alignment import SHUFFLES

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from harness import steps_of
-from labyrinth.settings import Labyrinth
+from harness import NETWORK, steps_of
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import MODES, labyrinth_mdp, load_annotations, load_events, load_labyrinth
 from prism_irl.errors import InputError
@@ -16,7 +16,212 @@ from prism_irl.evaluation.alignment import Events, alignment, greedy_arrival, na
 from prism_irl.maze import HOME, WATER
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
+from prism_irl.models.prism import PAPER
 from prism_irl.rewards.augmented import augmented_mdp
+
+PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl", "transformer")
+
+PAPER_NUM_LATENTS = {
+    1: (-0.86801, -0.87071),
+    2: (-0.75432, -0.76024),
+    3: (-0.63754, -0.64624),
+    4: (-0.58141, -0.58714),
+    5: (-0.53726, -0.54573),
+    6: (-0.51220, -0.52129),
+}
+"""Table num_latents of the paper: train and test score for each K; not likelihoods above K = 1."""
+PAPER_MODEL_TYPE = {"rnn": (-0.63754, -0.64624), "lstm": (-0.60993, -0.62705), "transformer": (-0.86797, -0.87067)}
+"""Table model_type of the paper, K = 3: train and test score; its Transformer has collapsed to K = 1."""
+PAPER_TIMING = {"e_step": 0.03, "rewards": 0.60, "network": 0.09, "total": 1.92, "iterations": 140}
+"""Table timing of the paper: seconds per EM iteration, rewards and network per intention (RTX 3060 mobile)."""
+PAPER_SWIRL = -0.73
+"""What the paper reports for SWIRL S-2 on the same data (Figure labyrinth a)."""
+PAPER_VALIDATION = 0.1
+"""Share of the training windows that choose the iteration and the start in the paper's protocol."""
+TRANSFORMER_PENALTIES = 0.3
+"""Share of the paper's penalties that the Transformer gets, with one epoch per M-step as the other networks.
+
+Under the paper's penalties it ends in the fixed point of one intention, -0.871, the paper's number, with 8 epochs per
+M-step and with one, while the RNN does not; with this share of them it does not either. At the start the policies
+hardly differ, so that responsibilities are little more than the gate itself and Eq. (loss) is mostly its penalties,
+whose optimum is a constant gate: a network that gets there before the policies have come apart stays there. The part
+transformer has the measurements (docs/labyrinth.md).
+"""
+PENALTY_SETTINGS = {
+    "no penalty": (0.0, 0.0),
+    "L1": (PAPER["labyrinth"]["l1"], 0.0),
+    "KL": (0.0, PAPER["labyrinth"]["kl"]),
+    "L1 and KL (paper)": (PAPER["labyrinth"]["l1"], PAPER["labyrinth"]["kl"]),
+}
+"""Figure labyrinth (d): from unconstrained to fully penalised."""
+
+
+@dataclass(frozen=True)
+class Labyrinth:
+    """Settings of the experiment.
+
+    Parameters
+    ----------
+    folds, only_folds, seeds : cross-validation over windows; only these folds
+    n_trajectories : use the first so many windows of a seeded shuffle; all when None
+    n_intentions : K of everything but the table num_latents
+    paper_ks, paper_iterations, paper_starts : numbers of intentions, EM iterations and starts (of the RNN) in the
+        paper's protocol
+    networks, network_ks : architectures of table model_type and of figure (b), and the numbers of intentions of those
+        that are not the RNN; at K other than 3 they have the first seed only, for the sake of time
+    transformer_iterations : EM iterations of the Transformer, which needs fewer and takes longer in each
+    paper_size : width of embeddings and networks in the paper's protocol
+    histories : history lengths of every switching family
+    families : switching families that are crossed with the histories
+    others : further methods of the honest comparison
+    starts, max_iterations, chain_starts : of learned methods, and starts of Markov chains
+    penalties, frontier_folds, frontier_histories : switch penalties of the frontier, the folds that it is measured on,
+        and the histories of recurrent switching there, as suffixes of its identifier
+    animals, only_animals : methods that are tested on animals they have not seen; only these animals
+    explained, independent_fits : methods whose meaning is judged, each fitted so many times independently, as is the
+        paper's model in the part published
+    collapse_iterations, collapse_cases : EM iterations of the part transformer, and the first so many of its cases
+    swirl_changes : what is fitted on SWIRL's own split (`claims.SWIRL_CHANGES`)
+    """
+
+    folds: int = 5
+    only_folds: tuple[int, ...] | None = None
+    seeds: tuple[int, ...] = (0, 1, 2)
+    n_trajectories: int | None = None
+    n_intentions: int = 3
+    paper_ks: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    paper_iterations: int = 180
+    paper_starts: int = 3
+    networks: tuple[str, ...] = ("rnn", "lstm", "transformer")
+    network_ks: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    transformer_iterations: int = 60
+    paper_size: int = 128
+    histories: tuple[int, ...] = (1, 2, 3, 4, 5)
+    families: tuple[str, ...] = ("hiql", "prism-past", "prism-recurrent")
+    others: tuple[str, ...] = (
+        "uniform",
+        "iavi",
+        "maxent",
+        "maxcausalent",
+        "mixture",
+        "ngram",
+        "bc",
+        "swirl-1",
+        "swirl-2",
+        "dirl",
+        "prism-markov",
+        "prism-goals",
+        "state+goals",
+        "recurrent+goals",
+    )
+    starts: int = 2
+    chain_starts: int = 16
+    max_iterations: int = 80
+    penalties: tuple[float, ...] = (0.0, 0.05, 0.1, 0.3, 1.0)
+    frontier_folds: tuple[int, ...] = (0, 1)
+    frontier_histories: tuple[str, ...] = ("", "-hauto")
+    animals: tuple[str, ...] = (
+        "uniform",
+        "iavi",
+        "maxcausalent",
+        "mixture",
+        "dirl",
+        "ngram",
+        "bc",
+        "swirl-1",
+        "swirl-2",
+        "hiql",
+        "hiql-hauto",
+        "prism-past",
+        "prism-recurrent",
+        "prism-recurrent-hauto",
+        "prism-goals",
+        "state+goals",
+        "recurrent+goals",
+    )
+    only_animals: tuple[int, ...] | None = None
+    explained: tuple[str, ...] = (
+        "hiql-k2",
+        "prism-markov-k2",
+        "hiql",
+        "prism-markov",
+        "prism-past",
+        "prism-recurrent",
+        "prism-recurrent-h2",
+        "hiql-hauto",
+        "prism-recurrent-hauto",
+        "prism-goals-h1",
+        "prism-goals",
+        "state+goals",
+        "recurrent+goals",
+    )
+    independent_fits: int = 3
+    collapse_iterations: int = 60
+    collapse_cases: int | None = None
+    swirl_changes: tuple[str, ...] = ("swirl-2-plain", "swirl-2-masked", "swirl-2-warm", "swirl-2")
+    quick: bool = False
+
+    @classmethod
+    def small(cls) -> Labyrinth:
+        """A smaller honest run, for `--quick`."""
+        return cls(
+            only_folds=(0,),
+            seeds=(0,),
+            n_trajectories=140,
+            paper_ks=(1, 2, 3, 6),
+            paper_iterations=40,
+            paper_starts=1,
+            network_ks=(3,),
+            transformer_iterations=12,
+            histories=(1, 2, 4),
+            families=("hiql", "prism-recurrent"),
+            others=("uniform", "iavi", "ngram", "prism-past", "swirl-1", "prism-goals"),
+            starts=1,
+            chain_starts=4,
+            max_iterations=50,
+            penalties=(0.0, 0.1, 0.5),
+            frontier_folds=(0,),
+            frontier_histories=("",),
+            animals=("iavi", "ngram", "hiql-hauto"),
+            only_animals=(0, 1),
+            explained=("prism-markov-k2", "hiql", "prism-recurrent", "prism-goals"),
+            independent_fits=2,
+            collapse_iterations=3,
+            collapse_cases=1,
+            swirl_changes=("swirl-2-plain", "swirl-2-masked"),
+            quick=True,
+        )
+
+    @property
+    def tested_folds(self) -> tuple[int, ...]:
+        """The folds that are run."""
+        return tuple(range(self.folds)) if self.only_folds is None else self.only_folds
+
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Options of the methods of the honest comparison; those with a network get a smaller one than the paper's.
+
+        It overfits here less quickly. Annealed starts are the point of ``prism-markov``, and keep their number.
+        """
+        starts = {"n_starts": self.starts}
+        return {
+            "": starts,
+            "hiql": {"n_starts": self.chain_starts},
+            "prism-past": {**starts, "max_iterations": self.max_iterations, **NETWORK},
+            "prism-markov": {},
+            "prism-goals": starts,
+            "state+goals": {},
+            "recurrent+goals": {},
+        }
+
+
+def check_parts(parts: Sequence[str]) -> None:
+    """Refuse parts that do not exist."""
+    for part in parts:
+        if part not in PARTS:
+            raise InputError(f"The labyrinth has no part {part!r}; choose among {', '.join(PARTS)}.")
+    if not parts:
+        raise InputError(f"No part was named; choose among {', '.join(PARTS)}.")
+
 
 TARGETS = {"water": WATER, "home": HOME}
 """States that intentions are named after."""

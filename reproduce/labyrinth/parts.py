@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 import harness
-from labyrinth.data import Data
-from labyrinth.settings import (
+from labyrinth.data import (
     PAPER_MODEL_TYPE,
     PAPER_NUM_LATENTS,
     PAPER_SWIRL,
@@ -26,6 +25,7 @@ from labyrinth.settings import (
     PAPER_VALIDATION,
     PENALTY_SETTINGS,
     TRANSFORMER_PENALTIES,
+    Data,
     Labyrinth,
 )
 from prism_irl.core.stats import Parts

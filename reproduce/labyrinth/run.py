@@ -16,8 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labyrinth.data import Data, load
-from labyrinth.settings import PARTS, Labyrinth, check_parts
+from labyrinth.data import PARTS, Data, Labyrinth, check_parts, load
 from prism_irl import storage
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import console, print_experiment, print_table

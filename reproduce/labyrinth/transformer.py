@@ -12,9 +12,8 @@ from typing import Any, NoReturn
 
 from torch import Tensor, nn
 
-from labyrinth.data import Data
+from labyrinth.data import TRANSFORMER_PENALTIES, Data, Labyrinth
 from labyrinth.parts import Work
-from labyrinth.settings import TRANSFORMER_PENALTIES, Labyrinth
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.prism import PAPER, PRISM

@@ -54,7 +54,7 @@ def gridworld_run(folder):
     world = FrustrationWorld(horizon=20)
     simulation = world.simulate(30, seed=3)
     methods = [Method("hiql", "HIQL (Markov chain)", HIQL(2, n_starts=2, max_iterations=10))]
-    done = harness.run_simulated(simulation, methods, only_folds=(0,))
+    done = gridworld.run_simulated(simulation, methods, only_folds=(0,))
     found = done.evaluation.table()
     result = harness.write(folder, done.evaluation, "Gridworld", "gridworld", quick=True, methods=found)
     gridworld.write_all(folder / "figures", world, result, done)

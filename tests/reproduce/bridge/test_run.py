@@ -11,8 +11,8 @@ import pytest
 from bridge import data as bridge_data
 from bridge import features as manipulation_features
 from bridge import run as bridge
+from bridge.data import Bridge
 from bridge.likelihoods import likelihood_table, n_fits
-from bridge.settings import Bridge
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions

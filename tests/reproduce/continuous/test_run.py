@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from continuous import data as worlds
-from continuous.methods import PAIRS, blind, fit, leading, run_method, windows
+from continuous.methods import PAIRS, blind, fit, leading, run_method, transfer, windows
 from continuous.run import Continuous, run, tasks_of
 from continuous.told import TOLD, told
-from continuous.transfer import transfer
 from prism_irl.labels import ari
 from prism_irl.rewards.options import Windows
 from worlds.point_maze import PointMaze

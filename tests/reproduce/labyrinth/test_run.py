@@ -17,8 +17,7 @@ from labyrinth import claims
 from labyrinth import figures as labyrinth_figures
 from labyrinth import parts as labyrinth_parts
 from labyrinth import run as labyrinth
-from labyrinth.data import Data
-from labyrinth.settings import PAPER_NUM_LATENTS, PARTS, Labyrinth
+from labyrinth.data import PAPER_NUM_LATENTS, PARTS, Data, Labyrinth
 from prism_irl import storage
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labyrinth import transformer
-from labyrinth.settings import Labyrinth
+from labyrinth.data import Labyrinth
 from prism_irl.errors import InputError
 from prism_irl.maze import maze_mdp
 from prism_irl.worlds.labyrinth import LabyrinthWorld
