@@ -16,6 +16,7 @@ from labyrinth.data import TRANSFORMER_PENALTIES, Data, Labyrinth
 from labyrinth.parts import Work
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PAPER, PRISM
 from prism_irl.models.references import Empirical
 from prism_irl.studies.cross_validation import data_key, fit_key, read_row, write_row
@@ -82,7 +83,7 @@ class WholeTrajectory(Independent):
         return Gate(network, n_intentions, l1=self.l1, kl=self.kl, optimiser=self._optimiser())
 
 
-def gate(network: str, epochs: int, share: float, settings: Labyrinth) -> PRISM:
+def gate(network: str, epochs: int, share: float, settings: Labyrinth) -> Intentions:
     """The paper's model of the labyrinth with another network, schedule or share of the penalties."""
     paper = PAPER["labyrinth"]
     asked: dict[str, Any] = {
@@ -96,8 +97,8 @@ def gate(network: str, epochs: int, share: float, settings: Labyrinth) -> PRISM:
     found = PRISM.paper("labyrinth", max_iterations=settings.collapse_iterations, **asked)
     if network != "encoder":
         return found
-    found.set_params(switching=WholeTrajectory(**asked, learning_rate=1e-3, batch_size=32, observe="current"))
-    return found
+    whole = WholeTrajectory(**asked, learning_rate=1e-3, batch_size=32, observe="current")
+    return Intentions(switching=whole, rewards="tabular", **found.get_params(deep=False))
 
 
 def transformer(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:

@@ -64,7 +64,7 @@ SECONDS = {
     "swirl-2": 600.0,
     "dirl": 300.0,
     "prism-recurrent": 120.0,
-    "prism": 120.0,
+    "prism-past": 120.0,
     "prism-paper": 60.0,
     "maxent": 30.0,
     "bc": 60.0,
