@@ -10,7 +10,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.features import FeaturePRISM
-from prism_irl.models.phases import KMeansPhases, chain_data, gaussian_chain, phase_baselines, smoothed
+from prism_irl.models.phase_baselines import KMeansPhases, chain_data, gaussian_chain, phase_baselines, smoothed
 
 
 def reaching(n_trajectories=12, seed=0):

@@ -186,7 +186,7 @@ def _baselines(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
     """What is simpler than intentions, beside them, where the phases of continuous data are known."""
     if not demos.action_space.continuous or demos.labels is None or model.n_intentions == 1:
         return {}
-    from prism_irl.models.phases import phase_baselines  # here, because it imports torch
+    from prism_irl.models.phase_baselines import phase_baselines  # here, because it imports torch
 
     found = phase_baselines(demos, model.n_intentions)
     return {"baselines": found} if found else {}
