@@ -74,9 +74,13 @@ class IntentionModel(Parametrised, ABC):
         """Whether `predict` reads what comes after a step; scores and streams never do."""
         return False
 
+    def labels_of(self, probabilities: FloatArray, demos: Demonstrations) -> IntArray:
+        """Labels (n,) that the beliefs (n, K) amount to: the likeliest, unless intentions come in an order."""
+        return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
+
     def predict(self, demos: Demonstrations) -> IntArray:
         """Intention of every step, (n,), flat and aligned with the demonstrations."""
-        return np.asarray(self.predict_proba(demos).argmax(axis=1), dtype=np.int64)
+        return self.labels_of(self.predict_proba(demos), demos)
 
     def log_likelihood(self, demos: Demonstrations) -> FloatArray:
         """Log p(a_t | s_≤t, a_<t) of every step, (n,)."""

@@ -1,0 +1,290 @@
+"""What moves, where it is, and whether the gripper is shut: demonstrations of robots in a few standardised numbers.
+
+Recordings differ in what their columns are: joints or a tool, absolute targets or differences, grippers as numbers or
+as words of two values, columns that never change. `Movement.fit` finds out from the data which column is which:
+
+- *constant*: dropped, and said;
+- *two-valued* (a gripper, a contact, a lamp): 0 or 1, a Bernoulli variable of its own;
+- *place*: an observation that is none of these, relative to its mean over the episode;
+- *target*: a command that is an observation some steps ahead (absolute targets): it says nothing that places do not;
+- *difference*: any other command: a movement, as the derivatives of smoothed places are.
+
+Places and movements are standardised, and where there are many of them, rotated to whitened principal components.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+KINDS = ("constant", "two-valued", "place", "target", "difference")
+CONSTANT, TWO_VALUED, PLACE, TARGET, DIFFERENCE = range(len(KINDS))
+FLAT = 1e-6
+"""Spread of a column, as a share of its size, below which it is constant."""
+BETWEEN = 0.12
+"""Share of the steps that a two-valued column may spend between its values (0.2 to 0.8 of the way)."""
+GRIPPER = re.compile(r"grip|jaw|claw", re.IGNORECASE)
+"""Names of columns that open and close, which are two-valued however they move between. Values alone do not tell a
+gripper that holds things of many sizes from a joint that rests in two poses."""
+ABSOLUTE = 0.9
+"""Correlation with an observation from which on a command is its target."""
+SMOOTH, WIDEST = 0.01, 8.0
+"""Width of the smoothing, as a share of the typical episode and in steps at most."""
+MANY, VARIANCE = 8, 0.95
+"""Dimensions from which on principal components stand for them, and the share of the variance that they keep."""
+OUTLIER = 4.0
+SAMPLE = 100_000
+"""Steps that the units are taken from."""
+
+
+class Moved(NamedTuple):
+    """Steps as `Movement` sees them: ``place`` (n, p), ``motion`` (n, v), ``switch`` (n, b) and ``slow`` (n,).
+
+    ``slow`` is minus the log of the speed relative to that of the episode: high where the arm pauses.
+    """
+
+    place: FloatArray
+    motion: FloatArray
+    switch: FloatArray
+    slow: FloatArray
+
+
+@dataclass(frozen=True)
+class Block:
+    """Standardised numbers: (x − mean) / spread, clipped, times directions (d, r)."""
+
+    mean: FloatArray
+    spread: FloatArray
+    directions: FloatArray
+
+    @classmethod
+    def fit(cls, values: FloatArray) -> Self:
+        """Standardise, and rotate where there are many dimensions."""
+        mean, spread = values.mean(0), values.std(0)
+        spread = np.where(spread > 1e-12, spread, 1.0)
+        directions = np.eye(values.shape[1])
+        if values.shape[1] >= MANY:
+            x = np.clip((values - mean) / spread, -OUTLIER, OUTLIER)
+            variance, vectors = np.linalg.eigh(x.T @ x / len(x))
+            variance, vectors = variance[::-1], vectors[:, ::-1]
+            kept = int(np.searchsorted(np.cumsum(variance) / variance.sum(), VARIANCE)) + 1
+            signs = np.sign(vectors[np.abs(vectors).argmax(0), np.arange(len(variance))])  # the same on every machine
+            directions = (vectors * signs / np.sqrt(np.maximum(variance, 1e-12)))[:, :kept]
+        return cls(mean, spread, directions)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Standardised values, (n, r)."""
+        return np.asarray(np.clip((values - self.mean) / self.spread, -OUTLIER, OUTLIER) @ self.directions)
+
+    @property
+    def size(self) -> int:
+        """Number of dimensions r."""
+        return int(self.directions.shape[1])
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How the columns of some demonstrations become movement.
+
+    Attributes
+    ----------
+    kinds : (d + m,) int, what each observation and each command is
+    low, high : (d + m,), the two values of a column that has two
+    n_observed : d
+    width : standard deviation of the smoothing, in steps
+    place, motion : Block
+    """
+
+    kinds: npt.NDArray[np.int64]
+    low: FloatArray
+    high: FloatArray
+    n_observed: int
+    width: float
+    place: Block
+    motion: Block
+
+    @classmethod
+    def fit(cls, demos: Demonstrations, trajectories: npt.NDArray[np.int64] | None = None) -> Self:
+        """Find out which column is what, from some of the trajectories."""
+        values, offsets = signals(demos, trajectories)
+        n_observed = 0 if demos.observations is None else demos.observations.shape[1]
+        kinds, low, high = _kinds(values, n_observed, column_names(demos))
+        width = float(np.clip(SMOOTH * np.median(np.diff(offsets)), 1.0, WIDEST))
+        plain = Block(np.zeros(0), np.zeros(0), np.zeros((0, 0)))
+        raw = cls(kinds, low, high, n_observed, width, plain, plain)
+        place, motion = raw._raw(values, offsets)
+        return cls(kinds, low, high, n_observed, width, Block.fit(place), Block.fit(motion))
+
+    def __call__(self, demos: Demonstrations, trajectories: npt.NDArray[np.int64] | None = None) -> Moved:
+        """The steps of some trajectories, one after the other."""
+        values, offsets = signals(demos, trajectories)
+        if values.shape[1] != len(self.kinds):
+            raise InputError(
+                f"The data have {values.shape[1]} observed and commanded numbers, those of the fit had "
+                f"{len(self.kinds)}; name the same columns."
+            )
+        place, motion = self._raw(values, offsets)
+        moving = self.motion(motion)
+        return Moved(self.place(place), moving, self.switch(values), slowness(moving, offsets))
+
+    def switch(self, values: FloatArray) -> FloatArray:
+        """Two-valued columns as 0 or 1, (n, b)."""
+        two = self.kinds == TWO_VALUED
+        return np.asarray(values[:, two] > (self.low[two] + self.high[two]) / 2, dtype=np.float64)
+
+    def _raw(self, values: FloatArray, offsets: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Places relative to their episode's mean, and movements, before they are standardised."""
+        from scipy.ndimage import gaussian_filter1d
+
+        places, differences = values[:, self.kinds == PLACE], values[:, self.kinds == DIFFERENCE]
+        here, moving = np.empty_like(places), np.empty((len(values), places.shape[1] + differences.shape[1]))
+        for a, b in pairwise(offsets):
+            if places.shape[1]:
+                smooth = gaussian_filter1d(places[a:b], self.width, axis=0, mode="nearest")
+                here[a:b] = smooth - smooth.mean(0)
+                moving[a:b, : places.shape[1]] = np.gradient(smooth, axis=0) if b - a > 1 else 0.0
+            if differences.shape[1]:
+                moving[a:b, places.shape[1] :] = gaussian_filter1d(differences[a:b], self.width, axis=0, mode="nearest")
+        return here, moving
+
+    def named(self, kind: int, names: Sequence[str]) -> list[str]:
+        """Names of the columns that are of a kind."""
+        return [name for name, own in zip(names, self.kinds, strict=True) if own == kind]
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that determine the units."""
+        blocks = {f"{name}_{part}": getattr(getattr(self, name), part) for name in BLOCKS for part in PARTS}
+        sizes = np.array([self.n_observed, self.width])
+        return {"kinds": self.kinds, "low": self.low, "high": self.high, "sizes": sizes, **blocks}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Undo `state`."""
+        found = {name: np.asarray(value) for name, value in state.items()}
+        blocks = [Block(*(found[f"{name}_{part}"] for part in PARTS)) for name in BLOCKS]
+        n_observed, width = found["sizes"]
+        return cls(found["kinds"].astype(np.int64), found["low"], found["high"], int(n_observed), float(width), *blocks)
+
+
+BLOCKS, PARTS = ("place", "motion"), ("mean", "spread", "directions")
+
+
+def signals(
+    demos: Demonstrations, trajectories: npt.NDArray[np.int64] | None = None
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Observations and commands of some trajectories side by side, (n, d + m), and where each trajectory begins."""
+    if demos.motions is None:
+        raise InputError("Phases are of continuous commands; name the columns with --observe and --act.")
+    parts = [part for part in (demos.observations, demos.motions) if part is not None]
+    if trajectories is None:
+        return np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1), demos.offsets
+    lengths = demos.lengths[trajectories]
+    rows = [slice(int(demos.offsets[i]), int(demos.offsets[i + 1])) for i in trajectories]
+    found = [np.concatenate([np.asarray(part[row], np.float64) for row in rows]) for part in parts]
+    return np.concatenate(found, axis=1), np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
+
+
+def some_trajectories(demos: Demonstrations, most: int, seed: int) -> npt.NDArray[np.int64]:
+    """Trajectories of at most so many steps together (one at least), in their order; all where they are fewer."""
+    if demos.n_steps <= most:
+        return np.arange(len(demos))
+    order = np.random.default_rng(seed).permutation(len(demos))
+    kept = np.searchsorted(demos.lengths[order].cumsum(), most)
+    return np.sort(order[: max(int(kept), 1)])
+
+
+def slowness(motion: FloatArray, offsets: npt.NDArray[np.int64]) -> FloatArray:
+    """Minus the log of the speed at every step relative to the mean of its episode, (n,)."""
+    if motion.shape[1] == 0:
+        return np.zeros(len(motion))
+    speed = np.sqrt((motion**2).mean(1))
+    for a, b in pairwise(offsets):
+        typical = speed[a:b].mean() + 1e-12
+        speed[a:b] = -np.log((speed[a:b] + 0.1 * typical) / (1.1 * typical))
+    return speed
+
+
+def share_by_time(moved: Moved, offsets: npt.NDArray[np.int64], n_bins: int = 12, ends: int = 2) -> float:
+    """How much of a movement the relative time in an episode tells of other episodes, at most 1.
+
+    The largest share of variance, over the directions of movement, that the means over stretches of the other episodes
+    explain. High where demonstrations go through the same stages; near zero where gestures come in any order and
+    number. The ends are left out: everybody begins at home.
+    """
+    values = moved.motion if moved.motion.shape[1] else moved.switch
+    if len(offsets) < 3 or values.shape[1] == 0:
+        return 0.0
+    lengths = np.diff(offsets)
+    time = np.concatenate([(np.arange(n) * n_bins) // n for n in lengths])
+    episode = np.repeat(np.arange(len(lengths)), lengths)
+    inner = (time >= ends) & (time < n_bins - ends)
+    if not inner.any():
+        return 0.0
+    cell, size = episode * n_bins + time, len(lengths) * n_bins
+    counts = np.bincount(cell, minlength=size).reshape(-1, n_bins)
+    explained = []
+    for column in values.T:
+        sums = np.bincount(cell, weights=column, minlength=size).reshape(-1, n_bins)
+        others = (sums.sum(0) - sums) / np.maximum(counts.sum(0) - counts, 1)
+        error = ((column - others[episode, time])[inner] ** 2).mean()
+        explained.append(1.0 - error / max(float(column[inner].var()), 1e-9))
+    return float(max(explained))
+
+
+def column_names(demos: Demonstrations) -> list[str]:
+    """Names of observations and of commands, numbers where they have none."""
+    found: list[str] = []
+    for values, names, usual in (
+        (demos.observations, demos.observation_names, "observation"),
+        (demos.motions, demos.motion_names, "command"),
+    ):
+        if values is not None:
+            found += list(names or (f"{usual} {i}" for i in range(values.shape[1])))
+    return found
+
+
+def _two_groups(column: FloatArray) -> tuple[float, float]:
+    """Means of the two groups that have the least variance within them (Otsu)."""
+    x = np.sort(column[:: max(1, len(column) // 20_000)])
+    n = np.arange(1, len(x))
+    sums = x.cumsum()
+    below, above = sums[:-1] / n, (sums[-1] - sums[:-1]) / (len(x) - n)
+    between = n * (len(x) - n) * (above - below) ** 2 / len(x) ** 2
+    best = int(between.argmax())
+    return float(below[best]), float(above[best])
+
+
+def _kinds(values: FloatArray, n_observed: int, names: Sequence[str]) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray]:
+    """What each column is, and its two values: where two means stand for them, a step belongs to the nearer one."""
+    spread = values.std(0)
+    low, high = np.percentile(values, [2, 98], axis=0)
+    kinds = np.where(np.arange(values.shape[1]) < n_observed, PLACE, DIFFERENCE)
+    standard = (values - values.mean(0)) / np.where(spread > 1e-12, spread, 1.0)
+    for j in range(values.shape[1]):
+        if spread[j] <= FLAT * max(1.0, float(np.abs(values[:, j]).mean())):
+            kinds[j] = CONSTANT
+            continue
+        if high[j] - low[j] <= 1e-12:  # all but a few steps are the same
+            low[j], high[j] = values[:, j].min(), values[:, j].max()
+        way = (values[:, j] - low[j]) / (high[j] - low[j])
+        if ((way > 0.2) & (way < 0.8)).mean() < BETWEEN:
+            kinds[j] = TWO_VALUED
+        elif GRIPPER.search(names[j]):
+            kinds[j] = TWO_VALUED
+            low[j], high[j] = _two_groups(values[:, j])
+        elif j >= n_observed and n_observed:
+            related = np.abs(standard[:, j] @ standard[:, :n_observed] / len(values)).max()
+            kinds[j] = TARGET if related > ABSOLUTE else DIFFERENCE
+    if n_observed and not (kinds[:n_observed] != CONSTANT).any() and not (kinds == DIFFERENCE).any():
+        raise InputError("No column to --observe or --act ever changes; name some that do.")
+    return kinds.astype(np.int64), low, high

@@ -1,0 +1,518 @@
+"""Phases of demonstrations: the stages of a task, found from where the arm is, how it moves and what the gripper does.
+
+    x_t | z_t = k   places and movements: normal, of diagonal covariance; two-valued columns: Bernoulli (`data.movement`)
+    d | k           lengths as shares of the episode: normal, mean and spread learned, 0.05 at least
+    z               every phase once and in order; where episodes do not run alike in time, any order (`order`)
+
+Neighbouring steps repeat one another and the columns of an arm repeat one another, so that a likelihood which takes
+each for new evidence cuts wherever a sensor's quantum says. Evidence is tempered: all steps of an episode together
+count as a handful of independent observations (`WEIGHTS`), divided by the root of the effective dimension of their
+block; a gripper is one dimension and counts most, and a border is likelier where the arm pauses. Where nothing speaks,
+phases last equally long. Fitted by EM over whole segments (`switching.segmental`) from equal parts, or where any order
+is possible, from k-means. What predicts is causal: filtered beliefs that do not know how long an episode will be, and
+a linear-Gaussian policy of commands per phase. Choose it for demonstrations of a task; for animals and play, a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.movement import (
+    CONSTANT,
+    TWO_VALUED,
+    Moved,
+    Movement,
+    column_names,
+    share_by_time,
+    signals,
+    some_trajectories,
+)
+from prism_irl.errors import InputError
+from prism_irl.mdp import MDP
+from prism_irl.models.base import FloatArray, IntArray, IntentionModel
+from prism_irl.switching import segmental
+
+Order = Literal["auto", "once", "cycle", "free"]
+SAMPLE = 150_000
+"""Steps that EM sees of larger data."""
+PART = 2**18
+"""Steps that are labelled at a time."""
+BINS = 128
+"""Bins of an episode at most: borders lie on them."""
+IN_STAGES = 0.15
+"""Share of a movement that the time in an episode explains, from which on episodes run through stages."""
+WEIGHTS = {"place": 2.0, "motion": 3.0, "switch": 300.0}
+"""Independent observations that an episode counts as, per block, where every phase comes once."""
+PAUSE = 3.0
+"""Nats that a border gains per unit of slowness (minus log relative speed)."""
+FREE_POWER, FREE_PLACE = 0.1, 0.7
+"""Power of a step's evidence where phases come in any order, and the scale of places beside movements."""
+LEAST_SPREAD = 0.05
+FAR = 1e3
+
+
+class Shape(NamedTuple):
+    """What tells phases apart, (K, …): means and variances of places and movements, probabilities of two values."""
+
+    place: FloatArray
+    place_variance: FloatArray
+    motion: FloatArray
+    motion_variance: FloatArray
+    switch: FloatArray
+
+
+class Evidence(NamedTuple):
+    """Weights of the blocks per step, of pauses at borders, and how variances are floored and pooled."""
+
+    place: float
+    motion: float
+    switch: float
+    pause: float
+    floor: float
+    pooled: float
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Phases(IntentionModel):
+    """Phases of demonstrations, in order.
+
+    Parameters
+    ----------
+    n_intentions : int
+        Number of phases K.
+    order : {"auto", "once", "cycle", "free"}
+        Every phase once and in order; in order and from the last to the first again; or any order. "auto" is once where
+        the time in an episode tells how other episodes move, and any order elsewhere.
+    n_starts : int
+        Runs of k-means where any order is possible; stages in order begin from equal parts, which is one start.
+    max_iterations : int
+    seed : int
+
+    Attributes
+    ----------
+    order_ : what "auto" chose; share_by_time_ : by which number (`data.movement.share_by_time`)
+    dropped_ : names of the columns that never change; switches_ : of those that have two values
+    lengths_ : (K, 2), mean and spread of the length of each phase as a share of its episode
+    moves_, first_ : (K, K) and (K,), probabilities of the phase after a phase, and at the beginning
+    """
+
+    n_intentions: int = 5
+    order: Order = "auto"
+    n_starts: int = 4
+    max_iterations: int = 25
+    seed: int = 0
+
+    looks_ahead: ClassVar[bool] = True  # type: ignore[misc]
+    is_density: ClassVar[bool] = True  # type: ignore[misc]
+
+    # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
+        """Find the phases of continuous demonstrations; dynamics are not read."""
+        if self.n_intentions < 1:
+            raise InputError(f"There are {self.n_intentions} phases to find; ask for one at least.")
+        kept = some_trajectories(demos, SAMPLE, self.seed)
+        self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
+        movement = Movement.fit(demos, kept)
+        self._keep_movement(movement, demos)
+        part = demos.subset(kept) if len(kept) < len(demos) else demos
+        moved, offsets = movement(part), part.offsets
+        self.typical_ = float(np.median(np.diff(offsets)))
+        self.share_by_time_ = share_by_time(moved, offsets)
+        self.order_ = self.order
+        if self.order == "auto":
+            in_stages = self.share_by_time_ >= IN_STAGES or len(demos) < 3
+            self.order_ = "once" if in_stages else "free"
+        self._set_evidence(moved)
+        self._set_columns(part)
+        clamp = self._clamp(part)
+        if self.order_ == "once":
+            time = np.concatenate([(np.arange(n) + 0.5) / n for n in np.diff(offsets)])
+            starts = [np.minimum((time * self.n_intentions).astype(np.int64), self.n_intentions - 1)]
+        else:
+            starts = [self._clusters(moved, self.seed + i) for i in range(max(self.n_starts, 1))]
+        best: dict[str, Any] | None = None
+        self.monitor_, self.starts_ = [], []
+        for i, labels in enumerate(starts):
+            found = self._run(moved, offsets, labels, clamp, i)
+            if best is None or found["score"] > best["score"]:
+                best = found
+        assert best is not None
+        self._take(best)
+        self._fit_commands(part, moved)
+        return self
+
+    def _run(
+        self, moved: Moved, offsets: IntArray, labels: IntArray, clamp: FloatArray | None, start: int
+    ) -> dict[str, Any]:
+        """EM from labels; what it found, and the likelihood that compares starts."""
+        K = self.n_intentions
+        beliefs = np.eye(K)[labels]
+        shares = _shares(beliefs, offsets) if self.order_ == "once" else None
+        lengths = np.tile([1.0 / K, max(0.5 / K, LEAST_SPREAD)], (K, 1)) if shares is not None else _runs(labels, offsets, K)
+        moves, first = segmental.moved([labels[a:b] for a, b in pairwise(offsets)], K)
+        shape, score, before = self._shape(moved, beliefs), -np.inf, -np.inf
+        for iteration in range(self.max_iterations):
+            shape = self._shape(moved, beliefs)
+            self._take({"shape": shape, "lengths": lengths, "moves": moves, "first": first})
+            beliefs, score = self._infer(moved, offsets, clamp, hard=self.order_ == "free")
+            self.monitor_.append(
+                {"start": float(start), "iteration": float(iteration), "objective": score, "train": score}
+            )
+            if self.order_ == "once":
+                shares = _shares(beliefs, offsets)
+                spread = np.sqrt((len(shares) * shares.var(0) + 3 * (0.25 * shares.mean(0)) ** 2) / (len(shares) + 3))
+                lengths = np.stack([shares.mean(0), np.maximum(spread, LEAST_SPREAD)], axis=1)
+            else:
+                labels = beliefs.argmax(1)
+                lengths = _runs(labels, offsets, K)
+                moves, first = segmental.moved([labels[a:b] for a, b in pairwise(offsets)], K)
+            if iteration > 1 and score < before + 1e-5:
+                break
+            before = score
+        return {"shape": shape, "lengths": lengths, "moves": moves, "first": first, "score": score}
+
+    def _take(self, found: dict[str, Any]) -> None:
+        for name, values in zip(Shape._fields, found["shape"], strict=True):
+            setattr(self, f"{name}_", values)
+        self.lengths_, self.moves_, self.first_ = found["lengths"], found["moves"], found["first"]
+
+    def _shape(self, moved: Moved, weights: FloatArray) -> Shape:
+        """M-step of what tells phases apart."""
+        evidence = self._evidence
+        total = weights.sum(0)[:, None] + 1e-9
+        found = []
+        for values, scale in ((moved.place, self._place_scale), (moved.motion, 1.0)):
+            mean = weights.T @ values / total
+            variance = weights.T @ values**2 / total - mean**2
+            pooled = (total * variance).sum(0) / total.sum()
+            variance = (total * variance + 5.0 * pooled) / (total + 5.0)
+            variance = (1.0 - evidence.pooled) * variance + evidence.pooled * pooled
+            found += [mean, np.maximum(variance, evidence.floor / scale**2)]
+        switch = np.clip((weights.T @ moved.switch + 1.0) / (total + 2.0), 0.05, 0.95)
+        return Shape(found[0], found[1], found[2], found[3], switch)
+
+    def _clusters(self, moved: Moved, seed: int) -> IntArray:
+        """Labels by k-means, with which phases in any order begin."""
+        from sklearn.cluster import MiniBatchKMeans
+
+        values = np.concatenate([moved.place * FREE_PLACE, moved.motion, moved.switch], axis=1)
+        K = min(self.n_intentions, len(np.unique(values[:10_000], axis=0)))
+        found = MiniBatchKMeans(K, n_init=3, batch_size=4096, random_state=seed).fit_predict(values)
+        return np.asarray(found, dtype=np.int64)
+
+    def _clamp(self, demos: Demonstrations) -> FloatArray | None:
+        """What is added to the evidence where phases are known, (n, K)."""
+        if demos.known is None or not (demos.known >= 0).any():
+            return None
+        steps = np.flatnonzero(demos.known >= 0)
+        clamp = np.zeros((demos.n_steps, self.n_intentions))
+        clamp[steps] = -FAR
+        clamp[steps, demos.known[steps]] = 0.0
+        return clamp
+
+    # -- evidence ------------------------------------------------------------------------------------------------------
+
+    def _set_evidence(self, moved: Moved) -> None:
+        blocks = {"place": moved.place, "motion": moved.motion, "switch": moved.switch}
+        dimension = {name: _effective(values) for name, values in blocks.items()}
+        if self.order_ == "free":
+            power = FREE_POWER
+            weights = [power, power, power, 0.0, 0.3, 0.7]
+        else:
+            steps = {name: min(n / self.typical_, 1.0) for name, n in WEIGHTS.items()}
+            weights = [steps[name] / np.sqrt(dimension[name]) for name in blocks] + [PAUSE, 0.1, 0.0]
+        self.evidence_ = np.array(weights)
+
+    @property
+    def _evidence(self) -> Evidence:
+        return Evidence(*map(float, self.evidence_))
+
+    @property
+    def _place_scale(self) -> float:
+        return FREE_PLACE if self.order_ == "free" else 1.0
+
+    def _log_evidence(self, moved: Moved) -> FloatArray:
+        """Tempered log-likelihood of every step, (n, K)."""
+        weight = self._evidence
+        found = np.zeros((len(moved.slow), self.n_intentions))
+        for values, mean, variance, w in (
+            (moved.place, self.place_, self.place_variance_, weight.place),
+            (moved.motion, self.motion_, self.motion_variance_, weight.motion),
+        ):
+            if values.shape[1]:
+                distance = values**2 @ (1.0 / variance).T - 2.0 * values @ (mean / variance).T
+                found -= 0.5 * w * (distance + (mean**2 / variance + np.log(variance)).sum(1))
+        if moved.switch.shape[1]:
+            found += weight.switch * (moved.switch @ np.log(self.switch_ / (1.0 - self.switch_)).T)
+            found += weight.switch * np.log(1.0 - self.switch_).sum(1)
+        return found
+
+    def _structure(self, length: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Which phases may follow, begin and end an episode of so many bins."""
+        if self.order_ == "once":
+            moves, first, last = segmental.once(self.n_intentions)
+            return moves, first, last if length >= self.n_intentions else np.zeros_like(last)
+        if self.order_ == "cycle":
+            return segmental.cycle(self.n_intentions)
+        return segmental.anything(self.moves_, self.first_)
+
+    def _infer(
+        self, moved: Moved, offsets: IntArray, clamp: FloatArray | None = None, *, hard: bool = False
+    ) -> tuple[FloatArray, float]:
+        """Beliefs (n, K) and the log-likelihood per step; ``hard`` ones are those of the likeliest segments."""
+        log_evidence = self._log_evidence(moved)
+        if clamp is not None:
+            log_evidence += clamp
+        beliefs, total = np.empty_like(log_evidence), 0.0
+        tables: dict[int, FloatArray] = {}
+        for a, b in pairwise(offsets):
+            edges = segmental.borders(b - a, BINS)
+            n = len(edges) - 1
+            if n not in tables:
+                tables[n] = segmental.length_table(self.lengths_[:, 0], self.lengths_[:, 1], n)
+            summed = np.concatenate([np.zeros((1, self.n_intentions)), log_evidence[a:b].cumsum(0)])[edges]
+            if hard:
+                path = np.zeros(n, np.int64)
+                total += segmental.viterbi(summed, tables[n], *self._structure(n), path)
+                binned = np.eye(self.n_intentions)[path]
+            else:
+                border = self._evidence.pause * moved.slow[a:b][np.minimum(edges, b - a - 1)]
+                binned = np.empty((n, self.n_intentions))
+                total += segmental.posterior(summed, tables[n], *self._structure(n), border, binned)
+            beliefs[a:b] = np.repeat(binned, np.diff(edges), axis=0)
+        return beliefs, total / len(log_evidence)
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    def _parts(self, demos: Demonstrations) -> Iterator[tuple[slice, Demonstrations, Moved]]:
+        """Trajectories of some hundred thousand steps at a time, with their movement."""
+        movement = self._movement
+        group = demos.offsets[:-1] // PART
+        cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(demos)]
+        for a, b in pairwise(cuts):
+            part = demos if len(cuts) == 2 else demos.subset(np.arange(a, b))
+            yield slice(int(demos.offsets[a]), int(demos.offsets[b])), part, movement(part)
+
+    def predict_proba(self, demos: Demonstrations) -> FloatArray:
+        """P(z_t = k | the whole episode), (n, K); zero where the order of phases forbids it."""
+        demos = self._check_new(demos)
+        found = np.empty((demos.n_steps, self.n_intentions))
+        for rows, part, moved in self._parts(demos):
+            found[rows] = self._infer(moved, part.offsets)[0]
+        return found
+
+    def labels_of(self, probabilities: FloatArray, demos: Demonstrations) -> IntArray:
+        """Phase of every step, (n,): right at the most steps in expectation, among those that keep the order."""
+        if self.order_ == "free":
+            return super().labels_of(probabilities, demos)
+        moves, first, last = self._structure(self.n_intentions)
+        return segmental.best_path(probabilities, demos.offsets, np.isfinite(moves), np.isfinite(first), np.isfinite(last))
+
+    def predict(self, demos: Demonstrations) -> IntArray:
+        """Phase of every step, (n,), in order where phases have one."""
+        return self.labels_of(self.predict_proba(demos), demos)
+
+    decode = predict
+
+    def action_proba(self, demos: Demonstrations) -> FloatArray:
+        """Refused: phases give a density of commands."""
+        raise InputError("Phases give a density of commands and no probability of an action; use log_likelihood.")
+
+    def log_likelihood(self, demos: Demonstrations) -> FloatArray:
+        """Log density of every command given what came before it, (n,): policies mixed by the predicted beliefs."""
+        demos = self._check_new(demos)
+        found = np.empty(demos.n_steps)
+        for rows, part, moved in self._parts(demos):
+            predicted = self._forward(moved, part.offsets)[0]
+            log_density = self._log_density(part)
+            top = log_density.max(1, keepdims=True)
+            found[rows] = top[:, 0] + np.log((predicted * np.exp(log_density - top)).sum(1) + 1e-300)
+        return found
+
+    def filter_proba(self, demos: Demonstrations) -> FloatArray:
+        """P(z_t = k | steps up to t), (n, K), of somebody who does not know how long the episode will be."""
+        demos = self._check_new(demos)
+        found = np.empty((demos.n_steps, self.n_intentions))
+        for rows, part, moved in self._parts(demos):
+            found[rows] = self._forward(moved, part.offsets)[1]
+        return found
+
+    def filter(self) -> PhaseFilter:
+        """A stream: one (observation, command) in, K probabilities out."""
+        self._check_fitted()
+        return PhaseFilter(self)
+
+    def _forward(self, moved: Moved, offsets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Predicted and filtered beliefs, (n, K) each."""
+        evidence = self._log_evidence(moved)
+        hazard, moves, first = self.hazards()
+        predicted, filtered = np.empty_like(evidence), np.empty_like(evidence)
+        for a, b in pairwise(offsets):
+            segmental.forward(evidence[a:b], hazard, moves, first, predicted[a:b], filtered[a:b])
+        return predicted, filtered
+
+    def hazards(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """P(a phase ends | it has lasted so many steps), (K, D), where it leads to, (K, K), and first phases (K,)."""
+        mean, spread = self.lengths_.T * self.typical_
+        longest = int(np.clip((mean + 4 * spread).max(), 2, 4096))
+        steps = np.arange(1, longest + 1)
+        mass = np.exp(-0.5 * ((steps - mean[:, None]) / np.maximum(spread[:, None], 1.0)) ** 2) + 1e-12
+        left = mass[:, ::-1].cumsum(1)[:, ::-1]
+        moves, first, _ = self._structure(self.n_intentions)
+        moves, first = np.exp(moves), np.exp(first)
+        hazard = mass / left
+        hazard[moves.sum(1) == 0] = 0.0  # nothing follows the last of phases that come once
+        return hazard, moves / np.maximum(moves.sum(1, keepdims=True), 1e-300), first / first.sum()
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    def _fit_commands(self, demos: Demonstrations, moved: Moved) -> None:
+        """A linear policy per phase, weighted by the beliefs: what predicts commands."""
+        beliefs = self._infer(moved, demos.offsets)[0]
+        x, y = self._inputs(demos), self._commands(demos)
+        self.policies_, self.noise_ = [], []  # type: ignore[assignment]
+        weights, noise = [], []
+        for k in range(self.n_intentions):
+            weighted = x * beliefs[:, k : k + 1]
+            gram = weighted.T @ x + 1e-3 * len(x) / self.n_intentions * np.eye(x.shape[1])
+            found = np.linalg.solve(gram, weighted.T @ y)
+            error = (beliefs[:, k : k + 1] * (y - x @ found) ** 2).sum(0) / (beliefs[:, k].sum() + 1e-9)
+            weights.append(found)
+            noise.append(np.maximum(error, 1e-4))
+        self.policies_, self.noise_ = np.stack(weights), np.stack(noise)
+
+    def _inputs(self, demos: Demonstrations) -> FloatArray:
+        seen = np.zeros((demos.n_steps, 0)) if demos.observations is None else np.asarray(demos.observations, np.float64)
+        scaled = np.clip((seen - self.seen_mean_) / self.seen_spread_, -10, 10)
+        return np.concatenate([np.ones((len(scaled), 1)), scaled], axis=1)
+
+    def _commands(self, demos: Demonstrations) -> FloatArray:
+        assert demos.motions is not None
+        return np.asarray((np.asarray(demos.motions, np.float64) - self.done_mean_) / self.done_spread_)
+
+    def _log_density(self, demos: Demonstrations) -> FloatArray:
+        """Log density of every command under every phase, in the units of the data, (n, K)."""
+        x, y = self._inputs(demos), self._commands(demos)
+        found = np.empty((len(y), self.n_intentions))
+        for k, (weights, noise) in enumerate(zip(self.policies_, self.noise_, strict=True)):
+            found[:, k] = -0.5 * (((y - x @ weights) ** 2 / noise) + np.log(2 * np.pi * noise)).sum(1)
+        return found - float(np.log(self.done_spread_).sum())
+
+    # -- what is kept --------------------------------------------------------------------------------------------------
+
+    def _keep_movement(self, movement: Movement, demos: Demonstrations) -> None:
+        for name, values in movement.state().items():
+            setattr(self, f"movement_{name}_", np.asarray(values, np.float64))
+        names = column_names(demos)
+        self.dropped_ = movement.named(CONSTANT, names)
+        self.switches_ = movement.named(TWO_VALUED, names)
+
+    def _set_columns(self, demos: Demonstrations) -> None:
+        """Mean and spread of observations and of commands."""
+        values, _ = signals(demos)
+        d = 0 if demos.observations is None else demos.observations.shape[1]
+        spread = values.std(0)
+        spread = np.where(spread > 1e-9, spread, 1.0)
+        self.seen_mean_, self.done_mean_ = values[:, :d].mean(0), values[:, d:].mean(0)
+        self.seen_spread_, self.done_spread_ = spread[:d], spread[d:]
+
+    @property
+    def _movement(self) -> Movement:
+        head, tail = "movement_", "_"
+        return Movement.from_state(
+            {name[len(head) : -len(tail)]: value for name, value in vars(self).items() if name.startswith(head)}
+        )
+
+
+class PhaseFilter:
+    """Beliefs of fitted `Phases` along one episode, step by step, from what has been so far."""
+
+    def __init__(self, model: Phases) -> None:
+        self._model, self._movement = model, model._movement
+        self._hazard, self._moves, self._first = model.hazards()
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new episode."""
+        self._ages: FloatArray | None = None
+        self._smooth: FloatArray | None = None
+        self._mean, self._steps = np.zeros(0), 0
+
+    def step(
+        self, *, observation: npt.ArrayLike | None = None, motion: npt.ArrayLike | None = None, **unused: Any
+    ) -> FloatArray:
+        """Take one step and return P(z_t = k | everything so far), (K,)."""
+        if motion is None:
+            raise InputError("Phases are of observations and commands; give both of every step.")
+        parts = [np.asarray(part, np.float64).ravel() for part in (observation, motion) if part is not None]
+        evidence = self._model._log_evidence(self._moved(np.concatenate(parts)))[0]
+        if self._ages is None:
+            self._ages = np.zeros_like(self._hazard)
+            self._ages[:, 0] = self._first
+        else:
+            ended = self._ages * self._hazard
+            stayed = self._ages - ended
+            self._ages = np.zeros_like(stayed)
+            self._ages[:, 1:] = stayed[:, :-1]
+            self._ages[:, -1] += stayed[:, -1]
+            self._ages[:, 0] = ended.sum(1) @ self._moves
+        joint = self._ages * np.exp(evidence - evidence.max())[:, None]
+        self._ages = joint / joint.sum()
+        return np.asarray(self._ages.sum(1))
+
+    def _moved(self, values: FloatArray) -> Moved:
+        """This step as movement, by means over the past."""
+        movement = self._movement
+        if len(values) != len(movement.kinds):
+            raise InputError(f"The step has {len(values)} numbers, those of the fit had {len(movement.kinds)}.")
+        places, differences = values[movement.kinds == 2], values[movement.kinds == 4]
+        now = np.concatenate([places, differences])
+        before = now if self._smooth is None else self._smooth
+        self._smooth = before + (now - before) / (1.0 + movement.width)
+        self._steps += 1
+        here = self._smooth[: len(places)]
+        self._mean = here if self._steps == 1 else self._mean + (here - self._mean) / self._steps
+        motion = np.concatenate([here - before[: len(places)], self._smooth[len(places) :]])
+        return Moved(
+            movement.place((here - self._mean)[None]),
+            movement.motion(motion[None]),
+            movement.switch(values[None]),
+            np.zeros(1),
+        )
+
+
+def _effective(values: FloatArray) -> float:
+    """Effective number of dimensions: (Σ λ)² / Σ λ² over the eigenvalues of the correlations, at least 1."""
+    kept = values[:, values.std(0) > 1e-9] if values.shape[1] else values
+    if kept.shape[1] < 2:
+        return 1.0
+    eigenvalues = np.linalg.eigvalsh(np.corrcoef(kept.T))
+    return float(eigenvalues.sum() ** 2 / (eigenvalues**2).sum())
+
+
+def _shares(beliefs: FloatArray, offsets: IntArray) -> FloatArray:
+    """Expected length of each phase in each episode, as a share of it, (N, K)."""
+    summed = np.concatenate([np.zeros((1, beliefs.shape[1])), beliefs.cumsum(0)])
+    return np.asarray((summed[offsets[1:]] - summed[offsets[:-1]]) / np.diff(offsets)[:, None])
+
+
+def _runs(labels: IntArray, offsets: IntArray, n_phases: int) -> FloatArray:
+    """Mean and spread of the lengths of runs of each phase, as shares of their episode, (K, 2)."""
+    shares: list[list[float]] = [[] for _ in range(n_phases)]
+    for a, b in pairwise(offsets):
+        cuts = np.r_[0, np.flatnonzero(np.diff(labels[a:b])) + 1, b - a]
+        for start, end in pairwise(cuts):
+            shares[labels[a + start]].append((end - start) / (b - a))
+    mean = np.array([np.mean(own) if own else 1.0 / n_phases for own in shares])
+    counts = np.array([len(own) for own in shares])
+    spread = np.array([np.std(own) if len(own) > 1 else 0.5 / n_phases for own in shares])
+    spread = np.sqrt((counts * spread**2 + 3 * (0.25 * mean) ** 2) / (counts + 3))
+    return np.stack([mean, np.maximum(spread, 0.01)], axis=1)

@@ -1,0 +1,259 @@
+"""Scripted demonstrations of robot arms with the true stage of every step: ten tasks, in milliseconds.
+
+A task is a list of stages; a stage moves the tool to a place (minimum jerk), closes or opens the gripper, or waits.
+Places and durations are drawn anew for every episode. What is recorded is the tool itself with commands that are
+differences, or joints (a random smooth map of the tool) with commands that are absolute joint targets, noisy and
+quantised. Use it wherever phases must be judged against a truth and a simulator with contacts would be too slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prism_irl.errors import InputError
+from prism_irl.robots.episodes import Episode
+
+FloatArray = npt.NDArray[np.float64]
+Draw = np.random.Generator
+
+
+class Stage(NamedTuple):
+    """One stretch of a script: its phase, where the tool goes, the gripper (1: open), the tilt, typical seconds."""
+
+    phase: str
+    goal: FloatArray
+    grip: float
+    tilt: float
+    seconds: float
+
+
+def _place(draw: Draw, x: float, y: float, spread: float = 0.1) -> FloatArray:
+    return np.array([x, y, 0.02]) + np.append(draw.uniform(-spread, spread, 2), 0.0)
+
+
+def _above(place: FloatArray, height: float = 0.15) -> FloatArray:
+    return place + np.array([0.0, 0.0, height])
+
+
+def _fetch(draw: Draw, source: FloatArray, target: FloatArray, which: str = "") -> list[Stage]:
+    """Reach, grasp, carry and release one object."""
+    return [
+        Stage(f"reach{which}", _above(source), 1, 0, 1.2),
+        Stage(f"reach{which}", source, 1, 0, 0.8),
+        Stage(f"grasp{which}", source, 0, 0, 0.5),
+        Stage(f"carry{which}", _above(source), 0, 0, 0.7),
+        Stage(f"carry{which}", _above(target), 0, 0, 1.2),
+        Stage(f"lower{which}", target, 0, 0, 0.9),
+        Stage(f"release{which}", target, 1, 0, 0.5),
+    ]
+
+
+HOME = np.array([0.0, 0.0, 0.4])
+
+
+def pick_place(draw: Draw) -> list[Stage]:
+    """One object, to one place."""
+    return [*_fetch(draw, _place(draw, 0.4, -0.2), _place(draw, 0.3, 0.3)), Stage("depart", HOME, 1, 0, 1.2)]
+
+
+def two_objects(draw: Draw) -> list[Stage]:
+    """Two objects, one after the other."""
+    first = _fetch(draw, _place(draw, 0.4, -0.3), _place(draw, 0.3, 0.3, 0.03), " one")
+    return [*first, *_fetch(draw, _place(draw, 0.5, 0.0), _place(draw, 0.4, 0.3, 0.03), " two")]
+
+
+def drawer(draw: Draw) -> list[Stage]:
+    """Pull a drawer open, put something in."""
+    handle = np.array([0.6, draw.uniform(-0.1, 0.1), 0.2])
+    pulled = handle - np.array([draw.uniform(0.15, 0.25), 0.0, 0.0])
+    opened = [
+        Stage("reach handle", handle, 1, 0, 1.5),
+        Stage("grip handle", handle, 0, 0, 0.4),
+        Stage("pull", pulled, 0, 0, 1.6),
+        Stage("let go", pulled, 1, 0, 0.4),
+    ]
+    put = _fetch(draw, _place(draw, 0.3, -0.35), pulled + np.array([0.1, 0.0, 0.05]))
+    return [*opened, *[stage for stage in put if stage.phase != "lower"]]
+
+
+def buttons(draw: Draw) -> list[Stage]:
+    """Press three buttons; nothing is held."""
+    found = []
+    for i, y in enumerate((-0.3, 0.0, 0.3)):
+        button = _place(draw, 0.4, y, 0.04)
+        found += [Stage(f"approach {i}", _above(button, 0.12), 0, 0, 1.2), Stage(f"press {i}", button, 0, 0, 0.5)]
+        found += [Stage(f"press {i}", _above(button, 0.1), 0, 0, 0.5)]
+    return found
+
+
+def wipe(draw: Draw) -> list[Stage]:
+    """Wipe to and fro, a few times: stages that come back."""
+    left, right = _place(draw, 0.4, 0.3, 0.03), _place(draw, 0.4, -0.3, 0.03)
+    strokes = [Stage("to the left", left, 0, 0, 0.8), Stage("to the right", right, 0, 0, 1.1)]
+    return strokes * int(draw.integers(3, 7))
+
+
+def joint_targets(draw: Draw) -> list[Stage]:
+    """Pick and place with pauses before the grasp and after the release."""
+    found = []
+    for stage in pick_place(draw):
+        found.append(stage)
+        if stage.phase in ("grasp", "release") and draw.random() < 0.5:
+            found.append(stage._replace(seconds=0.4))
+    return found
+
+
+def pour(draw: Draw) -> list[Stage]:
+    """Take a bottle, pour, put it back."""
+    bottle, cup = _place(draw, 0.4, -0.3), _place(draw, 0.45, 0.25)
+    over = _above(cup, 0.2)
+    return [
+        Stage("reach", bottle, 1, 0, 1.5),
+        Stage("grasp", bottle, 0, 0, 0.5),
+        Stage("carry", _above(bottle), 0, 0, 0.6),
+        Stage("carry", over, 0, 0, 1.2),
+        Stage("pour", over, 0, 1.6, 0.8),
+        Stage("pour", over, 0, 1.6, draw.uniform(0.6, 2.4)),
+        Stage("return", over, 0, 0, 0.7),
+        Stage("return", bottle, 0, 0, 1.5),
+        Stage("release", bottle, 1, 0, 0.4),
+    ]
+
+
+def insert(draw: Draw) -> list[Stage]:
+    """A peg into a hole, with a search of varying length."""
+    peg, hole = _place(draw, 0.35, -0.25), _place(draw, 0.45, 0.2, 0.05)
+    found = _fetch(draw, peg, hole)[:5]
+    for _ in range(int(draw.integers(2, 7))):
+        found.append(Stage("search", hole + np.append(draw.normal(0, 0.012, 2), 0.03), 0, 0, 0.3))
+    found.append(Stage("insert", hole - np.array([0, 0, 0.02]), 0, 0, 1.0))
+    return [*found, Stage("release", hole - np.array([0, 0, 0.02]), 1, 0, 0.4), Stage("depart", HOME, 1, 0, 1.0)]
+
+
+def stack(draw: Draw) -> list[Stage]:
+    """Three objects on top of one another, each a fetch that is one phase and a stacking that is another."""
+    found, base = [], _place(draw, 0.4, 0.2, 0.05)
+    for i in range(3):
+        for stage in _fetch(draw, _place(draw, 0.3 + 0.1 * i, -0.3, 0.04), base + np.array([0, 0, 0.04 * i])):
+            phase = "fetch" if stage.phase in ("reach", "grasp") else "stack"
+            found.append(stage._replace(phase=f"{phase} {i}"))
+    return found
+
+
+def sweep(draw: Draw) -> list[Stage]:
+    """Take a brush, sweep in strokes that the script does not count as phases, put it away."""
+    brush, start = _place(draw, 0.3, -0.3), _place(draw, 0.4, 0.0)
+    found = [Stage("reach", brush, 1, 0, 1.4), Stage("grasp", brush, 0, 0, 0.5), Stage("carry", start, 0, 0.8, 1.2)]
+    for i in range(int(draw.integers(2, 5))):
+        found.append(Stage("sweep", start + np.array([0.0, 0.25, 0.0]), 0, 0.8, 0.7))
+        found.append(Stage("sweep", start + np.array([0.02 * i, 0.0, 0.03]), 0, 0.8, 0.5))
+    return [*found, Stage("return", brush, 0, 0, 1.3), Stage("release", brush, 1, 0, 0.4)]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What is recorded of the tool.
+
+    Parameters
+    ----------
+    joints : int
+        Joints that are recorded, with absolute targets as commands; 0 records the tool, with differences as commands.
+    hz : float
+    noise : float
+        Of commands and measurements, relative to their spread.
+    quantum : float
+        Step of joint readings, relative to their spread; 0 for none.
+    objects : bool
+        Record where the script's places are, too (what a simulator knows).
+    """
+
+    joints: int = 0
+    hz: float = 10.0
+    noise: float = 0.02
+    quantum: float = 0.0
+    objects: bool = False
+
+
+TASKS: dict[str, tuple[Callable[[Draw], list[Stage]], Arm]] = {
+    "pick-place": (pick_place, Arm(objects=True)),
+    "two-objects": (two_objects, Arm(hz=20)),
+    "drawer": (drawer, Arm(joints=7, hz=15)),
+    "buttons": (buttons, Arm(noise=0.05)),
+    "wipe": (wipe, Arm(joints=7, hz=20)),
+    "joint-targets": (joint_targets, Arm(joints=26, hz=30, quantum=0.02)),
+    "stack": (stack, Arm(joints=6, hz=30, quantum=0.005)),
+    "pour": (pour, Arm(joints=7, hz=30, quantum=0.005)),
+    "insert": (insert, Arm(noise=0.05, hz=20)),
+    "sweep": (sweep, Arm(joints=14, hz=25)),
+}
+"""Every task with how it is recorded."""
+
+
+def _tool(script: list[Stage], hz: float, draw: Draw) -> tuple[FloatArray, list[str]]:
+    """Tool x, y, z, tilt and gripper at every step, (T, 5), and the phase of each."""
+    pace = np.exp(draw.normal(0.0, 0.12))
+    now = np.concatenate([HOME + draw.normal(0, 0.03, 3), [0.0, script[0].grip]])
+    rows, phases = [], list[str]()
+    for stage in script:
+        n = max(2, round(stage.seconds * pace * np.exp(draw.normal(0.0, 0.25)) * hz))
+        u = np.arange(1, n + 1) / n
+        goal = np.concatenate([stage.goal + draw.normal(0, 0.004, 3), [stage.tilt, stage.grip]])
+        rows.append(now + (goal - now) * (10 * u**3 - 15 * u**4 + 6 * u**5)[:, None])
+        phases += [stage.phase] * n
+        now = goal
+    return np.concatenate(rows), phases
+
+
+def _joints(tool: FloatArray, n: int) -> FloatArray:
+    """A fixed smooth map of the tool into joints, (T, n)."""
+    fixed = np.random.default_rng(n)
+    hidden = np.tanh(tool[:, :4] @ fixed.normal(0, 1.5, (4, 16)) + fixed.normal(0, 0.5, 16))
+    found: FloatArray = hidden @ fixed.normal(0, 0.5, (16, n))
+    found[:, n // 2 + 5 :] *= 0.02  # joints that hardly move
+    return found
+
+
+def episodes(task: str, n_episodes: int, *, seed: int = 0) -> Iterator[Episode]:
+    """Demonstrations of a task, one at a time; episode i depends on the seed and on i only."""
+    if task not in TASKS:
+        raise InputError(f"There is no task {task!r}; choose {', '.join(TASKS)}.")
+    make, arm = TASKS[task]
+    names = tuple(dict.fromkeys(stage.phase for stage in make(np.random.default_rng(0))))
+    for index in range(n_episodes):
+        draw = np.random.default_rng([seed, index])
+        script = make(draw)
+        tool, phases = _tool(script, arm.hz, draw)
+        nxt = np.concatenate([tool[1:], tool[-1:]])
+        if arm.joints:
+            state = _joints(tool, arm.joints)
+            spread = np.maximum(state.std(0), 1e-3)
+            action = _joints(nxt, arm.joints) + draw.normal(0, arm.noise, state.shape) * spread
+            state = state + draw.normal(0, arm.noise / 2, state.shape) * spread
+            if arm.quantum:
+                state, action = (np.round(x / (arm.quantum * spread)) * arm.quantum * spread for x in (state, action))
+        else:
+            step = nxt[:, :4] - tool[:, :4]
+            action = step + draw.normal(0, arm.noise, step.shape) * np.abs(step).max()
+            state = tool[:, :4] + draw.normal(0, arm.noise / 10, step.shape)
+        grip = tool[:, 4]
+        for k in range(3, len(grip)):  # the gripper closes behind its command
+            grip[k] = 0.5 * grip[k - 1] + 0.5 * grip[k]
+        state = np.column_stack([state, grip])
+        action = np.column_stack([action, nxt[:, 4] > 0.5])
+        if arm.objects:
+            held = np.repeat(np.concatenate([script[1].goal, script[5].goal])[None], len(state), 0)
+            state = np.column_stack([state, held])
+        yield Episode(
+            index,
+            action.astype(np.float32),
+            state.astype(np.float32),
+            language=task,
+            timestamps=np.arange(len(state)) / arm.hz,
+            phases=np.array([names.index(phase) for phase in phases], dtype=np.int32),
+            phase_names=names,
+        )
