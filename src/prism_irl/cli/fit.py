@@ -20,6 +20,7 @@ from prism_irl.cli.options import (
     continuous_defaults,
     flag_of,
     given,
+    with_phases,
 )
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
@@ -102,6 +103,7 @@ def fit(
         from prism_irl.scale import memory
 
         check_simulations(simulations)
+        options, plain = model, preset is None and method is None and is_continuous(table, columns)
         model = continuous_defaults(model, preset, method, is_continuous(table, columns))
         estimator = with_inputs(build_model(model, preset, method), columns)
         if tensorboard:
@@ -114,6 +116,10 @@ def fit(
         rows, covariates = read_inputs(source.rows, columns)
         demos = rows.demonstrations
         known = None if evidence is None else read_evidence(evidence, demos)
+        if plain and not any(columns.covariates()):
+            estimator = with_phases(estimator, options, demos)
+            iterates = _iterates(estimator)
+            resume, watch = folder.resume and iterates, {"resume": folder.resume and iterates}
         estimator = with_window(estimator, table, demos, columns.hz)
         if isinstance(estimator, PairModel):
             estimator._check_parameters(demos)  # before a folder is made

@@ -26,6 +26,7 @@ from prism_irl.rewards import REWARDS
 from prism_irl.switching import SWITCHING
 
 if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.base import IntentionModel
 
 RENAMED = {
@@ -38,6 +39,8 @@ RENAMED = {
 }
 """Flags of parameters that have another name in Python."""
 COMPONENTS = {"switching": SWITCHING, "rewards": REWARDS}
+MANY_NUMBERS, SOME_STEPS = 6, 50_000
+"""Observed numbers from which on continuous data are taken for an arm's, and steps that are looked at to tell."""
 PAPER = ("gridworld", "labyrinth", "bridge")
 """Experiments of the paper that have a preset."""
 
@@ -233,6 +236,30 @@ def continuous_defaults(options: Any, preset: str | None, method: str | None, co
         return options
     usual = {"switching": "markov", "rewards": "features" if said.get("window") is None else "windows"}
     return ModelOptions(**{**usual, **said})
+
+
+def suits_phases(demos: Demonstrations) -> bool:
+    """Whether continuous demonstrations look like a robot's: stages of a task, or more numbers than a place has."""
+    from prism_irl.data.movement import Movement, share_by_time
+    from prism_irl.data.sampling import some_trajectories
+    from prism_irl.models.phases import IN_STAGES
+
+    if demos.observations is None or demos.motions is None or demos.design is not None:
+        return False
+    if demos.observations.shape[1] >= MANY_NUMBERS:
+        return True
+    part = demos.subset(some_trajectories(demos, SOME_STEPS, 0)) if demos.n_steps > SOME_STEPS else demos
+    return share_by_time(Movement.fit(part)(part), part.offsets) >= IN_STAGES
+
+
+def with_phases(model: IntentionModel, options: Any, demos: Demonstrations) -> IntentionModel:
+    """`phases` instead of the usual pair, where nobody named a method, the data suit it, and it has what was asked."""
+    said = given(options)
+    method = registry.method("phases", said.get("n_intentions")).model
+    known = {"n_intentions", *method.get_params(deep=False)}
+    if not set(said) <= known or not suits_phases(demos):
+        return model
+    return _with_options(method, said, "phases")
 
 
 def build_model(options: Any, preset: str | None = None, method: str | None = None) -> IntentionModel:

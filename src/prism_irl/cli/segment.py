@@ -154,7 +154,7 @@ def segmented(model: IntentionModel, table: Table, names: Path | None = None) ->
 
     given = None if names is None else np.array(read_names(names, model.n_intentions), dtype=object)
     probabilities = model.predict_proba(table.demonstrations)
-    labels = probabilities.argmax(axis=1)
+    labels = model.labels_of(probabilities, table.demonstrations)
     frame = with_posterior(table, labels, probabilities)
     if given is None:
         return frame

@@ -43,8 +43,6 @@ SMOOTH, WIDEST = 0.01, 8.0
 MANY, VARIANCE = 8, 0.95
 """Dimensions from which on principal components stand for them, and the share of the variance that they keep."""
 OUTLIER = 4.0
-SAMPLE = 100_000
-"""Steps that the units are taken from."""
 
 
 class Moved(NamedTuple):
@@ -194,15 +192,6 @@ def signals(
     return np.concatenate(found, axis=1), np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
 
 
-def some_trajectories(demos: Demonstrations, most: int, seed: int) -> npt.NDArray[np.int64]:
-    """Trajectories of at most so many steps together (one at least), in their order; all where they are fewer."""
-    if demos.n_steps <= most:
-        return np.arange(len(demos))
-    order = np.random.default_rng(seed).permutation(len(demos))
-    kept = np.searchsorted(demos.lengths[order].cumsum(), most)
-    return np.sort(order[: max(int(kept), 1)])
-
-
 def slowness(motion: FloatArray, offsets: npt.NDArray[np.int64]) -> FloatArray:
     """Minus the log of the speed at every step relative to the mean of its episode, (n,)."""
     if motion.shape[1] == 0:
@@ -211,7 +200,7 @@ def slowness(motion: FloatArray, offsets: npt.NDArray[np.int64]) -> FloatArray:
     for a, b in pairwise(offsets):
         typical = speed[a:b].mean() + 1e-12
         speed[a:b] = -np.log((speed[a:b] + 0.1 * typical) / (1.1 * typical))
-    return speed
+    return np.asarray(speed)
 
 
 def share_by_time(moved: Moved, offsets: npt.NDArray[np.int64], n_bins: int = 12, ends: int = 2) -> float:
@@ -264,7 +253,9 @@ def _two_groups(column: FloatArray) -> tuple[float, float]:
     return float(below[best]), float(above[best])
 
 
-def _kinds(values: FloatArray, n_observed: int, names: Sequence[str]) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray]:
+def _kinds(
+    values: FloatArray, n_observed: int, names: Sequence[str]
+) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray]:
     """What each column is, and its two values: where two means stand for them, a step belongs to the nearer one."""
     spread = values.std(0)
     low, high = np.percentile(values, [2, 98], axis=0)

@@ -47,7 +47,7 @@ def infer_once(model: IntentionModel, demos: Demonstrations) -> Inference:
     else:  # a method that is no pair of switching and rewards
         probabilities = model.predict_proba(demos)
         likelihood = paper = model.log_likelihood(demos)
-    return Inference(np.asarray(probabilities.argmax(axis=1), np.int64), probabilities, likelihood, paper)
+    return Inference(model.labels_of(probabilities, demos), probabilities, likelihood, paper)
 
 
 def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Phases of demonstrations: the stages of a task, found from where the arm is, how it moves and what the gripper does.
+"""Phases of demonstrations: stages of a task, found from where an arm is, how it moves and what its gripper does.
 
-    x_t | z_t = k   places and movements: normal, of diagonal covariance; two-valued columns: Bernoulli (`data.movement`)
+    x_t | z_t = k   places and movements: normal, diagonal covariance; two-valued columns: Bernoulli (`data.movement`)
     d | k           lengths as shares of the episode: normal, mean and spread learned, 0.05 at least
     z               every phase once and in order; where episodes do not run alike in time, any order (`order`)
 
@@ -15,6 +15,7 @@ a linear-Gaussian policy of commands per phase. Choose it for demonstrations of 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,8 +33,8 @@ from prism_irl.data.movement import (
     column_names,
     share_by_time,
     signals,
-    some_trajectories,
 )
+from prism_irl.data.sampling import some_trajectories
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel
@@ -109,8 +110,8 @@ class Phases(IntentionModel):
     max_iterations: int = 25
     seed: int = 0
 
-    looks_ahead: ClassVar[bool] = True  # type: ignore[misc]
-    is_density: ClassVar[bool] = True  # type: ignore[misc]
+    looks_ahead: ClassVar[bool] = True
+    is_density: ClassVar[bool] = True
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
@@ -134,17 +135,24 @@ class Phases(IntentionModel):
         self._set_columns(part)
         clamp = self._clamp(part)
         if self.order_ == "once":
-            time = np.concatenate([(np.arange(n) + 0.5) / n for n in np.diff(offsets)])
-            starts = [np.minimum((time * self.n_intentions).astype(np.int64), self.n_intentions - 1)]
+            moment = np.concatenate([(np.arange(n) + 0.5) / n for n in np.diff(offsets)])
+            starts = [np.minimum((moment * self.n_intentions).astype(np.int64), self.n_intentions - 1)]
         else:
             starts = [self._clusters(moved, self.seed + i) for i in range(max(self.n_starts, 1))]
         best: dict[str, Any] | None = None
-        self.monitor_, self.starts_ = [], []
+        self.monitor_: list[dict[str, float]] = []
+        self.starts_: list[dict[str, Any]] = []
         for i, labels in enumerate(starts):
+            began = time.perf_counter()
             found = self._run(moved, offsets, labels, clamp, i)
+            row = {"score": found["score"], "iterations": found["iterations"], "converged": found["converged"]}
+            self.starts_.append({**row, "seconds": time.perf_counter() - began, "best": False})
             if best is None or found["score"] > best["score"]:
                 best = found
         assert best is not None
+        for row in self.starts_:
+            row["best"] = row["score"] == best["score"]
+        self.converged_, self.n_iterations_ = best["converged"], best["iterations"]
         self._take(best)
         self._fit_commands(part, moved)
         return self
@@ -155,8 +163,9 @@ class Phases(IntentionModel):
         """EM from labels; what it found, and the likelihood that compares starts."""
         K = self.n_intentions
         beliefs = np.eye(K)[labels]
-        shares = _shares(beliefs, offsets) if self.order_ == "once" else None
-        lengths = np.tile([1.0 / K, max(0.5 / K, LEAST_SPREAD)], (K, 1)) if shares is not None else _runs(labels, offsets, K)
+        lengths = _runs(labels, offsets, K)
+        if self.order_ == "once":
+            lengths = np.tile([1.0 / K, max(0.5 / K, LEAST_SPREAD)], (K, 1))
         moves, first = segmental.moved([labels[a:b] for a, b in pairwise(offsets)], K)
         shape, score, before = self._shape(moved, beliefs), -np.inf, -np.inf
         for iteration in range(self.max_iterations):
@@ -177,11 +186,15 @@ class Phases(IntentionModel):
             if iteration > 1 and score < before + 1e-5:
                 break
             before = score
-        return {"shape": shape, "lengths": lengths, "moves": moves, "first": first, "score": score}
+        converged = iteration + 1 < self.max_iterations
+        found = {"shape": shape, "lengths": lengths, "moves": moves, "first": first, "score": score}
+        return found | {"iterations": iteration, "converged": converged}
 
     def _take(self, found: dict[str, Any]) -> None:
-        for name, values in zip(Shape._fields, found["shape"], strict=True):
-            setattr(self, f"{name}_", values)
+        shape: Shape = found["shape"]
+        self.place_, self.place_variance_ = shape.place, shape.place_variance
+        self.motion_, self.motion_variance_ = shape.motion, shape.motion_variance
+        self.switch_ = shape.switch
         self.lengths_, self.moves_, self.first_ = found["lengths"], found["moves"], found["first"]
 
     def _shape(self, moved: Moved, weights: FloatArray) -> Shape:
@@ -314,7 +327,9 @@ class Phases(IntentionModel):
         if self.order_ == "free":
             return super().labels_of(probabilities, demos)
         moves, first, last = self._structure(self.n_intentions)
-        return segmental.best_path(probabilities, demos.offsets, np.isfinite(moves), np.isfinite(first), np.isfinite(last))
+        return segmental.best_path(
+            probabilities, demos.offsets, np.isfinite(moves), np.isfinite(first), np.isfinite(last)
+        )
 
     def predict(self, demos: Demonstrations) -> IntArray:
         """Phase of every step, (n,), in order where phases have one."""
@@ -378,7 +393,6 @@ class Phases(IntentionModel):
         """A linear policy per phase, weighted by the beliefs: what predicts commands."""
         beliefs = self._infer(moved, demos.offsets)[0]
         x, y = self._inputs(demos), self._commands(demos)
-        self.policies_, self.noise_ = [], []  # type: ignore[assignment]
         weights, noise = [], []
         for k in range(self.n_intentions):
             weighted = x * beliefs[:, k : k + 1]
@@ -387,10 +401,12 @@ class Phases(IntentionModel):
             error = (beliefs[:, k : k + 1] * (y - x @ found) ** 2).sum(0) / (beliefs[:, k].sum() + 1e-9)
             weights.append(found)
             noise.append(np.maximum(error, 1e-4))
-        self.policies_, self.noise_ = np.stack(weights), np.stack(noise)
+        self.command_weights_, self.command_noise_ = np.stack(weights), np.stack(noise)
 
     def _inputs(self, demos: Demonstrations) -> FloatArray:
-        seen = np.zeros((demos.n_steps, 0)) if demos.observations is None else np.asarray(demos.observations, np.float64)
+        seen = (
+            np.zeros((demos.n_steps, 0)) if demos.observations is None else np.asarray(demos.observations, np.float64)
+        )
         scaled = np.clip((seen - self.seen_mean_) / self.seen_spread_, -10, 10)
         return np.concatenate([np.ones((len(scaled), 1)), scaled], axis=1)
 
@@ -402,7 +418,7 @@ class Phases(IntentionModel):
         """Log density of every command under every phase, in the units of the data, (n, K)."""
         x, y = self._inputs(demos), self._commands(demos)
         found = np.empty((len(y), self.n_intentions))
-        for k, (weights, noise) in enumerate(zip(self.policies_, self.noise_, strict=True)):
+        for k, (weights, noise) in enumerate(zip(self.command_weights_, self.command_noise_, strict=True)):
             found[:, k] = -0.5 * (((y - x @ weights) ** 2 / noise) + np.log(2 * np.pi * noise)).sum(1)
         return found - float(np.log(self.done_spread_).sum())
 
@@ -469,7 +485,7 @@ class PhaseFilter:
         return np.asarray(self._ages.sum(1))
 
     def _moved(self, values: FloatArray) -> Moved:
-        """This step as movement, by means over the past."""
+        """A step as movement, by means over the past."""
         movement = self._movement
         if len(values) != len(movement.kinds):
             raise InputError(f"The step has {len(values)} numbers, those of the fit had {len(movement.kinds)}.")

@@ -106,6 +106,7 @@ prism-recurrent | Recurrent switching | intentions:Intentions | recurrent+tabula
 prism-markov | Markov switching, annealed starts | intentions:Intentions.annealed | markov+tabular | HIQL, better starts
 prism-goals | Goals on a shared habit | goals:GoalPRISM | markov+goals | places to reach, beside what is done anyway
 goals-that-end | Goals that end | intentions:Intentions | arrival+places | places to get to, and how many
+phases | Phases of demonstrations | phases:Phases | | robots: stages of a task, in their order
 prism-features | Policies on features | features:FeaturePRISM | markov+features | observation vectors: robots
 """
 _OPTIONS: dict[str, dict[str, Any]] = {

@@ -12,6 +12,7 @@ of an episode never leave the order in which phases may follow one another. Comp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 try:
     import numba
 except ImportError:  # an extra
-    numba = None
+    numba = None  # type: ignore[assignment]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -30,7 +31,8 @@ NEVER = -np.inf
 
 def _compiled(function: F) -> F:
     """The function, compiled where numba is installed."""
-    return function if numba is None else numba.njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    made: Any = function if numba is None else numba.njit(cache=True, error_model="numpy")(function)
+    return made  # type: ignore[no-any-return]
 
 
 def once(n_phases: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -187,8 +189,8 @@ def forward(
 ) -> None:
     """Write P(z_t | steps before t) and P(z_t | steps up to t), (T, K) each, of an episode whose end is not known.
 
-    ``evidence`` (T, K): log-likelihood of every step; ``hazard`` (K, D): P(a phase ends | its age); ``moves`` (K, K) and
-    ``first`` (K,) are probabilities. The last age is carried on for as long as it takes.
+    ``evidence`` (T, K): log-likelihood of every step; ``hazard`` (K, D): P(a phase ends | its age); ``moves`` (K, K)
+    and ``first`` (K,) are probabilities. The last age is carried on for as long as it takes.
     """
     n, n_phases = evidence.shape
     longest = hazard.shape[1]
@@ -268,13 +270,13 @@ def best_path(
     path = np.zeros(len(beliefs), np.int64)
     begin, end = (everything if where is None else where for where in (first, last))
     values = np.ascontiguousarray(beliefs, dtype=np.float64)
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in pairwise(offsets):
         _best_path(values[a:b], allowed, begin, end, path[a:b])
     return path
 
 
 def length_table(mean: FloatArray, spread: FloatArray, n_bins: int) -> FloatArray:
-    """Log P(d | k) of lengths of 1 to B bins, (K, B): a normal distribution of shares of the episode, cut and summed."""
+    """Log P(d | k) of lengths of 1 to B bins, (K, B): a normal distribution of shares of the episode, cut off."""
     shares = np.arange(1, n_bins + 1) / n_bins
     table = -0.5 * ((shares - mean[:, None]) / spread[:, None]) ** 2
     top = table.max(axis=1, keepdims=True)

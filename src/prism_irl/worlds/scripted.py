@@ -33,11 +33,11 @@ class Stage(NamedTuple):
 
 
 def _place(draw: Draw, x: float, y: float, spread: float = 0.1) -> FloatArray:
-    return np.array([x, y, 0.02]) + np.append(draw.uniform(-spread, spread, 2), 0.0)
+    return np.asarray(np.array([x, y, 0.02]) + np.append(draw.uniform(-spread, spread, 2), 0.0))
 
 
 def _above(place: FloatArray, height: float = 0.15) -> FloatArray:
-    return place + np.array([0.0, 0.0, height])
+    return np.asarray(place + np.array([0.0, 0.0, height]))
 
 
 def _fetch(draw: Draw, source: FloatArray, target: FloatArray, which: str = "") -> list[Stage]:

@@ -1,0 +1,120 @@
+"""Phases of demonstrations: order, baselines, streams and what is kept."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.labels import label_accuracy
+from prism_irl.models.persistence import load
+from prism_irl.models.phases import Phases
+from prism_irl.worlds.scripted import episodes
+
+
+def demonstrations(task, n=16, seed=3):
+    found = list(episodes(task, n, seed=seed))
+    return Demonstrations.continuous(
+        [one.states for one in found], [one.actions for one in found], labels=[one.phases for one in found]
+    )
+
+
+def equal_parts(demos, K):
+    return np.concatenate([np.arange(n) * K // n for n in demos.lengths])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    demos = demonstrations("pick-place")
+    return Phases(n_intentions=6).fit(demos), demos
+
+
+@pytest.mark.parametrize("task", ["pick-place", "drawer", "joint-targets", "pour"])
+def test_stages_are_found_better_than_by_equal_parts(task):
+    demos = demonstrations(task)
+    K = len(np.unique(demos.labels))
+    model = Phases(n_intentions=K).fit(demos)
+    assert model.order_ == "once"
+    ours, simple = (label_accuracy(demos.labels, labels) for labels in (model.predict(demos), equal_parts(demos, K)))
+    assert ours > simple + 0.03
+
+
+def test_strokes_that_come_back_are_no_stages():
+    demos = demonstrations("wipe")
+    model = Phases(n_intentions=2).fit(demos)
+    assert model.order_ == "free"
+    assert label_accuracy(demos.labels, model.predict(demos)) > 0.85
+
+
+def test_no_episode_is_out_of_order_with_thirty_commands():
+    rng = np.random.default_rng(0)
+    seen = [np.cumsum(rng.normal(size=(int(rng.integers(5, 60)), 4)), 0) for _ in range(40)]
+    done = [rng.normal(size=(len(one), 30)) * rng.lognormal(size=30) for one in seen]
+    demos = Demonstrations.continuous(seen, done)
+    model = Phases(n_intentions=5, order="once").fit(demos)
+    labels, filtered, smoothed = model.predict(demos), model.filter_proba(demos), model.predict_proba(demos)
+    for a, b in zip(demos.offsets[:-1], demos.offsets[1:], strict=True):
+        assert labels[a] == 0
+        assert set(np.diff(labels[a:b])) <= {0, 1}
+        for t in range(4):
+            assert (filtered[a + t, t + 1 :] == 0).all()
+            assert (smoothed[a + t, t + 1 :] == 0).all()
+
+
+def test_an_episode_shorter_than_its_stages_stays_in_order():
+    demos = demonstrations("pick-place")
+    model = Phases(n_intentions=6).fit(demos)
+    short = demos.subset([0])
+    short = Demonstrations.continuous([short.observations[:3]], [short.motions[:3]])
+    assert model.predict(short).tolist() == [0, 1, 2]
+
+
+def test_a_cycle_begins_again():
+    demos = demonstrations("wipe")
+    labels = Phases(n_intentions=2, order="cycle").fit(demos).predict(demos)
+    assert {tuple(pair) for pair in pairwise(labels)} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_known_phases_are_kept(fitted):
+    _, demos = fitted
+    known = np.where(np.arange(demos.n_steps) < demos.offsets[3], demos.labels, -1)
+    told = Demonstrations.continuous(
+        [demos.observations[a:b] for a, b in zip(demos.offsets[:-1], demos.offsets[1:], strict=True)],
+        [demos.motions[a:b] for a, b in zip(demos.offsets[:-1], demos.offsets[1:], strict=True)],
+        known=[known[a:b] for a, b in zip(demos.offsets[:-1], demos.offsets[1:], strict=True)],
+    )
+    labels = Phases(n_intentions=6).fit(told).predict(demos)
+    assert (labels == demos.labels).mean() > 0.8
+
+
+def test_stream_knows_only_the_past_and_nearly_what_the_filter_knows(fitted):
+    model, demos = fitted
+    a, b = demos.offsets[:2]
+    stream = model.filter()
+    steps = [
+        stream.step(observation=x, motion=y) for x, y in zip(demos.observations[a:b], demos.motions[a:b], strict=True)
+    ]
+    assert np.allclose(np.sum(steps, axis=1), 1.0)
+    agree = (np.argmax(steps, axis=1) == model.filter_proba(demos.subset([0])).argmax(1)).mean()
+    assert agree > 0.7
+
+
+def test_what_is_saved_says_the_same(fitted, tmp_path):
+    model, demos = fitted
+    model.save(tmp_path / "run")
+    again = load(tmp_path / "run")
+    np.testing.assert_array_equal(model.predict_proba(demos), again.predict_proba(demos))
+    np.testing.assert_array_equal(model.log_likelihood(demos), again.log_likelihood(demos))
+
+
+def test_the_same_seed_gives_the_same_phases():
+    demos = demonstrations("wipe", 8)
+    one, two = (Phases(n_intentions=3, seed=5).fit(demos).predict(demos) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_tokens_are_refused():
+    demos = Demonstrations.from_arrays([[0, 1, 0]], [[1, 0, 1]])
+    with pytest.raises(InputError, match="continuous commands"):
+        Phases(n_intentions=2).fit(demos)
