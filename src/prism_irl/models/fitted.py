@@ -96,6 +96,10 @@ class FittedPair(IntentionModel):
         """P(z_t=k | everything), (n, K): smoothed for a chain, Eq. (posterior) for a gate."""
         return self.posterior(demos).responsibilities
 
+    def labels_of(self, probabilities: FloatArray, demos: Demonstrations) -> IntArray:
+        """Labels (n,) of beliefs (n, K): the likeliest, or where stages pass in order, a path that keeps it."""
+        return self.switching_.labels_of(probabilities, demos.offsets)
+
     def filter_proba(self, demos: Demonstrations) -> FloatArray:
         """P(z_t=k | s_≤t, a_≤t), (n, K): what `filter` gives step by step."""
         return self._prediction(demos).filtered

@@ -190,6 +190,12 @@ class Switching(ABC):
     def finish(self, fit: Fit) -> None:  # noqa: B027
         """What only has to be done once, of the best start, when EM has ended."""
 
+    def labels_of(
+        self, probabilities: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Labels (n,) that beliefs (n, K) amount to: the likeliest, unless intentions come in an order."""
+        return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
+
     @abstractmethod
     def stream(self, n_trajectories: int = 1) -> Stream:
         """Return a `Stream` at the beginning of trajectories."""

@@ -379,6 +379,8 @@ class Ordered(Recurrent):
     ----------
     recurrent : bool
         A network reads from the history when to advance; otherwise a constant probability does.
+    closing : bool
+        The first stage follows the last one: stages that come again in order (strokes, steps, stitches).
     inputs : bool
         Without a network: the log odds of advancing read the observations of a step; --covariates sets it.
     input_ridge : float
@@ -387,6 +389,7 @@ class Ordered(Recurrent):
 
     in_order: ClassVar[bool] = True
     recurrent: bool = False
+    closing: bool = False
     inputs: bool = False
     input_ridge: float = 1.0
 
@@ -402,11 +405,14 @@ class Ordered(Recurrent):
 
         if not self.recurrent:
             if self.inputs:
-                return OrderedInputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
-            return OrderedChain(n_intentions)
+                n_inputs = n_inputs_of(demos)
+                return OrderedInputChain(n_intentions, n_inputs, ridge=self.input_ridge, closing=self.closing)
+            return OrderedChain(n_intentions, closing=self.closing)
         network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
         penalty, optimiser = self.switch_penalty, self._optimiser()
-        return OrderedRecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
+        chain = OrderedRecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
+        chain.closing = self.closing
+        return chain
 
     def first_responsibilities(
         self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
@@ -420,5 +426,7 @@ class Ordered(Recurrent):
             return None
         borders = generator.dirichlet(np.full(n_intentions, 8.0)).cumsum()[:-1]
         moment = (demos.step_index + 0.5) / np.repeat(demos.lengths, demos.lengths)
+        if self.closing:  # three rounds: how many there are is for EM to find
+            moment = moment * 3 % 1
         labels = np.searchsorted(borders, moment)
         return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)

@@ -1,4 +1,7 @@
-"""Chains that pass through the intentions once, in order: P(z_t=k | z_{t-1}=j) = 0 unless k is j or j + 1.
+"""Chains that pass through the intentions in order: P(z_t=k | z_{t-1}=j) = 0 unless k is j or j + 1.
+
+Zero is zero, however strong the evidence: log 0 = −∞ in the kernel, in beliefs, paths, streams and gradients, and
+labels are a path that the order allows. Stages pass once, or with ``closing`` the first follows the last again.
 
 A demonstration of one task (reach, grasp, carry, let go, leave) does not come back to an earlier stage, and saying so
 is worth more than any feature: an intention can no longer stand for two stages that look alike, such as closing and
@@ -16,71 +19,93 @@ from prism_irl.core.stats import Stats
 from prism_irl.switching.inputs import InputChain
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.recurrent import RecurrentChain
+from prism_irl.switching.segmental import best_path
 
-IMPOSSIBLE = 1e-30  # nothing, whose logarithm is a number
 STAY = 0.9
 SURE = 0.8  # of the stage that a first stretch is given
 
 
-def order_mask(n_intentions: int) -> Tensor:
-    """1 where an intention stays or advances by one, else next to nothing, (K, K)."""
-    mask = torch.full((n_intentions, n_intentions), IMPOSSIBLE, dtype=torch.float64)
+def order_mask(n_intentions: int, *, closing: bool = False) -> Tensor:
+    """1 where an intention stays or advances by one, else 0, (K, K); ``closing``: from the last to the first, too."""
+    mask = torch.zeros((n_intentions, n_intentions), dtype=torch.float64)
     steps = torch.arange(n_intentions)
     mask[steps, steps] = 1.0
     mask[steps[:-1], steps[1:]] = 1.0
+    if closing:
+        mask[-1, 0] = 1.0
     return mask
 
 
 def first_only(n_intentions: int) -> Tensor:
     """Initial distribution: every demonstration begins with the first intention, (K,)."""
-    initial = torch.full((n_intentions,), IMPOSSIBLE, dtype=torch.float64)
+    initial = torch.zeros((n_intentions,), dtype=torch.float64)
     initial[0] = 1.0
-    return initial / initial.sum()
+    return initial
 
 
-class OrderedChain(MarkovChain):
+class InOrder:
+    """What chains over stages share: the moves that exist, and labels that make no other."""
+
+    n_intentions: int
+    closing: bool
+
+    def mask(self) -> Tensor:
+        """1 where a move exists, (K, K)."""
+        return order_mask(self.n_intentions, closing=self.closing)
+
+    def labels_of(
+        self, probabilities: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The path in order that is right at the most steps in expectation, (n,)."""
+        first = np.arange(self.n_intentions) == 0
+        return best_path(probabilities, offsets, self.mask().numpy() > 0, first)
+
+
+class OrderedChain(InOrder, MarkovChain):
     """Markov chain over stages in order; the M-step normalises the expected counts of allowed moves."""
 
     free_kernel = False
 
-    def __init__(self, n_intentions: int) -> None:
+    def __init__(self, n_intentions: int, *, closing: bool = False) -> None:
         super().__init__(n_intentions)
+        self.closing = closing
         self.initial.copy_(first_only(n_intentions))
         stay = torch.full((n_intentions, n_intentions), 1.0 - STAY, dtype=torch.float64)
         stay.fill_diagonal_(STAY)
-        self.kernel.copy_(_ordered(stay))
+        self.kernel.copy_(_ordered(stay, self.mask()))
 
     def constant(self) -> OrderedChain:
         """Stages in order, too."""
-        return OrderedChain(self.n_intentions)
+        return OrderedChain(self.n_intentions, closing=self.closing)
 
     @torch.no_grad()
     def update(self, stats: Stats) -> None:
         """Expected transition counts along the order, normalised."""
         super().update(stats)
-        self.kernel.copy_(_ordered(self.kernel))
+        self.kernel.copy_(_ordered(self.kernel, self.mask()))
         self.initial.copy_(first_only(self.n_intentions))
 
 
-class OrderedInputChain(InputChain):
+class OrderedInputChain(InOrder, InputChain):
     """Stages in order whose advance reads inputs: the log odds of the next stage against staying are linear in them."""
 
-    def __init__(self, n_intentions: int, n_inputs: int, *, ridge: float = 1.0) -> None:
+    def __init__(self, n_intentions: int, n_inputs: int, *, ridge: float = 1.0, closing: bool = False) -> None:
         super().__init__(n_intentions, n_inputs, ridge=ridge)
-        self.take_over(OrderedChain(n_intentions))
+        self.closing = closing
+        self.take_over(OrderedChain(n_intentions, closing=closing))
 
     def constant(self) -> OrderedChain:
         """Stages in order, too."""
-        return OrderedChain(self.n_intentions)
+        return OrderedChain(self.n_intentions, closing=self.closing)
 
     def kernels_at(self, inputs: Tensor) -> Tensor:
-        """Log kernel at inputs (…, d), (…, K, K): next to nothing but staying and advancing."""
-        mask = order_mask(self.n_intentions).log().to(self.bias.device)
+        """Log kernel at inputs (…, d), (…, K, K): nothing but staying and advancing."""
+        mask = self.mask().log().to(self.bias.device)
         return torch.log_softmax(self.bias + mask + self._pull(inputs), dim=-1)
 
     def successors(self, j: int) -> list[int]:
         """The next stage."""
-        return [j + 1] if j + 1 < self.n_intentions else []
+        return [k for k in range(self.n_intentions) if k != j and self.mask()[j, k] > 0]
 
     @torch.no_grad()
     def take_over(self, chain: MarkovChain) -> None:
@@ -92,12 +117,14 @@ class OrderedInputChain(InputChain):
         """Every demonstration begins with the first stage."""
 
 
-class OrderedRecurrentChain(RecurrentChain):
+class OrderedRecurrentChain(InOrder, RecurrentChain):
     """Recurrent switching over stages in order: the network says when to advance, never where to."""
+
+    closing = False
 
     def constant(self) -> OrderedChain:
         """Stages in order, too."""
-        return OrderedChain(self.n_intentions)
+        return OrderedChain(self.n_intentions, closing=self.closing)
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution: the first intention."""
@@ -106,9 +133,9 @@ class OrderedRecurrentChain(RecurrentChain):
     def _kernel(self, outputs: Tensor) -> Tensor:
         K = self.n_intentions
         logits = (self.bias + outputs.reshape(*outputs.shape[:-1], K, K)).double()
-        return torch.log_softmax(logits + order_mask(K).log().to(logits.device), dim=-1)
+        return torch.log_softmax(logits + self.mask().log().to(logits.device), dim=-1)
 
 
-def _ordered(kernel: Tensor) -> Tensor:
-    masked = kernel * order_mask(len(kernel)).to(kernel.device)
+def _ordered(kernel: Tensor, mask: Tensor) -> Tensor:
+    masked = kernel * mask.to(kernel.device)
     return masked / masked.sum(-1, keepdim=True)

@@ -95,8 +95,8 @@ class RecurrentChain(SwitchingModule, Chain):
         beliefs = infer(initial, kernel, log_emission, batch.mask, pairwise=True)
         assert beliefs.pairwise is not None
         n = batch.mask.sum()
-        first = (beliefs.smoothed[:, 0].to(initial.dtype) * initial).sum()
-        loss = -(first + (beliefs.pairwise.to(kernel.dtype) * kernel).sum()) / n
+        first = _expected(beliefs.smoothed[:, 0].to(initial.dtype), initial)
+        loss = -(first + _expected(beliefs.pairwise.to(kernel.dtype), kernel)) / n
         if self.switch_penalty:
             stay = torch.diagonal(kernel, dim1=-2, dim2=-1).exp().mean(-1)
             loss = loss + self.switch_penalty * ((1.0 - stay) * batch.mask).sum() / n
@@ -149,3 +149,8 @@ def _posterior(smoothed: Tensor, likelihood: Tensor) -> Posterior:
     """Beliefs of a training pass: what only filtering and prediction need is not among them."""
     nothing = np.empty((0, smoothed.shape[1]))
     return Posterior(smoothed.numpy(), nothing, nothing, likelihood.numpy())
+
+
+def _expected(mass: Tensor, logs: Tensor) -> Tensor:
+    """Σ mass · logs, where what is impossible (−∞) has no mass and adds nothing, to the gradient neither."""
+    return (mass * logs.masked_fill(torch.isneginf(logs), 0.0)).sum()
