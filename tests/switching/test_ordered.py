@@ -103,12 +103,14 @@ def test_no_episode_is_out_of_order_whatever_thirty_commands_say(make_demos, kin
     chain = Ordered(recurrent=kind == "recurrent", inputs=kind == "inputs", hidden=4, embedding=4).build(K, demos)
     for seed in range(3):
         posterior = chain.expectation(prepared, emission)
-        chain.maximise(prepared, emission, posterior, seed)
+        found = visited(chain, prepared, emission, seed)
+        if kind != "recurrent":
+            chain.update(chain.statistics(prepared, found))
     posterior = chain.expectation(prepared, emission)
     labels = chain.labels_of(posterior.responsibilities, demos.offsets)
     decoded = torch.zeros(demos.n_steps, dtype=torch.int64)
     for batch in prepared.batches:
-        scatter(batch, chain.decode(batch, prepared.gather(batch, emission)), decoded)
+        scatter(batch, chain.decode_batch(batch, prepared.gather(batch, emission)), decoded)
     for a, b in pairwise(demos.offsets):
         for path in (labels[a:b], decoded[a:b].numpy()):
             assert path[0] == 0
@@ -127,6 +129,6 @@ def test_stages_that_close_begin_again(make_demos):
     chain = OrderedChain(K, closing=True)
     for _ in range(3):
         posterior = chain.expectation(prepared, emission)
-        chain.maximise(prepared, emission, posterior, None)
+        chain.update(chain.statistics(prepared, posterior))
     np.testing.assert_array_equal(chain.labels_of(posterior.responsibilities, demos.offsets), stage)
     assert chain.kernel[0, 2] == chain.kernel[1, 0] == chain.kernel[2, 1] == 0
