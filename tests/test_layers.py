@@ -34,6 +34,7 @@ SPANNING = {
     "cli/test_startup.py",
     "models/test_every_continuous_pair.py",
     "models/test_every_method.py",
+    "test_components.py",
     "switching/test_incremental.py",  # of every switching model
 }
 

@@ -60,11 +60,9 @@ def _effects(model: Any, inputs: Inputs | None, intervals: Mapping[str, Any] | N
     if inputs is None or model.n_intentions == 1:
         return None
     from prism_irl.studies.intervals import leaving_curves
-    from prism_irl.switching.inputs import ReadsInputs
 
-    if not isinstance(model.switching_, ReadsInputs):
+    if not model.switching_.n_inputs:
         return None
-
     ends = None if intervals is None else np.asarray(intervals["numbers"]["leaving"]["interval"], float)
     at = np.stack([one.mean + one.spread * GRID for one in inputs.inputs])
     return Effects([one.name for one in inputs.inputs], at, leaving_curves(model.switching_), ends)

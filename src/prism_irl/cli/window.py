@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
 
 def with_window(model: IntentionModel, table: Path, demos: Demonstrations, hz: float | None = None) -> IntentionModel:
     """The model with its window in steps, which is what its run folder then says."""
-    from prism_irl.data.windows import in_steps
-    from prism_irl.rewards.options import Windows
+    from prism_irl.rewards.options import RewardOptions
 
     rewards: Any = model.get_params(deep=False).get("rewards")
-    if isinstance(rewards, Windows) and str(rewards.window).strip().endswith("s"):
-        steps = in_steps(rewards.window, demos, steps_per_second(table, hz))
-        model.set_params(rewards=replace(rewards, window=steps))
+    if isinstance(rewards, RewardOptions):
+        found = rewards.in_steps(demos, lambda: steps_per_second(table, hz))
+        if found != rewards:
+            model.set_params(rewards=found)
     return model
 
 

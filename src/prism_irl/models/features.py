@@ -19,6 +19,9 @@ from prism_irl.models.intentions import Intentions
 from prism_irl.switching import NetworkName
 from prism_irl.switching.base import Switching
 
+ORDERED = {"markov": False, "recurrent": True}
+"""Switching that has an order of intentions, and whether a network reads the history then."""
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FeaturePRISM(Intentions):
@@ -68,15 +71,14 @@ class FeaturePRISM(Intentions):
         return "ordered" if self.ordered else self.switching, "features"
 
     def _parameters(self) -> dict[str, Any]:
-        recurrent = self.switching == "recurrent"
-        return super()._parameters() | {"recurrent": recurrent, "interaction": False}
+        return super()._parameters() | {"recurrent": ORDERED.get(self.switching, False), "interaction": False}
 
     def _warm_up(self, switching: Switching) -> tuple[int, int]:
         return 1, self.warm_up if switching.incremental else 0
 
     def _check_parameters(self, demos: Demonstrations) -> None:
         halves.check_choice(self, policies=("gaussian", "softmax"))
-        if self.ordered and self.switching not in ("markov", "recurrent"):
+        if self.ordered and self.switching not in ORDERED:
             raise InputError(f"{self.switching} has no order of intentions; choose a chain or ordered=False.")
         super()._check_parameters(demos)
 

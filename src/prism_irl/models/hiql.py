@@ -14,6 +14,9 @@ from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
 
+SOLVERS = {"iavi": "tabular", "iql": "iql"}
+"""Component behind each way to solve the rewards."""
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HIQL(Intentions):
@@ -45,7 +48,7 @@ class HIQL(Intentions):
     device: str = "cpu"
 
     def _halves(self) -> tuple[Any, Any]:
-        return "markov", "iql" if self.rewards == "iql" else "tabular"
+        return "markov", SOLVERS.get(self.rewards, "tabular")
 
     def _check_parameters(self, demos: Demonstrations) -> None:
         halves.check_choice(self, rewards=("iavi", "iql"))

@@ -78,7 +78,7 @@ def chosen_history(model: Any, demos: Demonstrations) -> tuple[int, float, list[
         1 if options.memory == "habit" else model.n_intentions,
         lengths=LENGTHS if length == "auto" else (length,),
         backoffs=BACKOFFS if backoff == "auto" else (float(backoff),),
-        smoothing=options.smoothing,
+        smoothing=options.pseudo_count,
         seed=model.seed,
     )
     return choice.length, choice.backoff, choice.tried
@@ -89,7 +89,7 @@ def chosen_accents(model: Any, demos: Demonstrations) -> Accents | None:
     if not getattr(model, "individuals", False):
         return None
     parts = validation_split(demos, model.validation_fraction, model.seed)
-    smoothing = getattr(model.reward_options, "smoothing", 0.01)
+    smoothing = model.reward_options.pseudo_count
     return find_accents(demos, parts, model.contexts_, smoothing=smoothing, backoff=model.backoff_, all_data=False)
 
 

@@ -192,7 +192,7 @@ class PairModel(Settings, PairRewards):
             self.units_ = Units.fit(demos, kept, seed=self.seed)
             demos = self.units_.apply(demos)
         check_mdp(mdp, demos)
-        if getattr(self.reward_options, "invalid_actions", "mask") == "stay":
+        if not self.reward_options.masks_invalid_actions:
             return demos  # every action can be chosen; some of them stay in place
         return with_valid_actions_of(mdp, demos)
 

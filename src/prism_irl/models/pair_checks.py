@@ -60,7 +60,7 @@ def _check_memory(model: Any, rewards: RewardOptions, demos: Demonstrations) -> 
         check_individuals(rewards, demos)
     if memory.get("history", 1) not in (1, "auto") and rewards.memory == "none":
         raise InputError(f"{type(rewards).__name__} rewards see the current state alone; leave history at 1.")
-    if getattr(rewards, "smoothing", 1.0) == 0 and model.validation_fraction:
+    if rewards.pseudo_count == 0 and model.validation_fraction:
         raise InputError(
             "With smoothing=0 an action that was never seen has probability 0, and no validation trajectory can be "
             "scored; set a small smoothing such as 0.01, or validation_fraction=0."

@@ -149,13 +149,13 @@ VARIANT = re.compile(r"-(h\d+|hauto|ind|k\d+|rnn|lstm|gru|transformer)$")
 def pair(identifier: str) -> Entry:
     """The method behind "switching+rewards"; a pair that makes no sense is refused with its reason."""
     switching, _, rewards = (part.strip() for part in identifier.partition("+"))
-    halves.options_class("switching", switching, SWITCHING)
+    kind = halves.options_class("switching", switching, SWITCHING)
     reason = halves.options_class("rewards", rewards, REWARDS).unsuited.get(switching)
     if reason is not None:
         raise InputError(reason)
     about = [known[name].about for known, name in ((SWITCHING, switching), (REWARDS, rewards)) if name in known]
     options: dict[str, Any] = {"switching": switching, "rewards": rewards}
-    single = switching == "single"
+    single = kind.defaults.get("n_intentions") == 1
     if single:
         options["n_intentions"] = 1
     name, when = f"{switching} + {rewards}", "; ".join(about)

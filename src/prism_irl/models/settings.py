@@ -206,5 +206,7 @@ def defaults_of(switching: Any, rewards: Any) -> dict[str, Any]:
             half = halves.options_class(what, given, known) if isinstance(given, str) else given
         except InputError:
             continue
-        found |= dict(getattr(half, "defaults", {}))
+        kind = half if isinstance(half, type) else type(half)
+        if issubclass(kind, SwitchingOptions | RewardOptions):
+            found |= kind.defaults
     return found

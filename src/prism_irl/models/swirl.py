@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -160,9 +160,7 @@ class SWIRL(Intentions):
         self.converged_, self.n_iterations_ = True, 0
         self.starts_, self.monitor_ = [], []
         start = self._new_start(0, self._like_training_data())
-        chain, rewards = start.switching, start.rewards
-        assert isinstance(chain, StateChain)
-        assert isinstance(rewards, SoftRewards)
+        chain, rewards = cast(StateChain, start.switching), cast(SoftRewards, start.rewards)
         initial = arrays["logpi0"].ravel()
         tensors = {"initial": np.exp(initial - log_sum_exp(initial))}
         try:
@@ -199,8 +197,7 @@ class SWIRL(Intentions):
     def transition_rewards_(self) -> FloatArray:
         """R_k(s_prev, s), (K, S, S), NaN where s_prev never leads to s; order 2 only."""
         self._check_fitted()
-        soft = self.rewards_model_
-        assert isinstance(soft, SoftRewards)
+        soft = cast(SoftRewards, self.rewards_model_)
         if soft.places.previous is None:
             raise InputError("Rewards of order 1 are on states; read state_rewards_.")
         table = np.full((self.n_intentions, self.n_states_, self.n_states_), np.nan)

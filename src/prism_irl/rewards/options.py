@@ -6,7 +6,7 @@ Flags of the command line are made of these fields, so that nothing heavy is imp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -59,6 +59,8 @@ class RewardOptions(ABC):
     start_kinds: ClassVar[tuple[Literal["random", "windows", "annealed"], ...] | None] = None
     unsuited: ClassVar[Mapping[str, str]] = NO_PLACES
     defaults: ClassVar[Mapping[str, Any]] = {}
+    stackable: ClassVar[bool] = False
+    """Whether fits are made side by side on a GPU (`scale.stacked`)."""
     adds_up: ClassVar[bool] = False
     """Whether statistics of continuous data are a few sums (`RewardModel.adds_up`)."""
 
@@ -72,6 +74,20 @@ class RewardOptions(ABC):
     def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
         """The dynamics as this half plans with them."""
         return mdp
+
+    @property
+    def pseudo_count(self) -> float:
+        """What every action counts for where it was never seen, in the tables of a habit and of individuals."""
+        return 0.01
+
+    @property
+    def masks_invalid_actions(self) -> bool:
+        """Whether an action that a state does not have is impossible; else it can be chosen, and stays in place."""
+        return True
+
+    def in_steps(self, demos: Demonstrations, steps_per_second: Callable[[], float | None]) -> RewardOptions:
+        """The same options, times in steps of these data."""
+        return self
 
     def describe(self, demos: Demonstrations) -> FloatArray | None:
         """Every step in a few numbers (n, d), by which windows are clustered; None for states and actions."""
@@ -99,8 +115,14 @@ class Tabular(RewardOptions):
         Pseudo-count per action and state.
     """
 
+    stackable: ClassVar[bool] = True
     memory: ClassVar[Literal["intention"]] = "intention"
     smoothing: float = 0.01
+
+    @property
+    def pseudo_count(self) -> float:
+        """The smoothing."""
+        return self.smoothing
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Smoothing."""
@@ -118,6 +140,8 @@ class Tabular(RewardOptions):
 @dataclass(frozen=True)
 class ModelFree(Tabular):
     """The same policies; their rewards are learned from the transitions by IQL, without dynamics (`rewards.iql`)."""
+
+    stackable: ClassVar[bool] = False
 
     def build(self, problem: Problem) -> TabularPolicies:
         """Uniform policies, without rewards yet."""
@@ -148,6 +172,11 @@ class SoftStates(RewardOptions):
     temperatures: tuple[float, ...] | None = None
     invalid_actions: str = "mask"
     ridge: float = 0.01
+
+    @property
+    def masks_invalid_actions(self) -> bool:
+        """As the option says."""
+        return self.invalid_actions == "mask"
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Treatment of invalid actions, and the ridge."""
@@ -213,6 +242,11 @@ class Goals(RewardOptions):
     def learns(self) -> str:
         """``habit``, where true and false stand for "idle" and "none"."""
         return {True: "idle", False: "none"}.get(self.habit, "") if isinstance(self.habit, bool) else self.habit
+
+    @property
+    def pseudo_count(self) -> float:
+        """The smoothing."""
+        return self.smoothing
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """The habit's name, discount and sparsity."""
@@ -491,6 +525,14 @@ class Windows(RewardOptions):
                 "How far windows reach is chosen by known labels, and there are none; name them with --labels, or give "
                 "a number of steps such as --window 15."
             )
+
+    def in_steps(self, demos: Demonstrations, steps_per_second: Callable[[], float | None]) -> Windows:
+        """A window in seconds as so many steps."""
+        from prism_irl.data.windows import in_steps
+
+        if not str(self.window).strip().endswith("s"):
+            return self
+        return replace(self, window=in_steps(self.window, demos, steps_per_second()))
 
     def usual(self) -> Windows:
         """The same with nothing left to choose but the window."""

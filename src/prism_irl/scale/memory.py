@@ -59,7 +59,7 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
     mapped = not demos.states.flags.writeable  # read from disk as needed
     table = 8 * K * _n_contexts(demos, model) * A
     switching = model.switching_options
-    network: Any = switching if switching.has_network and getattr(switching, "recurrent", True) else None
+    network: Any = switching if switching.reads_history else None
     longest = int(demos.lengths.max())
     batch = max(min(EVALUATION_STEPS, n), longest)
     # A chain that only counts reads the data as they lie, and keeps beliefs once, when it is asked in the end. Where
@@ -94,8 +94,7 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
 def _adds_up(model: Any) -> bool:
     """Whether iterations need sums alone (`em.parts_of`): Gaussian policies, and a constant or a recurrent kernel."""
     when, what = model.switching_options, model.reward_options
-    inputs = getattr(when, "inputs", False)
-    return what.adds_up and when.is_chain and not inputs and (when.constant or when.has_network)
+    return bool(what.adds_up and when.adds_up)
 
 
 def _n_contexts(demos: Demonstrations, model: Any) -> int:

@@ -49,6 +49,8 @@ class SwitchingOptions(ABC):
         Whether intentions are stages, passed in the order of their numbers.
     has_network : bool
         Whether a network reads the history.
+    stackable : bool
+        Whether fits are made side by side on a GPU (`scale.stacked`).
     reads_partial_labels : bool
         Whether labels of single steps can say anything: not where there is one intention for all of them.
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
@@ -59,7 +61,18 @@ class SwitchingOptions(ABC):
     in_order: ClassVar[bool] = False
     has_network: ClassVar[bool] = False
     reads_partial_labels: ClassVar[bool] = True
+    stackable: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def reads_history(self) -> bool:
+        """Whether a network reads the history, with these options."""
+        return self.has_network
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether statistics are a few sums (`Switching.adds_up`), with these options."""
+        return False
 
     @abstractmethod
     def build(self, n_intentions: int, demos: Demonstrations) -> Switching:
@@ -90,6 +103,11 @@ class Markov(SwitchingOptions):
     constant: ClassVar[bool] = True
     inputs: bool = False
     input_ridge: float = 1.0
+
+    @property
+    def adds_up(self) -> bool:
+        """Unless the kernel reads inputs."""
+        return not self.inputs
 
     def check(self, n_intentions: int) -> None:
         """Strength of the prior."""
@@ -160,6 +178,11 @@ class SemiMarkov(SwitchingOptions):
     phases: int = 6
     inputs: bool = False
     input_ridge: float = 1.0
+
+    @property
+    def adds_up(self) -> bool:
+        """Unless the kernel reads inputs."""
+        return not self.inputs
 
     def check(self, n_intentions: int) -> None:
         """Number of phases, and the strength of the prior."""
@@ -323,6 +346,7 @@ class Independent(Learned):
         Penalties of Eq. (loss).
     """
 
+    stackable: ClassVar[bool] = True
     is_chain: ClassVar[bool] = False
     l1: float = 0.0
     kl: float = 0.0
@@ -352,9 +376,15 @@ class Recurrent(Learned):
         The network also reads the pair (s_{t-1}, a_{t-1}), which tells a blocked move from a step.
     """
 
+    stackable: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
     switch_penalty: float = 0.05
     interaction: bool = True
+
+    @property
+    def adds_up(self) -> bool:
+        """A network leaves nothing to add up."""
+        return True
 
     def check(self, n_intentions: int) -> None:
         """The penalty too."""
@@ -387,11 +417,22 @@ class Ordered(Recurrent):
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
+    stackable: ClassVar[bool] = False
     in_order: ClassVar[bool] = True
     recurrent: bool = False
     closing: bool = False
     inputs: bool = False
     input_ridge: float = 1.0
+
+    @property
+    def reads_history(self) -> bool:
+        """As the option says."""
+        return self.recurrent
+
+    @property
+    def adds_up(self) -> bool:
+        """Unless the kernel reads inputs."""
+        return self.recurrent or not self.inputs
 
     def check(self, n_intentions: int) -> None:
         """Those of the network, and the strength of the prior."""

@@ -44,6 +44,7 @@ class SemiMarkovChain(SwitchingModule, Chain):
     """
 
     exact = True
+    adds_up = True
     initial: Tensor
     stay: Tensor
     successors: Tensor

@@ -48,6 +48,7 @@ class SemiMarkovInputChain(SemiMarkovChain, ReadsInputs):
     """
 
     exact = False
+    adds_up = False
     ending: Tensor
     following: Tensor
 

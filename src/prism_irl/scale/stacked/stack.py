@@ -52,9 +52,11 @@ def can_stack(model: object, demos: Demonstrations) -> bool:
     """Whether a fit can be part of a stack."""
     return (
         isinstance(model, Intentions)
-        and type(model) in (Intentions, Intentions)
-        and model.switching in ("independent", "recurrent")
-        and model.rewards == "tabular"
+        and type(model) is Intentions
+        and isinstance(model.switching, str)
+        and isinstance(model.rewards, str)
+        and model.switching_options.stackable
+        and model.reward_options.stackable
         and model.network in ("rnn", "gru", "lstm")
         and model.epochs_per_m_step == 1
         and model.smoothing > 0
@@ -123,7 +125,7 @@ class Stack:
     def __init__(self, entries: list[Entry], device: torch.device) -> None:
         self.entries, self.device = entries, device
         model = entries[0].model
-        kind = StackedGate if model.switching == "independent" else StackedChain
+        kind = StackedChain if model.switching_options.is_chain else StackedGate
         self.switching: StackedSwitching = kind([entry.start.switching for entry in entries], device)
         self.parameters = self.switching.parameters
         self.policies = StackedPolicies([cast(TabularPolicies, entry.start.rewards) for entry in entries], device)
