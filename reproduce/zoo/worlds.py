@@ -73,7 +73,8 @@ class World:
     name, family, seed
         ``name`` is "family-seed".
     train, test : Demonstrations
-        With true intentions as ``labels`` (None for nulls) and individuals as ``groups``.
+        With true intentions as ``labels`` (None for nulls), individuals as ``groups``, and ``places`` where several
+        states (headings) are one place.
     oracle, train_oracle : Oracle
         The exact filter on either.
     n_intentions : int
@@ -576,7 +577,9 @@ def finish(family: str, seed: int, n: int, run: Run, *, is_null: bool, facts: di
                 ragged(run.states), ragged(run.actions), labels=labels, groups=run.who[part], **names
             )
         S, A, _ = truth["transitions"].shape
-        shape = {"n_states": S, "n_actions": A}
+        shape: dict[str, Any] = {"n_states": S, "n_actions": A}
+        if len(np.unique(truth["place"])) < S:
+            shape["places"] = truth["place"]
         return Demonstrations.from_arrays(
             ragged(run.states), ragged(run.actions), labels=labels, groups=run.who[part], **shape
         )
