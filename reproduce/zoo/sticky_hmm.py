@@ -41,6 +41,10 @@ class StickyHMM:
         """P(z_t | everything), (n, K)."""
         return self._infer(self._mode, demos)[0]
 
+    def labels_of(self, probabilities: Floats, demos: Demonstrations) -> npt.NDArray[np.int64]:
+        """The likeliest intention of each step, (n,)."""
+        return np.asarray(probabilities.argmax(axis=1), np.int64)
+
     def log_likelihood(self, demos: Demonstrations) -> Floats:
         """Log p(a_t | s_≤t, a_<t), (n,)."""
         return self._infer(self._mode, demos)[1]

@@ -48,6 +48,7 @@ def test_the_cost_is_said_and_finished_cells_are_not_made_again(finished, monkey
 
 
 def test_means_are_those_of_the_cells(finished):
+    assert finished[2]["failed"] == []
     result = finished[2]["methods"]
     world = draw(11)
     row = cell(Cell("sticky-hmm", 11), "here")
