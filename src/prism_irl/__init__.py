@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prism_irl.cli.analyze import analyze
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.errors import InputError
     from prism_irl.mdp import MDP
@@ -44,6 +45,7 @@ __all__ = [
     "NGram",
     "TrajectoryMixture",
     "Uniform",
+    "analyze",
     "load",
 ]
 
@@ -52,8 +54,13 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: importing the package costs nothing until a model is needed."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("Demonstrations", "InputError", "MDP", "load"):
-        where = {"Demonstrations": "data.demonstrations", "InputError": "errors", "MDP": "mdp"}
+    if name in ("Demonstrations", "InputError", "MDP", "analyze", "load"):
+        where = {
+            "Demonstrations": "data.demonstrations",
+            "InputError": "errors",
+            "MDP": "mdp",
+            "analyze": "cli.analyze",
+        }
         found = getattr(import_module(f"{__name__}.{where.get(name, 'models.persistence')}"), name)
     else:
         from prism_irl.models import registry

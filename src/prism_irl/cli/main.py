@@ -19,6 +19,7 @@ from pathlib import Path
 from cyclopts import App, CycloptsError
 
 from prism_irl import __version__, threads
+from prism_irl.cli.analyze import analyze_command
 from prism_irl.cli.compare import compare
 from prism_irl.cli.complaints import in_words
 from prism_irl.cli.contrast import contrast
@@ -67,6 +68,7 @@ Every command explains itself, with an example: prism fit --help
 
 app.command(demo, group=START)
 app.command(sample, group=START)
+app.command(analyze_command, name="analyze", group=OWN_DATA, sort_key=-1)
 app.command(init, group=OWN_DATA, sort_key=0)
 app.command(evidence, group=OWN_DATA, sort_key=0)
 app.command(select_command, name="select", group=OWN_DATA, sort_key=0)
