@@ -13,6 +13,8 @@ The compiled passes need numba; without it the same code runs in plain Python, s
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,18 +26,19 @@ try:
 except ImportError:  # the same code, interpreted
     numba = None
 
-prange: Any = range if numba is None else numba.prange
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 QUIT, ENTER, STAY, EXIT = range(4)
 TINY = 1e-300
+PARTS, WORTH_THREADS = 4, 500_000
+"""Parts that trajectories are cut into where there are more numbers (steps times intentions) than the second."""
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:
     """Decorator that compiles a function, where numba is there."""
     if numba is None:
         return lambda function: function
-    decorator: Callable[[Any], Any] = numba.njit(cache=True, error_model="numpy", **options)
+    decorator: Callable[[Any], Any] = numba.njit(cache=True, nogil=True, error_model="numpy", **options)
     return decorator
 
 
@@ -71,37 +74,47 @@ def expected_counts(chain: Renewal, table: FloatArray, rows: IntArray, at: IntAr
 
     ``at`` (n,): the intention whose place the agent is at, −1 elsewhere; ``offsets`` (N + 1,) of the trajectories.
     """
-    n_chunks = max(1, min(n_threads(), len(offsets) - 1, int(5e7 // max(table.size, 1)) + 1))
-    chunks = _chunks(offsets, n_chunks)
-    counts = np.zeros((len(chunks) - 1, *table.shape))
     none = np.zeros((0, table.shape[1]))
-    found = _sweep(*chain, table, rows, at, offsets, chunks, counts, none, none, np.zeros(0))
-    first, onward, left, stayed = (one.sum(0) for one in found[:4])
-    return Expected(counts.sum(0), first, onward, left, stayed, found[4], none, none)
+
+    def part(first: int, last: int) -> Any:
+        counts = np.zeros_like(table)
+        return counts, *_sweep(*chain, table, rows, at, offsets, first, last, counts, none, none, none[:, 0])
+
+    counts, first, onward, left, stayed, likelihood = (
+        sum(found) for found in zip(*_parts(part, table, offsets), strict=True)
+    )
+    return Expected(counts, first, onward, left, stayed, likelihood, none, none)
 
 
 def beliefs(chain: Renewal, emission: FloatArray, at: IntArray, offsets: IntArray, *, online: bool = True) -> Expected:
     """E-step from probabilities of every step up to a factor (n, K), with beliefs about every step."""
     n, K = emission.shape
-    counts, log_likelihood = np.zeros((1, n, K)), np.zeros(n)
+    counts, log_likelihood = np.zeros((n, K)), np.zeros(n)
     filtered, predicted = (np.zeros((n if online else 0, K)) for _ in range(2))
-    chunks = _chunks(offsets, max(1, min(n_threads(), len(offsets) - 1)))
-    steps = np.arange(n)
-    found = _sweep(*chain, emission, steps, at, offsets, chunks, counts, filtered, predicted, log_likelihood)
-    first, onward, left, stayed = (one.sum(0) for one in found[:4])
-    return Expected(counts[0], first, onward, left, stayed, log_likelihood, filtered, predicted)
+    given = *chain, emission, np.arange(n), at, offsets
+    found = _parts(lambda *part: _sweep(*given, *part, counts, filtered, predicted, log_likelihood), emission, offsets)
+    first, onward, left, stayed, _ = (sum(one) for one in zip(*found, strict=True))
+    return Expected(counts, first, onward, left, stayed, log_likelihood, filtered, predicted)
+
+
+def _parts(run: Callable[[int, int], Any], table: FloatArray, offsets: IntArray) -> list[Any]:
+    """What ``run`` finds for trajectories first to last − 1, in threads where that is worth their start.
+
+    How the data are cut depends on the data alone, so that sums do not depend on the machine.
+    """
+    n = PARTS if offsets[-1] * table.shape[1] > WORTH_THREADS else 1
+    cuts = np.searchsorted(offsets, np.linspace(0, offsets[-1], n + 1)).tolist()
+    cuts[0], cuts[-1] = 0, len(offsets) - 1
+    spans = [(first, last) for first, last in pairwise(cuts) if last > first]
+    if len(spans) == 1 or n_threads() == 1:
+        return [run(*span) for span in spans]
+    with ThreadPoolExecutor(n_threads()) as pool:
+        return list(pool.map(lambda span: run(*span), spans))
 
 
 def n_threads() -> int:
     """Threads that compiled passes may use."""
     return 1 if numba is None else int(numba.get_num_threads())
-
-
-def _chunks(offsets: IntArray, n: int) -> IntArray:
-    """First trajectory of each of n parts with about equally many steps, and the end."""
-    cuts = np.searchsorted(offsets, np.linspace(0, offsets[-1], n + 1)).astype(np.int64)
-    cuts[0], cuts[-1] = 0, len(offsets) - 1
-    return cuts
 
 
 @compiled(inline="always")
@@ -122,7 +135,7 @@ def _away(leaving: Any, rates: Any, u: int, v: int) -> None:
         rates[v] = leaving[v, 0]
 
 
-@compiled(parallel=True)
+@compiled()
 def _sweep(
     initial: Any,
     onward: Any,
@@ -131,108 +144,107 @@ def _sweep(
     rows: Any,
     at: Any,
     offsets: Any,
-    chunks: Any,
+    begin: int,
+    end: int,
     counts: Any,
     filtered: Any,
     predicted: Any,
     per_step: Any,
 ) -> Any:
-    """Both passes over every trajectory; a part of them per thread, with sums of its own."""
-    K, J, C = table.shape[1], onward.shape[0], len(chunks) - 1
-    first, draws = np.zeros((C, K)), np.zeros((C, J, K))
-    left, stayed = np.zeros((C, K, 4)), np.zeros((C, K, 4))
+    """Both passes over trajectories ``begin`` to ``end`` − 1; counts are added to, beliefs are written."""
+    K, J = table.shape[1], onward.shape[0]
+    first, draws = np.zeros(K), np.zeros((J, K))
+    left, stayed = np.zeros((K, 4)), np.zeros((K, 4))
     likelihood = np.zeros(len(offsets) - 1)
-    online, stepwise, own = filtered.shape[0] > 0, per_step.shape[0] > 0, counts.shape[0] > 1
-    for c in prange(C):
-        longest = 0
-        for i in range(chunks[c], chunks[c + 1]):
-            longest = max(longest, offsets[i + 1] - offsets[i])
-        f, b, n, x = np.empty((longest, K)), np.empty(K), np.empty(K), np.empty(K)
-        q, rates = np.empty(J), leaving[:, 0].copy()
-        place = np.int64(c) if own else np.int64(0)  # one type, whatever the index of the loop is
-        for i in range(chunks[c], chunks[c + 1]):
-            o, T = offsets[i], offsets[i + 1] - offsets[i]
-            for t in range(T):
-                e = table[rows[o + t]]
-                if t == 0:
-                    for k in range(K):
-                        x[k] = initial[k]
-                else:
-                    u, v = at[o + t - 1], at[o + t]
-                    _at(leaving, rates, u, v)
-                    if J == 1:
-                        m = 0.0
-                        for k in range(K):
-                            m += f[t - 1, k] * rates[k]
-                        for k in range(K):
-                            x[k] = f[t - 1, k] * (1.0 - rates[k]) + m * onward[0, k]
-                    else:
-                        for k in range(K):
-                            x[k] = f[t - 1, k] * (1.0 - rates[k])
-                        for j in range(K):
-                            m = f[t - 1, j] * rates[j]
-                            for k in range(K):
-                                x[k] += m * onward[j, k]
-                    _away(leaving, rates, u, v)
-                z = 0.0
+    online, stepwise = filtered.shape[0] > 0, per_step.shape[0] > 0
+    longest = 0
+    for i in range(begin, end):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    f, b, n, x = np.empty((longest, K)), np.empty(K), np.empty(K), np.empty(K)
+    q, rates = np.empty(J), leaving[:, 0].copy()
+    for i in range(begin, end):
+        o, T = offsets[i], offsets[i + 1] - offsets[i]
+        for t in range(T):
+            e = table[rows[o + t]]
+            if t == 0:
                 for k in range(K):
-                    f[t, k] = x[k] * e[k]
-                    z += f[t, k]
-                if z > TINY:
-                    for k in range(K):
-                        f[t, k] /= z
-                else:  # a step that nobody can explain says nothing
-                    for k in range(K):
-                        f[t, k] = x[k]
-                    z = TINY
-                likelihood[i] += np.log(z)
-                if stepwise:
-                    per_step[o + t] = np.log(z)
-                if online:
-                    for k in range(K):
-                        filtered[o + t, k] = f[t, k]
-                        predicted[o + t, k] = x[k]
-            for k in range(K):
-                b[k] = 1.0
-                counts[place, rows[o + T - 1], k] += f[T - 1, k]
-            for t in range(T - 2, -1, -1):
-                e = table[rows[o + t + 1]]
-                u, v = at[o + t], at[o + t + 1]
+                    x[k] = initial[k]
+            else:
+                u, v = at[o + t - 1], at[o + t]
                 _at(leaving, rates, u, v)
-                for k in range(K):
-                    x[k] = e[k] * b[k]
-                for j in range(J):
+                if J == 1:
                     m = 0.0
                     for k in range(K):
-                        m += onward[j, k] * x[k]
-                    q[j] = m
-                z = 0.0
-                for k in range(K):
-                    n[k] = (1.0 - rates[k]) * x[k] + rates[k] * q[0 if J == 1 else k]
-                    z += f[t, k] * n[k]
-                inverse = 1.0 / z if z > TINY else 0.0
-                row, total = counts[place, rows[o + t]], 0.0
-                for k in range(K):
-                    here = f[t, k] * n[k] * inverse
-                    row[k] += here
-                    gone = f[t, k] * rates[k] * q[0 if J == 1 else k] * inverse
-                    total += gone
-                    if J > 1:
-                        share = f[t, k] * rates[k] * inverse
-                        for h in range(K):
-                            draws[c, k, h] += share * onward[k, h] * x[h]
-                    kind = 0
-                    if u == k:
-                        kind = 2 if u == v else 3
-                    elif v == k:
-                        kind = 1
-                    left[c, k, kind] += gone
-                    stayed[c, k, kind] += here - gone
-                    b[k] = n[k] * inverse
-                if J == 1 and q[0] > TINY:
+                        m += f[t - 1, k] * rates[k]
                     for k in range(K):
-                        draws[c, 0, k] += total * onward[0, k] * x[k] / q[0]
+                        x[k] = f[t - 1, k] * (1.0 - rates[k]) + m * onward[0, k]
+                else:
+                    for k in range(K):
+                        x[k] = f[t - 1, k] * (1.0 - rates[k])
+                    for j in range(K):
+                        m = f[t - 1, j] * rates[j]
+                        for k in range(K):
+                            x[k] += m * onward[j, k]
                 _away(leaving, rates, u, v)
+            z = 0.0
             for k in range(K):
-                first[c, k] += f[0, k] * b[k]
+                f[t, k] = x[k] * e[k]
+                z += f[t, k]
+            if z > TINY:
+                for k in range(K):
+                    f[t, k] /= z
+            else:  # a step that nobody can explain says nothing
+                for k in range(K):
+                    f[t, k] = x[k]
+                z = TINY
+            likelihood[i] += np.log(z)
+            if stepwise:
+                per_step[o + t] = np.log(z)
+            if online:
+                for k in range(K):
+                    filtered[o + t, k] = f[t, k]
+                    predicted[o + t, k] = x[k]
+        for k in range(K):
+            b[k] = 1.0
+            counts[rows[o + T - 1], k] += f[T - 1, k]
+        for t in range(T - 2, -1, -1):
+            e = table[rows[o + t + 1]]
+            u, v = at[o + t], at[o + t + 1]
+            _at(leaving, rates, u, v)
+            for k in range(K):
+                x[k] = e[k] * b[k]
+            for j in range(J):
+                m = 0.0
+                for k in range(K):
+                    m += onward[j, k] * x[k]
+                q[j] = m
+            z = 0.0
+            for k in range(K):
+                n[k] = (1.0 - rates[k]) * x[k] + rates[k] * q[0 if J == 1 else k]
+                z += f[t, k] * n[k]
+            inverse = 1.0 / z if z > TINY else 0.0
+            row, total = counts[rows[o + t]], 0.0
+            for k in range(K):
+                here = f[t, k] * n[k] * inverse
+                row[k] += here
+                gone = f[t, k] * rates[k] * q[0 if J == 1 else k] * inverse
+                total += gone
+                if J > 1:
+                    share = f[t, k] * rates[k] * inverse
+                    for h in range(K):
+                        draws[k, h] += share * onward[k, h] * x[h]
+                kind = 0
+                if u == k:
+                    kind = 2 if u == v else 3
+                elif v == k:
+                    kind = 1
+                left[k, kind] += gone
+                stayed[k, kind] += here - gone
+                b[k] = n[k] * inverse
+            if J == 1 and q[0] > TINY:
+                for k in range(K):
+                    draws[0, k] += total * onward[0, k] * x[k] / q[0]
+            _away(leaving, rates, u, v)
+        for k in range(K):
+            first[k] += f[0, k] * b[k]
     return first, draws, left, stayed, likelihood

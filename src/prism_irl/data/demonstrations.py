@@ -76,7 +76,7 @@ class Demonstrations:
         Which actions exist in which state; all of them when absent.
     places : (S,) integers from 0, optional
         The place that a state belongs to, where several states are one place (a junction, whatever the heading).
-    state_names, action_names, label_names, known_names : tuple of str, optional
+    state_names, action_names, label_names, known_names, place_names : tuple of str, optional
         Names behind the ids when the data had labels instead of integers.
     trajectory_names : (N,) array, optional
         The identifiers of the trajectories in the table they came from.
@@ -120,6 +120,7 @@ class Demonstrations:
     observation_names: tuple[str, ...] | None = None
     log_volume: float = 0.0
     places: IntArray | None = None
+    place_names: tuple[str, ...] | None = None
 
     per_step: ClassVar[tuple[str, ...]] = (
         *("states", "actions", "observations", "labels", "known", "times", "motions", "design"),

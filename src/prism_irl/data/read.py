@@ -239,11 +239,13 @@ def _from_frame(
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
     known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
     ids = spread(states.encode(*state, unknown="new" if unknown_state else "error"), states.size - 1)
-    places = None
+    places, place_names = None, None
     if "place" in found:
         at_step = lambda step: column("place")[2](int(order[step]))  # noqa: E731
         asked = columns.place is not None and not lost.any()
-        places = read_places(ids, frame[found["place"]].iloc[order], states.size + len(unknown), at_step, asked=asked)
+        places, place_names = read_places(
+            ids, frame[found["place"]].iloc[order], states.size + len(unknown), at_step, asked=asked
+        )
     demos = Demonstrations(
         states=ids,
         actions=spread(actions.encode(*action), 0),
@@ -263,6 +265,7 @@ def _from_frame(
         trajectory_names=storable(rows.names),
         unknown_state=unknown_state,
         places=places,
+        place_names=place_names,
     )
     tokens = states.size > 1 or actions.size > 1  # of continuous data there are none to compare
     same = copies(demos.states, demos.actions, demos.offsets, rows.names) if tokens else []
@@ -297,6 +300,7 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
         groups=stored.get("groups"),
         valid_actions=stored.get("valid_actions") if same else None,
         places=stored.get("places") if same else None,
+        place_names=tuple(stored["place_names"].astype(str)) if same and "place_names" in stored else None,
         trajectory_names=stored.get("trajectory_names"),
         unknown_state=unknown_state or (extra and states is None),
     )

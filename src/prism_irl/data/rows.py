@@ -421,14 +421,14 @@ def with_missing(states: Vocabulary, extra: bool) -> Vocabulary:
 # -- single columns, checked cell by cell ------------------------------------------------------------------------------
 
 
-def read_places(states: Array, values: pd.Series[Any], n_states: int, where: Where, *, asked: bool) -> Array | None:
-    """Place of every state, (S,), from those of the rows; it may not change within a state.
+def read_places(states: Array, values: pd.Series[Any], n_states: int, where: Where, *, asked: bool) -> Any:
+    """Place of every state, (S,), from those of the rows, and names of the places; it may not change within a state.
 
     A state that no row is in is a place of its own. None where the column is something else and nobody ``asked``.
     """
     codes, names = pd.factorize(values)
     if (codes < 0).any() and not asked:
-        return None
+        return None, None
     if (codes < 0).any():
         raise missing("place", where(int(np.argmax(codes < 0))), int((codes < 0).sum()))
     seen, first = np.unique(states, return_index=True)
@@ -436,13 +436,15 @@ def read_places(states: Array, values: pd.Series[Any], n_states: int, where: Whe
     place[seen] = codes[first]
     if (wrong := place[states] != codes).any():
         if not asked:
-            return None
+            return None, None
         row = int(np.argmax(wrong))
         raise InputError(
             f"The state at {where(row)} is at place {names[codes[row]]} there and at {names[place[states[row]]]} in "
             "another row; a place is made of whole states, so correct the column or leave --place out."
         )
-    return np.unique(place, return_inverse=True)[1].astype(np.int64)
+    kept, numbers = np.unique(place, return_inverse=True)
+    words = [str(names[code]) if code < len(names) else f"state {code - len(names)}" for code in kept]
+    return numbers.astype(np.int64), tuple(words)
 
 
 def read_groups(

@@ -134,6 +134,11 @@ class RewardModel(ABC):
         """Where each intention is reached, (K, d), in the units of the fit; None where rewards are no places."""
         return None
 
+    @property
+    def distances(self) -> FloatArray | None:
+        """Expected steps from every state to where each intention ends, (K, S), where rewards are places of a map."""
+        return None
+
     accents: Accents | None = None
     """How individuals differ, where they do."""
 

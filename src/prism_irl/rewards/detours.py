@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.mdp import MDP
-from prism_irl.renewal import compiled, prange
+from prism_irl.renewal import compiled
 
 if TYPE_CHECKING:
     from prism_irl.rewards.place_search import Ways
@@ -62,14 +62,14 @@ class Detours:
         return policies
 
 
-@compiled(parallel=True)
+@compiled()
 def _value_iteration(
     indptr: Any, indices: Any, data: Any, valid: Any, states: Any, first: Any, far: float
 ) -> tuple[Any, Any]:
     """Gauss–Seidel sweeps, forth and back, for every place; self-loops are solved for."""
     (S, A), G = valid.shape, len(first) - 1
     steps, ahead = np.empty((G, S)), np.empty((G, S, A))
-    for g in prange(G):
+    for g in range(G):
         d, goal = np.full(S, far), np.zeros(S, np.bool_)
         for i in range(first[g], first[g + 1]):
             d[states[i]], goal[states[i]] = 0.0, True

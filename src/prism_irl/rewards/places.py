@@ -108,6 +108,11 @@ class PlacePolicies(PolicyTable):
         """States at which each intention is reached, (K, S), ones and zeros."""
         return np.asarray(self.detours.place[None] == self.goals[:, None], dtype=np.float64)
 
+    @property
+    def distances(self) -> FloatArray:
+        """Expected steps to each place by the shortest way, (K, S)."""
+        return self.detours.steps[self.goals]
+
     def state(self) -> dict[str, FloatArray]:
         """Goals, ways, habit and places."""
         at_goal = np.full(self.n_actions, np.nan) if self.ways.at_goal is None else self.ways.at_goal
