@@ -40,6 +40,11 @@ MOST_GOALS = 25
 VANISHED = 1e-4
 EASY = 2.0
 """Goals that cost less, in nats, go several at a time."""
+PRACTICE_ITERATIONS = 12
+NEEDLESS = 2.0
+"""Nats that a goal must earn on trajectories that were left out, once policies are practised."""
+STRENGTHS = (np.inf, 100.0, 30.0, 10.0, 4.0)
+"""Strengths of plans against practice that are tried, in steps per state."""
 TRIAL_STEPS = 20_000
 """Steps that settings are compared on at most."""
 
@@ -75,6 +80,24 @@ class Ways(NamedTuple):
     at_goal: FloatArray | None = None
 
 
+class Practice(NamedTuple):
+    """What is done on the way to each goal: steps (K, S, A), towards which policies of ``strength`` steps give way.
+
+    π_g(a|s) = (m π(a|s) + n_g(s, a)) / (m + n_g(s)): agents have routes that no plan knows, and see worlds as they are
+    not. With an infinite strength they do as planned.
+    """
+
+    strength: float
+    counts: FloatArray
+
+    def applied(self, policies: FloatArray) -> FloatArray:
+        """Policies (K, S, A) as they are practised."""
+        if np.isinf(self.strength):
+            return policies
+        total = self.strength + self.counts.sum(-1, keepdims=True)
+        return np.asarray((self.strength * policies + self.counts) / total)
+
+
 @dataclass(frozen=True)
 class Goals:
     """A set of goals with everything that EM has learned for them.
@@ -86,13 +109,15 @@ class Goals:
     chain: Renewal
     ways: Ways
     log_likelihood: float = -np.inf
+    practice: Practice | None = None
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> Goals:
         """Some of the goals, their weights scaled to one."""
         initial, onward, leaving = self.chain
         left = onward[:, kept] if len(onward) == 1 else onward[kept][:, kept]
         chain = Renewal(_normalised(initial[kept]), _normalised(left), leaving[kept])
-        return replace(self, goals=self.goals[kept], chain=chain)
+        practice = self.practice and self.practice._replace(counts=self.practice.counts[kept])
+        return replace(self, goals=self.goals[kept], chain=chain, practice=practice)
 
 
 class Steps:
@@ -122,6 +147,8 @@ class GoalSearch:
     def table(self, found: Goals) -> FloatArray:
         """π_g(a|s) of every row s·A + a, (S·A, K)."""
         policies = self.detours.policies(found.goals, found.ways, self.habit, self.noise)
+        if found.practice is not None:
+            policies = found.practice.applied(policies)
         return np.ascontiguousarray(policies.reshape(len(policies), -1).T)
 
     def expect(self, found: Goals, steps: Steps) -> Expected:
@@ -183,7 +210,11 @@ class GoalSearch:
                 chain = chain._replace(leaving=shared_rates(seen))
                 if slow:
                     ways = self.learn_ways(found, seen.counts)._replace(at_goal=ways.at_goal)
-            found = replace(found, chain=chain, ways=ways, log_likelihood=float(seen.log_likelihood.sum()))
+            practice = found.practice
+            if practice is not None:
+                practice = practice._replace(counts=seen.counts.T.reshape(-1, *self.habit.shape))
+            likelihood = float(seen.log_likelihood.sum())
+            found = replace(found, chain=chain, ways=ways, log_likelihood=likelihood, practice=practice)
             if vanished and (weights <= vanished).any() and (weights > vanished).sum() > 1:
                 found = found.keep(weights > vanished)
         return found
@@ -231,6 +262,18 @@ class GoalSearch:
             chosen = min(path, key=lambda found: (abs(len(found.goals) - n_goals), -len(found.goals)))
         return self.em(chosen, steps, LAST_ITERATIONS, learns=True)
 
+    def practise(self, found: Goals, steps: Steps, strength: float) -> Goals:
+        """Go on with policies that give way to what is done."""
+        K = len(found.goals)
+        practice = Practice(strength, np.zeros((K, *self.habit.shape)))
+        return self.em(replace(found, practice=practice), steps, PRACTICE_ITERATIONS, learns=True)
+
+    def fewer(self, found: Goals, steps: Steps, rest: Steps) -> int:
+        """How many goals practice makes needless: those whose loss steps that were left out do not notice."""
+        path = self.eliminate(found, steps, learns=True)
+        kept = [self.likelihood(one, rest) - NEEDLESS * len(one.goals) for one in path if len(one.goals) > 1]
+        return int(np.argmax(kept)) if kept else 0
+
 
 def penalty(n_candidates: int, steps: Steps) -> float:
     """What a goal must earn, in nats: where it is among the candidates, and its weight, as in BIC."""
@@ -257,7 +300,7 @@ def find_goals(
 ) -> tuple[Goals, list[dict[str, Any]]]:
     """The goals of the demonstrations, and per setting: goals and likelihood per step that was left out."""
     tried: list[dict[str, Any]] = []
-    setting = settings[0]
+    setting, strength, fewer = settings[0], np.inf, 0
     if len(demos) > 3 and len(settings) > 1:
         some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
         held_out, kept = some.split_indices(0.3, seed=seed) if len(some) > 3 else (np.arange(1), np.arange(len(some)))
@@ -269,10 +312,23 @@ def find_goals(
         for one in settings:
             found = search.run(candidates, steps, one, n_goals)
             score = search.likelihood(found, rest) / other.n_steps
-            tried.append({"setting": one, "goals": found.goals.tolist(), "log_likelihood": score})
-        setting = max(tried, key=lambda row: row["log_likelihood"])["setting"]
-    search = GoalSearch(detours, habit_of(demos, detours), noise)
-    return search.run(candidates, Steps(demos, detours.place), setting, n_goals), tried
+            tried.append({"setting": one, "found": found, "log_likelihood": score})
+        best = max(tried, key=lambda row: row["log_likelihood"])
+        setting = best["setting"]
+        for value in STRENGTHS:
+            found = search.practise(best["found"], steps, value)
+            score = search.likelihood(found, rest) / other.n_steps
+            tried.append({"setting": setting, "found": found, "strength": value, "log_likelihood": score})
+        best = max(tried[len(settings) :], key=lambda row: row["log_likelihood"])
+        strength = best["strength"]
+        if n_goals is None and strength < np.inf:
+            fewer = search.fewer(best["found"], steps, rest)
+    search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
+    found = search.practise(search.run(candidates, steps, setting, n_goals), steps, strength)
+    if fewer:
+        path = search.eliminate(found, steps, learns=True)
+        found = path[min(fewer, len(path) - 1)]
+    return found, tried
 
 
 def habit_of(demos: Demonstrations, detours: Detours, pseudo: float = 0.3) -> FloatArray:

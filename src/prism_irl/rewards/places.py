@@ -23,7 +23,7 @@ from prism_irl.mdp import MDP
 from prism_irl.rewards.base import Fit, FloatArray, PolicyTable, match_partial_labels
 from prism_irl.rewards.detours import Detours
 from prism_irl.rewards.iavi import InverseSolution
-from prism_irl.rewards.place_search import Goals, GoalSearch, Ways, find_goals, habit_of
+from prism_irl.rewards.place_search import Goals, GoalSearch, Practice, Ways, find_goals, habit_of
 
 MOST_CANDIDATES = 512
 """Places that may be goals at most: the most visited ones."""
@@ -65,10 +65,11 @@ class PlacePolicies(PolicyTable):
         self.goals = np.arange(n_intentions) % self.detours.n_places
         self.weights = np.full(n_intentions, 1.0 / n_intentions)
         self.ways = Ways(0.5, 1.0)
+        self.practice = Practice(np.inf, np.zeros((n_intentions, *self.habit.shape)))
         self._refresh()
 
     def _refresh(self) -> None:
-        policies = self.detours.policies(self.goals, self.ways, self.habit, self.noise)
+        policies = self.practice.applied(self.detours.policies(self.goals, self.ways, self.habit, self.noise))
         self.policies = policies if len(self.states) == policies.shape[1] else policies[:, self.states]
 
     def begin(self, found: Discovery) -> None:
@@ -76,6 +77,7 @@ class PlacePolicies(PolicyTable):
         goals = found.goals
         self.goals, self.ways, self.weights = goals.goals.copy(), goals.ways, goals.chain.initial.copy()
         self.habit = found.habit
+        self.practice = self.practice if goals.practice is None else goals.practice
         self._refresh()
 
     def first_guess(self, fit: Fit) -> None:
@@ -83,6 +85,7 @@ class PlacePolicies(PolicyTable):
 
         def reorder(order: npt.NDArray[np.integer[Any]]) -> None:
             self.goals, self.weights = self.goals[order], self.weights[order]
+            self.practice = self.practice._replace(counts=self.practice.counts[order])
             self._refresh()
 
         fit.chain = fit.run_fixed(fit.train, self.log_likelihood(fit.train), 15)[1]
@@ -101,6 +104,7 @@ class PlacePolicies(PolicyTable):
         search = GoalSearch(self.detours, self.habit, self.noise)
         goals = Goals(self.goals, None, self.ways)  # type: ignore[arg-type]
         self.ways = search.learn_ways(goals, flat)._replace(at_goal=search.at_goal(goals, flat))
+        self.practice = self.practice._replace(counts=counts)
         self._refresh()
 
     @property
@@ -111,7 +115,7 @@ class PlacePolicies(PolicyTable):
     @property
     def distances(self) -> FloatArray:
         """Expected steps to each place by the shortest way, (K, S)."""
-        return self.detours.steps[self.goals]
+        return np.asarray(self.detours.steps[self.goals])
 
     def state(self) -> dict[str, FloatArray]:
         """Goals, ways, habit and places."""
@@ -122,6 +126,8 @@ class PlacePolicies(PolicyTable):
             "ways": np.array([self.ways.alpha, self.ways.beta, self.ways.kappa]),
             "at_goal": np.where(np.isnan(at_goal), -1.0, at_goal),
             "habit": self.habit,
+            "practice": self.practice.counts,
+            "strength": np.array([-1.0 if np.isinf(self.practice.strength) else self.practice.strength]),
             "place": self.detours.place.astype(np.float64),
         }
 
@@ -139,6 +145,8 @@ class PlacePolicies(PolicyTable):
         alpha, beta, kappa = (float(value) for value in state["ways"])
         self.ways = Ways(alpha, beta, kappa, None if (at_goal < 0).any() else at_goal.copy())
         self.habit, self.weights = state["habit"].copy(), state["weights"].copy()
+        strength = float(state["strength"][0])
+        self.practice = Practice(np.inf if strength < 0 else strength, state["practice"].copy())
         self._refresh()
 
     def moved(self, mdp: MDP) -> PlacePolicies:
@@ -189,7 +197,10 @@ def discover(demos: Demonstrations, mdp: MDP, n_goals: int | None, noise: float,
     found, tried = find_goals(demos, detours, candidates, n_goals=n_goals, noise=noise, seed=seed)
     order = np.argsort(-found.chain.initial, kind="stable")
     chain = found.chain._replace(initial=found.chain.initial[order])
-    return Discovery(replace(found, goals=found.goals[order], chain=chain), habit_of(demos, detours), tried)
+    practice = None if found.practice is None else found.practice._replace(counts=found.practice.counts[order])
+    return Discovery(
+        replace(found, goals=found.goals[order], chain=chain, practice=practice), habit_of(demos, detours), tried
+    )
 
 
 def place_of(demos: Demonstrations) -> npt.NDArray[np.int64]:
