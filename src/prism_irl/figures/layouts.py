@@ -65,10 +65,21 @@ def layout_map(
         look["limits"] = (-end, end)
     closed = [int(s) for s in layout["barriers"]]
     if layout["kind"] == "grid":
-        width, height = (int(size) + 1 for size in np.nanmax(xy, axis=0))
-        cells = [(s % width, s // width) for s in closed]
-        steps = None if towards is None else _directions(np.asarray(towards), width)
-        return grid_heatmap(ax, v, width=width, height=height, greedy=steps, barriers=cells, **look)
+        low = np.nanmin(xy, axis=0)
+        width, height = (int(size) + 1 for size in np.nanmax(xy, axis=0) - low)
+        placed = np.flatnonzero(np.isfinite(xy).all(axis=1))
+        cell = np.zeros(len(xy), np.int64)  # of each state, row by row from below
+        cell[placed] = ((xy[placed] - low) @ (1, width)).astype(np.int64)
+        on_grid = np.full(width * height, np.nan)
+        on_grid[cell[placed]] = v[placed]
+        steps: np.ndarray[Any, Any] | None = None
+        if towards is not None:
+            aims = np.asarray(towards)
+            on_cells = np.full(width * height, -1)
+            on_cells[cell[placed]] = np.where(aims[placed] < 0, -1, cell[aims[placed]])
+            steps = _directions(on_cells, width)
+        cells = [(int(cell[s] % width), int(cell[s] // width)) for s in closed]
+        return grid_heatmap(ax, on_grid, width=width, height=height, greedy=steps, barriers=cells, **look)
     if layout["kind"] == "maze":
         policy = None if towards is None else _step_types(np.asarray(towards), confidence)
         return maze_map(ax, v, policy=policy, **look)

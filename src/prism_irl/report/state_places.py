@@ -1,9 +1,10 @@
 """Where states lie on a map, as far as that is known.
 
 In this order: a layout that the caller knows (a grid world, a map that somebody drew); the labyrinth or a grid,
-recognised by its moves; coordinates in the names of the states ("3,4"); and, for a sparse graph of moves, positions
-whose distances are those along the graph (stress majorisation). Data whose states follow one another in every order
-has no map, and gets none.
+recognised by its moves; coordinates in the names of the states ("3,4", "x3y4", "r3c1"); a grid whose states have any
+names, where each action moves by one cell in its own direction; and, for a sparse graph of moves, positions whose
+distances are those along the graph (stress majorisation). Data whose states follow one another in every order, such as
+the cues of a task, has no map, and gets none.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from prism_irl.report.story import successor_counts
 
 MAX_DEGREE = 8.0  # neighbours of a state on average, beyond which nothing like a map is left
 MAZE_MOVES = 0.99  # of the moves must be moves of the labyrinth
-_PAIR = re.compile(r"\W*(-?\d+(?:\.\d+)?)\s*[,;:x_\s]\s*(-?\d+(?:\.\d+)?)\W*")
+FAR = 1.7  # moves between two states on average, below which a graph has no shape: its picture would be a ring
+FILLED = 0.5  # share of the cells of a grid that states with whole coordinates must fill
+STEPS = 0.95  # share of the moves that must be steps of a grid, for a grid that is found by its actions
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_PAIR = re.compile(rf"\W*{_NUMBER}\s*[,;:x_\s]\s*{_NUMBER}\W*")
+_XY = re.compile(rf"\W*(?:\w+[_\W])?x\W*{_NUMBER}[_\W]*y\W*{_NUMBER}\W*", re.IGNORECASE)
+_ROW_COLUMN = re.compile(rf"\W*(?:\w+[_\W])?r(?:ow)?\W*{_NUMBER}[_\W]*c(?:ol|olumn)?\W*{_NUMBER}\W*", re.IGNORECASE)
+_COMPASS = {"right": (1, 0), "east": (1, 0), "e": (1, 0), "left": (-1, 0), "west": (-1, 0), "w": (-1, 0)}
+_COMPASS |= {"up": (0, 1), "north": (0, 1), "n": (0, 1), "down": (0, -1), "south": (0, -1), "s": (0, -1)}
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,11 +77,16 @@ def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
     np.fill_diagonal(moves, False)
     edges = np.argwhere(np.triu(moves))
     if (named := _coordinates(demos.state_names)) is not None:
-        return layout_of("coordinates", named, edges, "Positions are the coordinates in the names of the states.")
+        kind = "grid" if _fills_a_grid(named) else "coordinates"
+        return layout_of(kind, named, edges, "Positions are the coordinates in the names of the states.")
     if (width := _grid_width(demos, edges)) is not None:
         return grid(width, demos.n_states // width)
     visited = np.flatnonzero(np.bincount(demos.states, minlength=demos.n_states))
     if len(visited) < 3 or 2 * len(edges) > MAX_DEGREE * len(visited):
+        return None
+    if (cells := _by_actions(demos)) is not None:
+        return layout_of("grid", cells, edges, "A grid, found from where each action leads.")
+    if not _has_shape(moves[np.ix_(visited, visited)]):
         return None
     xy = np.full((demos.n_states, 2), np.nan)
     xy[visited] = _stress(moves[np.ix_(visited, visited)])
@@ -116,8 +130,82 @@ def _grid_width(demos: Demonstrations, edges: npt.NDArray[Any]) -> int | None:
 def _coordinates(names: Sequence[str] | None) -> Floats | None:
     if not names:
         return None
-    found = [_PAIR.fullmatch(name) for name in names]
-    return None if None in found else np.array([[float(m[1]), float(m[2])] for m in found if m is not None])
+    for pattern in (_PAIR, _XY, _ROW_COLUMN):
+        found = [match for name in names if (match := pattern.fullmatch(name)) is not None]
+        if len(found) == len(names):
+            pairs = np.array([[float(m[1]), float(m[2])] for m in found])
+            return pairs[:, ::-1] * (1, -1) if pattern is _ROW_COLUMN else pairs  # rows are counted downwards
+    return None
+
+
+def _fills_a_grid(xy: Floats) -> bool:
+    """Whether positions (S, 2) are whole cells, each its own, that fill most of a rectangle."""
+    size = np.ptp(xy, axis=0) + 1
+    whole = (xy == np.round(xy)).all() and len(np.unique(xy, axis=0)) == len(xy)
+    return bool(whole and size.min() >= 2 and len(xy) >= FILLED * size.prod())
+
+
+def _by_actions(demos: Demonstrations) -> Floats | None:
+    """(S, 2) cells of a grid on which each action is a step of its own, NaN for a state without moves, if there is one.
+
+    Where an action leads from a state is where it mostly leads to. Two pairs of actions undo each other; they are the
+    two axes, named ones as a compass has them. States are then placed along the moves, and all moves must agree.
+    """
+    S, A = demos.n_states, demos.n_actions
+    here = np.flatnonzero(~demos.first_steps) - 1
+    pair = demos.states[here].astype(np.int64) * A + demos.actions[here]
+    counts = np.zeros((S * A, S), np.int32)
+    np.add.at(counts, (pair, demos.states[here + 1]), 1)
+    sure = (counts.max(axis=1) >= 2) & (2 * counts.max(axis=1) > counts.sum(axis=1))  # the rest may be slips
+    leads = np.where(sure, counts.argmax(axis=1), -1).reshape(S, A)
+    moves = {a: {s: int(leads[s, a]) for s in range(S) if leads[s, a] not in (-1, s)} for a in range(A)}
+    undone = np.array([[sum(moves[b].get(t) == s for s, t in moves[a].items()) for b in range(A)] for a in range(A)])
+    np.fill_diagonal(undone, 0)
+    step = _compass(demos.action_names)
+    if step is None:
+        step, free = {}, [a for a in range(A) if moves[a]]
+        for axis in ((1, 0), (0, 1)):
+            best = max(((undone[a, b], a, b) for a in free for b in free if a < b), default=(0, 0, 0))
+            if best[0] < 2:
+                return None
+            step |= {best[1]: axis, best[2]: (-axis[0], -axis[1])}
+            free = [a for a in free if a not in best[1:]]
+    steps = [(s, t, step[a]) for a in step for s, t in moves[a].items()]
+    links: dict[int, list[tuple[int, int, int]]] = {}
+    for s, t, (dx, dy) in steps:
+        links.setdefault(s, []).append((t, dx, dy))
+        links.setdefault(t, []).append((s, -dx, -dy))
+    if len(links) < 4:
+        return None
+    place = {min(links): (0, 0)}
+    waiting = list(place)
+    for s in waiting:
+        for t, dx, dy in links[s]:
+            if t not in place:
+                place[t] = (place[s][0] + dx, place[s][1] + dy)
+                waiting.append(t)
+    agree = [t in place and place[t] == (place[s][0] + dx, place[s][1] + dy) for s, t, (dx, dy) in steps if s in place]
+    if len(place) < len(links) or np.mean(agree) < STEPS or len(set(place.values())) < len(place):
+        return None
+    xy = np.full((S, 2), np.nan)
+    for s, cell in place.items():
+        xy[s] = cell
+    xy -= np.nanmin(xy, axis=0)
+    return xy if _fills_a_grid(xy[np.isfinite(xy).all(axis=1)]) else None
+
+
+def _compass(names: Sequence[str] | None) -> dict[int, tuple[int, int]] | None:
+    """Directions of actions by their names; None unless two axes are named."""
+    found = {a: _COMPASS[name.lower()] for a, name in enumerate(names or ()) if name.lower() in _COMPASS}
+    return found if len(found) >= 4 else None
+
+
+def _has_shape(moves: npt.NDArray[np.bool_]) -> bool:
+    """Whether a graph has more of a shape than a ring of states that all follow one another."""
+    d = shortest_path(moves.astype(float), directed=False, unweighted=True)
+    finite = d[np.isfinite(d) & (d > 0)]
+    edges = int(np.triu(moves).sum())
+    return bool(len(finite) and (finite.mean() >= FAR or edges < len(moves)))
 
 
 def _stress(moves: npt.NDArray[np.bool_], iterations: int = 150) -> Floats:

@@ -1,0 +1,69 @@
+"""A grid is drawn as a grid, whatever its states are called; what has no shape gets no map, and never a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.figures import layouts, style
+from prism_irl.report.state_places import find_layout
+from prism_irl.worlds.frustration import FrustrationWorld
+
+
+@pytest.fixture(scope="module")
+def demos() -> Demonstrations:
+    return FrustrationWorld(horizon=30).simulate(40, seed=2).demonstrations
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda x, y: f"x{x}y{y}",
+        lambda x, y: f"({x}, {y})",
+        lambda x, y: f"cell_x{x}_y{y}",
+        lambda x, y: f"r{4 - y}c{x}",
+        lambda x, y: f"row {4 - y} col {x}",
+    ],
+)
+def test_names_of_cells_make_a_grid(demos: Demonstrations, name: Callable[[int, int], str]) -> None:
+    found = find_layout(replace(demos, state_names=tuple(name(s % 5, s // 5) for s in range(25))))
+    assert found is not None
+    assert found["kind"] == "grid"
+    xy = np.array(found["xy"])
+    np.testing.assert_array_equal(xy - xy.min(axis=0), [(s % 5, s // 5) for s in range(25)])
+
+
+def test_a_grid_is_found_by_its_moves_whatever_its_states_are_called(demos: Demonstrations) -> None:
+    order = np.random.default_rng(0).permutation(25)
+    names = tuple(f"place {i}" for i in range(25))
+    found = find_layout(replace(demos, states=order[demos.states], state_names=names))
+    assert found is not None
+    assert found["kind"] == "grid"
+    own = np.array([found["xy"][order[s]] or (np.nan, np.nan) for s in range(25)], float)
+    true = np.array([(s % 5, s // 5) for s in range(25)], float)
+    there = np.isfinite(own).all(axis=1)
+    assert there.sum() >= 20
+    apart = [np.abs(xy[there][:, None] - xy[there]).sum(axis=-1) for xy in (own, true)]
+    np.testing.assert_array_equal(*apart)  # the same grid up to turning and mirroring
+    with style.paper_style():
+        _, (ax,) = style.new_figure()
+        values = np.arange(25.0)
+        layouts.layout_map(ax, found, values)
+        drawn = ax.collections[0].get_array().filled(np.nan).ravel()
+    for s in np.flatnonzero(there):
+        x, y = found["xy"][order[s]]
+        assert drawn[int(x + 5 * y)] == order[s]
+
+
+def test_cues_have_no_map_and_a_track_has() -> None:
+    rng = np.random.default_rng(0)
+    cues = Demonstrations.from_arrays(rng.integers(6, size=(20, 50)), rng.integers(2, size=(20, 50)))
+    assert find_layout(cues) is None
+    track = Demonstrations.from_arrays([np.arange(60) % 12], [[0] * 60])
+    found = find_layout(track)
+    assert found is not None
+    assert found["kind"] == "graph"
