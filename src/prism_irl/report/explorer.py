@@ -17,6 +17,7 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.identified import choice_counts
 from prism_irl.report import story
 from prism_irl.report.run_files import read_part
 from prism_irl.report.state_places import find_layout
@@ -25,6 +26,7 @@ FILE = "explorer.json"
 FRAMES = "frames.json"  # belongs to it, see `prism_irl.report.frames`
 MAX_TRAJECTORIES = 120  # rows of the raster that a finger or a pointer can still hit
 MAX_NUMBERS = 400_000  # states, actions and probabilities together: about 1.6 MB of text
+MAX_CHOICES = 30_000  # numbers of a table of intentions, states and actions
 MAX_BYTES = 3_000_000  # a file above this is not taken into a page
 STAYS = 0.7  # share of the steps in a state after which the agent is still there, to say that it stays
 MIN_NAME, MAX_NAME = 6, 60  # characters of a state's, action's or trajectory's name
@@ -93,6 +95,7 @@ def write_explorer(
         "trajectories": _trajectories(demos, p, counters or {}, marks),
         "events": list(marks),
         **map_numbers(demos, p, place, rewards, values),
+        "choices": _choices(demos, p),
         "story": story.describe(demos, p, marks),
         "fit": None if fit is None else dict(fit),
     }
@@ -216,6 +219,14 @@ def _occupancy(demos: Demonstrations, p: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """(K, S) share of the steps of each intention in each state."""
     visits = np.stack([np.bincount(demos.states, weights=w, minlength=demos.n_states) for w in p.T])
     return np.asarray(visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-12))
+
+
+def _choices(demos: Demonstrations, p: npt.NDArray[Any]) -> list[Any] | None:
+    """(K, S, A) how often each intention took each action in each state; None where that would fill the page."""
+    if p.shape[1] * demos.n_states * demos.n_actions > MAX_CHOICES:
+        return None
+    found: list[Any] = np.round(choice_counts(demos, p), 1).tolist()
+    return found
 
 
 def _flow(demos: Demonstrations, p: npt.NDArray[Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
-from prism_irl.report import table_rows
+from prism_irl.report import screen, table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
@@ -41,6 +41,7 @@ from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
 
 MAPS, BUDGET = "maps", "budget"
+SWITCHES = ("switches", "inputs")
 MAX_FIGURE = 400_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
@@ -101,7 +102,8 @@ def render(folder: Path) -> str:
     checks = read_checks(folder)
     contrasts = [contrast_section(one, names, metrics) for one in read_contrasts(folder)]
     drawn = {figure.stem for figure in figures}
-    elsewhere = {*CHECKS, MAPS} if explorer is not None else {*CHECKS}  # maps stand beside the sentences about them
+    answered = SWITCHES if explorer is not None else ()
+    elsewhere = {*CHECKS, MAPS, *SWITCHES} if explorer is not None else {*CHECKS}
     budget = table_rows.budget_rows(metrics)
     elsewhere |= {BUDGET} if budget else set()
     # A run that drew these itself knows better.
@@ -116,6 +118,8 @@ def render(folder: Path) -> str:
         questions=asked,
         findings=[] if asked else found,
         summary=overall(metrics, [f for question in asked for f in question.findings] or found),
+        screen=None if explorer is None else _screen(folder, metrics, explorer, names or []),
+        folded=explorer is not None,
         notes=_notes(metrics),
         table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
         table_title=_table_title(metrics),
@@ -135,6 +139,7 @@ def render(folder: Path) -> str:
         checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
         checks_figures=[figure for figure in figures if figure.stem in CHECKS],
         maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
+        switch_figures=[figure for figure in figures if figure.stem in answered],
         contrasts=[(one, _of_contrast(figures, one.key)) for one in contrasts],
         figures=[
             figure
@@ -244,6 +249,19 @@ def _explorer(
         "frames_note": "" if frames is None else _frames_note(frames),
         "has_truth": any("truth" in one for one in rows),
         "truth_remark": f"and the fit was told labels of {told:,.0f} steps" if told else "which the fit never saw",
+    }
+
+
+def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return what the template shows first: answer, map or tables, phases, and how intentions follow one another."""
+    tables = screen.choices(explorer, names)
+    return {
+        "answer": screen.answer(metrics, explorer, names),
+        "map": screen.picture(explorer, names),
+        "choices": tables,
+        "first": screen.first_rows(tables, 10),
+        "phases": screen.phases(folder, explorer, names),
+        "follows": screen.transitions(explorer, names),
     }
 
 

@@ -24,6 +24,7 @@
   }
   const events = data.events || [];
   const longest = Math.max(...trajectories.map((one) => one.T));
+  const fold = byId("explorer").querySelector("details");
   let row = 0, step = 0;
   // A page that is being closed or hidden can have no width at all.
   const widthOf = (node) => Math.max(120, node.parentElement.clientWidth);
@@ -49,7 +50,7 @@
 
   // -- raster ---------------------------------------------------------------------------------------------------------
   const canvas = byId("raster"), tooltip = byId("tooltip"), marks = byId("marks");
-  const high = Math.max(4, Math.min(18, Math.floor(480 / trajectories.length)));
+  const high = Math.max(3, Math.min(18, Math.floor(400 / trajectories.length)));
   const markSize = Math.max(1.5, Math.min(4, 0.3 * high));
   const chosenMark = () => (marks ? events[marks.selectedIndex - 1] : undefined);
   const drawRaster = () => {
@@ -115,7 +116,9 @@
   canvas.addEventListener("pointerleave", () => { tooltip.hidden = true; });
   canvas.addEventListener("click", (event) => {
     const found = under(event);
-    if (found) show(...found);
+    if (!found) return;
+    fold.open = true;
+    show(...found);
   });
   canvas.addEventListener("keydown", (event) => {
     const moves = {
@@ -491,6 +494,7 @@
   if (row === trajectories.length) row = 0;
   step = Math.floor(0.4 * trajectories[row].T); // somewhere with a path behind it
   drawAll();
+  fold.addEventListener("toggle", () => { if (fold.open) drawAll(); }); // what is folded away has no width
   let known = widthOf(canvas);
   window.addEventListener("resize", () => {
     if (widthOf(canvas) !== known) {

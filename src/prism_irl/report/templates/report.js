@@ -84,6 +84,14 @@ const hints = [...document.querySelectorAll(".scroll")].map((box) => {
 const hintAll = () => hints.forEach(([box, hint]) => { hint.hidden = box.scrollWidth <= box.clientWidth + 2; });
 hintAll();
 window.addEventListener("load", hintAll);
+document.addEventListener("toggle", hintAll, true);
+// On paper nothing can be unfolded.
+let folded = [];
+window.addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("details:not([open])")].filter((one) => !one.closest("#rerun"));
+  folded.forEach((one) => { one.open = true; });
+});
+window.addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));
 window.addEventListener("resize", hintAll);
 for (const block of document.querySelectorAll("pre.copy")) {
   if (!navigator.clipboard) break; // pages opened from disk may lack it
