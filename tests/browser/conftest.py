@@ -87,13 +87,17 @@ def run(tmp_path_factory):
 class Watched:
     """A page that remembers what it complained about and what it asked for."""
 
-    def __init__(self, browser, path, width=1280, height=900):
+    def __init__(self, browser, path, width=1280, height=900, folded=False):
         self.page = browser.new_page(viewport={"width": width, "height": height}, accept_downloads=True)
         self.complaints, self.requests = [], []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
+        if not folded:
+            self.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            wide = "(document.querySelector('#timeline') ?? document.body).clientWidth > 120"
+            self.page.wait_for_function(wide)
 
     def saved(self, act):
         """Return name and text of the file that an action downloads."""

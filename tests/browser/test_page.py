@@ -35,6 +35,36 @@ def test_the_page_opens_without_complaint_and_answers_the_five_questions(watched
     page.screenshot(path=screenshots / "report-1280.png", full_page=True)
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_first_screen_is_the_answer_the_map_and_the_raster(watched, run, screenshots, width):
+    page = watched(run / "report.html", width=width, folded=True).page
+    sentence = page.locator("#answer .sentence")
+    assert sentence.inner_text().startswith("Two intentions")
+    assert {0, 1} == {int(one.get_attribute("data-name")) for one in sentence.locator("[data-name]").all()}
+    lines = sentence.evaluate("e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)")
+    assert width < 1000 or lines < 2.5  # no more than two lines above the picture
+    assert page.locator("#places g").count() == 25
+    for part in ("#places", "#raster"):
+        box = page.locator(part).bounding_box()
+        assert box["width"] > 0.4 * min(width, 800)
+        assert box["y"] + (60 if width < 1000 else box["height"]) < 900 or part == "#raster"
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert page.locator("details[open]").count() == 0  # all the rest is folded
+    assert page.locator("#answer .phases tbody tr").count() > 40
+    page.screenshot(path=screenshots / f"first-screen-{width}.png")
+    page.locator("#raster").click(position={"x": 60, "y": 60})
+    expect(page.locator("#readout")).to_be_visible()  # a click on a row unfolds its trajectory
+    assert page.locator("#timeline").evaluate("e => e.clientWidth") > 200
+
+
+def test_on_paper_everything_is_unfolded(watched, run):
+    page = watched(run / "report.html", folded=True).page
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == page.locator("#rerun details:not([open])").count()
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#answer ~ section details[open]").count() == 0
+
+
 def test_pointing_at_a_step_shows_what_was_done_there(watched, run):
     page = watched(run / "report.html").page
     assert page.locator("#tooltip").is_hidden()
@@ -98,7 +128,7 @@ def test_names_change_everywhere_and_are_exported(watched, run, tmp_path):
     evil = "<img src=x onerror=alert(1)>"
     page.get_by_label("Name of intention 0").fill("reach the goal")
     page.get_by_label("Name of intention 1").fill(evil)
-    assert page.locator('#verdict [data-name="0"]').inner_text() == "reach the goal"
+    assert page.locator('#verdict .wants [data-name="0"]').inner_text() == "reach the goal"
     assert page.locator('#intentions [data-name="1"]').inner_text() == evil
     assert page.locator("img[src=x]").count() == 0
     assert "reach the goal" in page.locator("#readout").inner_text()
@@ -126,7 +156,7 @@ def test_figures_and_their_data_can_be_saved(watched, run):
     rows = list(csv.DictReader(StringIO(text)))
     assert [int(row["state"]) for row in rows] == expected["states"]
     assert [round(1000 * float(row["p_0"])) for row in rows] == expected["p"][::2]
-    figure = page.locator("#figures figure").first
+    figure = page.locator("#verdict .question > figure").first
     assert one.saved(figure.get_by_role("button", name="SVG").click)[1].lstrip().startswith("<?xml")
     assert one.saved(figure.get_by_role("link", name="CSV").click)[1].startswith("axes,series,kind")
 
@@ -191,7 +221,7 @@ def test_names_in_the_run_folder_name_the_intentions(watched, run, tmp_path):
     (tmp_path / "names.json").write_text(json.dumps({"names": ["home </script><b>", "away"]}))
     page = watched(write_report(tmp_path)).page
     assert page.get_by_label("Name of intention 0").input_value() == "home </script><b>"
-    assert page.locator('#verdict [data-name="1"]').inner_text() == "away"
+    assert page.locator('#verdict .wants [data-name="1"]').inner_text() == "away"
 
 
 def test_data_without_a_map_is_explored_all_the_same(watched, run, tmp_path):
@@ -233,8 +263,8 @@ def test_typed_names_are_there_after_a_reload_until_the_run_has_others(watched, 
     page.locator(".names input").first.fill("seek water")
     page.reload()
     assert page.locator(".names input").first.input_value() == "seek water"
-    assert page.locator("#verdict .wants b").first.inner_text() == "seek water"
-    assert "reward of a visit, seek water" in page.locator("#shade option").all_inner_texts()
+    assert page.locator("#verdict .wants b").first.text_content() == "seek water"
+    assert "reward of a visit, seek water" in page.locator("#shade option").all_text_contents()
     text = (
         copy.read_text()
         .replace('value="intention 0"', 'value="go home"')

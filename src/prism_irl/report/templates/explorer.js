@@ -127,6 +127,7 @@
     };
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
+      fold.open = true;
       byId("scrub").focus();
     } else if (event.key in moves) {
       event.preventDefault();
