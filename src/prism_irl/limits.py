@@ -14,6 +14,8 @@ from pathlib import Path
 from prism_irl.errors import InputError
 
 VARIABLE = "PRISM_MAX_MEMORY"
+GROWN, MOST_GROWTH = 10**9, 200
+"""Bytes, and times its size, that a compressed file may become without being asked for."""
 SHARE = 0.5
 """Part of the free memory that one file may take: a fit needs some, too."""
 MOST = {
@@ -79,6 +81,25 @@ def check_bytes(what: str, n_bytes: float, advice: str, share: float = SHARE) ->
         raise InputError(
             f"{what} would take about {readable(n_bytes)} of memory, and {readable(allowed)} are allowed; {advice}, or "
             f"raise the limit ({VARIABLE}=GB)."
+        )
+
+
+def check_sizes(n_states: int, n_actions: int) -> None:
+    """Refuse numbers of states and of actions that nobody means, before there is an array of that size."""
+    for name, size in (("states", n_states), ("actions", n_actions)):
+        if size > MOST[name]:
+            raise InputError(
+                f"There are {size} {name}, and {MOST[name]} are possible at most; number those that occur from 0 on, "
+                "or give them names."
+            )
+
+
+def check_growth(what: str, n_bytes: float, file_bytes: int) -> None:
+    """Refuse a small file that becomes gigabytes: damage or malice more often than data."""
+    if n_bytes > max(GROWN, MOST_GROWTH * file_bytes) and VARIABLE not in os.environ:
+        raise InputError(
+            f"{what} is a file of {readable(file_bytes)} and would become {readable(n_bytes)}; if it is meant, say how "
+            f"much memory it may take ({VARIABLE}=GB)."
         )
 
 

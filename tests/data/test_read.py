@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -646,3 +648,71 @@ def test_parts_make_the_same_file(tmp_path, monkeypatch, named):
     whole, parts = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
     pd.testing.assert_frame_equal(parts, whole)
     assert parts["labels"].dropna().tolist() == ["stay"] * 3
+
+
+# -- arrays of other machines, and sizes that nobody means
+
+STATES, ACTIONS = np.arange(12).reshape(3, 4) % 3, np.arange(12).reshape(3, 4) % 2
+
+
+def test_arrays_of_another_byte_order_and_long_doubles_are_read(tmp_path):
+    times = np.tile(np.arange(4.0), (3, 1))
+    expected = Demonstrations.from_arrays(STATES, ACTIONS, observations=times[..., None], times=times)
+    for number, order in ((np.dtype(">f8"), ">i8"), (np.dtype(np.longdouble), "<i4"), (np.dtype(">f4"), ">u2")):
+        kept = {"times": times.astype(number), "observations": times[..., None].astype(number)}
+        states, actions = STATES.astype(order), ACTIONS.astype(order)
+        np.savez(tmp_path / "a.npz", states=states, actions=actions, **kept)
+        rows = pd.DataFrame({"trajectory": np.repeat(range(3), 4), "state": states.ravel(), "action": actions.ravel()})
+        found = [
+            read_data(tmp_path / "a.npz").demonstrations,
+            Demonstrations.from_arrays(states, actions, **kept),
+            read_data(
+                rows.assign(time=kept["times"].ravel(), x=kept["times"].ravel()), observations="x"
+            ).demonstrations,
+        ]
+        for one in found:
+            assert one.checksum() == expected.checksum()
+            assert one.times.dtype.isnative
+            assert one.times.dtype.itemsize <= 8
+            assert to_pandas(one)["time"].tolist() == times.ravel().tolist()
+
+
+def test_times_without_a_unit_are_refused(tmp_path):
+    times = np.tile(np.arange(4), (3, 1)).astype("m8")
+    np.savez(tmp_path / "a.npz", states=STATES, actions=ACTIONS, times=times)
+    refused(tmp_path / "a.npz", "times without a unit")
+    with pytest.raises(InputError, match="times without a unit"):
+        Demonstrations.from_arrays(STATES, ACTIONS, times=times)
+
+
+@pytest.mark.parametrize("size", [10**9, 2**62, np.uint64(2**64 - 1)])
+def test_sizes_that_nobody_means_are_refused_before_an_array_is_made(tmp_path, size):
+    for name in ("states", "actions"):
+        np.savez(tmp_path / "a.npz", states=STATES, actions=ACTIONS, **{f"n_{name}": np.array(size)})
+        refused(tmp_path / "a.npz", f"There are {size} {name}")
+        with pytest.raises(InputError, match=f"There are {size} {name}"):
+            Demonstrations.from_arrays(STATES, ACTIONS, **{f"n_{name}": int(size)})
+
+
+def test_lengths_whose_sum_is_no_number_of_64_bits_are_refused(tmp_path):
+    np.savez(
+        tmp_path / "a.npz", states=np.zeros(12, int), actions=np.zeros(12, int), lengths=[2**62] * 3 + [2**62 + 12]
+    )
+    refused(tmp_path / "a.npz", "add up to its length")
+
+
+def test_an_array_under_two_names_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", states=STATES, actions=ACTIONS)
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("states", archive.read("states.npy"))
+    refused(tmp_path / "a.npz", "'states' is there twice")
+
+
+def test_a_small_file_of_wide_text_is_refused_unless_somebody_allows_it(tmp_path, monkeypatch):
+    n = 8_000
+    note = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array(["x" * 100_000]))
+    columns = {"trajectory": np.repeat(range(80), 100), "state": np.arange(n) % 3, "action": np.arange(n) % 2}
+    pq.write_table(pa.table({**columns, "note": note}), tmp_path / "wide.parquet", store_schema=False)
+    refused(tmp_path / "wide.parquet", "would become 1.6 GB", "PRISM_MAX_MEMORY")
+    monkeypatch.setenv("PRISM_MAX_MEMORY", "1")
+    refused(tmp_path / "wide.parquet", "would take about 1.6 GB")

@@ -191,3 +191,18 @@ def test_a_killed_fit_resumes_to_the_same_result(table: Path, tmp_path: Path, ho
     history = [pd.read_csv(folder / "history.csv").drop(columns="seconds") for folder in (whole, cut)]
     pd.testing.assert_frame_equal(*history)
     assert interrupted, "the fit ended before it could be interrupted; make it longer"
+
+
+def test_results_may_stand_in_the_current_folder(table: Path, tmp_path: Path) -> None:
+    columns = "--trajectory bout --state cell --action move".split()
+    done = prism(
+        "fit",
+        table,
+        *columns,
+        *"--intentions 2 --switching markov --n-starts 1 --max-iterations 2".split(),
+        "--out",
+        ".",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path.name}-evidence" in done.stdout

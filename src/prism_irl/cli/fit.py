@@ -163,7 +163,8 @@ def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions
     for name, value in {**given(columns), **given(world)}.items():
         for one in value if isinstance(value, tuple) else (value,):
             words += [flag_of(name), str(one)]
-    return shlex.join([*words, "--out", str(out.with_name(f"{out.name}-evidence"))])
+    named = out.resolve() if out.name in ("", "..") else out  # "." has no name
+    return shlex.join([*words, "--out", str(named.with_name(f"{named.name}-evidence"))])
 
 
 def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:

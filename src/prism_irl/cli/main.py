@@ -100,6 +100,8 @@ def main(tokens: list[str] | None = None) -> int:
     debug = "--debug" in arguments
     Waiting.quiet = "--quiet" in arguments
     try:
+        if any("\0" in word for word in arguments):
+            raise InputError("An argument holds a NUL byte, which no name of a file has; type it again.")
         for flag in (word.partition("=")[0] for word in arguments if "tokenize" not in arguments):
             if flag in FORMER:
                 raise InputError(f"{flag} is now called {FORMER[flag]}; type that instead.")

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import limits
 from prism_irl.data import mapped
-from prism_irl.data.mapped import chunks
+from prism_irl.data.mapped import chunks, native
 from prism_irl.data.sampling import steps_of
 from prism_irl.errors import InputError
 
@@ -501,9 +502,10 @@ def checked_fields(demos: Demonstrations) -> dict[str, Any]:
     offsets = np.asarray(demos.offsets, dtype=np.int64)
     _check_offsets(demos, offsets)
     n = int(offsets[-1])
+    limits.check_sizes(demos.n_states, demos.n_actions)
     fields: dict[str, Any] = {"offsets": offsets}
-    limits = {"states": demos.n_states, "actions": demos.n_actions, "labels": np.iinfo(np.int32).max}
-    for name, limit in limits.items():
+    ends = {"states": demos.n_states, "actions": demos.n_actions, "labels": np.iinfo(np.int32).max}
+    for name, limit in ends.items():
         if getattr(demos, name) is not None:
             fields[name] = _ids(demos, np.asarray(getattr(demos, name)), name[:-1], limit, n)
     if demos.known is not None:
@@ -512,6 +514,8 @@ def checked_fields(demos: Demonstrations) -> dict[str, Any]:
         values = getattr(demos, name)
         if values is not None and len(values) != n:
             raise InputError(f"There are {len(values)} {name} for {n} steps; give one per step.")
+    if demos.times is not None:
+        fields["times"] = native("times", np.asarray(demos.times))
     if demos.observations is not None:
         fields["observations"] = _observations(demos, n)
     if demos.valid_actions is not None:

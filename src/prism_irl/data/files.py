@@ -17,6 +17,7 @@ import mmap
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -25,11 +26,12 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prism_irl import checked, limits, storage
 from prism_irl.checked import BROKEN
-from prism_irl.data.mapped import PLAIN
+from prism_irl.data.mapped import PLAIN, native
 from prism_irl.data.rows import DOUBLED, Columns
 from prism_irl.data.vocabulary import Array, Where
 from prism_irl.errors import InputError, brief
@@ -66,12 +68,13 @@ def _read_excel(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
     """The first sheet of a workbook, with the columns that it has more than once as `files.read_frame` counts them."""
     with ZipFile(path) as archive:
         unpacked = sum(info.file_size for info in archive.infolist())
+    limits.check_growth(f"{path}", PER_EXCEL_BYTE * unpacked, path.stat().st_size)
     limits.check_bytes(f"{path}", PER_EXCEL_BYTE * unpacked, "give a Parquet or CSV file")
     with pd.ExcelFile(path, engine="openpyxl") as book:
         frame: pd.DataFrame = pd.read_excel(book, dtype=dict(text))
         header = pd.read_excel(book, header=None, nrows=1)
     names = [] if header.empty else header.iloc[0].dropna().astype(str).tolist()
-    frame.attrs[DOUBLED] = {name: names.count(name) for name in names if names.count(name) > 1}
+    frame.attrs[DOUBLED] = {name: times for name, times in Counter(names).items() if times > 1}
     return frame
 
 
@@ -122,11 +125,12 @@ def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Arra
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             members = [info for info in archive.infolist() if only is None or info.filename[:-4] in only]
-            names = [info.filename for info in members]
+            names = [info.filename.removesuffix(".npy") for info in members]
             if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"the array {twice[:-4]!r} is there twice")
+                twice = next(name for name, times in Counter(names).items() if times > 1)
+                raise ValueError(f"the array {twice!r} is there twice")
             total = sum(info.file_size for info in members)
+            limits.check_growth(f"{path}", 2 * total, path.stat().st_size)
             limits.check_bytes(f"{path}", 2 * total, "give a smaller file, or a folder of prism_irl.data.mapped")
             return {info.filename[:-4]: _member(archive, info) for info in members if info.filename.endswith(".npy")}
     except (*BROKEN, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
@@ -156,7 +160,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     flat = np.frombuffer(content, dtype=dtype, count=math.prod(shape)) if content else np.empty(math.prod(shape), dtype)
     if dtype.kind == "U":
         checked.text(name, flat)
-    return flat.reshape(shape, order="F" if fortran_order else "C")
+    return native(name, flat).reshape(shape, order="F" if fortran_order else "C")
 
 
 # -- text and Parquet --------------------------------------------------------------------------------------------------
@@ -197,9 +201,38 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         described = file.metadata
         groups = (described.row_group(i) for i in range(described.num_row_groups))
         cells = 8 * described.num_rows * max(described.num_columns, 1)  # few bytes may stand for many equal cells
-        limits.check_bytes(f"{path}", 2 * max(cells, sum(group.total_byte_size for group in groups)), "give fewer rows")
+        encoded = sum(group.total_byte_size for group in groups)
+        texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+    _check_size(path, 2 * max(cells, encoded))
+    if texts and 2 * described.num_rows * encoded > limits.GROWN:  # else no text can be long enough to matter
+        _check_size(path, 2 * (cells + _decoded(path, texts)))
     stored = pd.read_parquet(path)
     return stored if stored.index.names == [None] else stored.reset_index()
+
+
+def _check_size(path: Path, n_bytes: int) -> None:
+    limits.check_growth(f"{path}", n_bytes, path.stat().st_size)
+    limits.check_bytes(f"{path}", n_bytes, "give fewer rows")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
+
+
+def _decoded(path: Path, columns: list[str]) -> int:
+    """Bytes of the text in some columns of a Parquet file, counted by its dictionaries and never written out."""
+    total = 0
+    with pq.ParquetFile(path, read_dictionary=columns) as file:
+        for batch in file.iter_batches(4096, columns=columns):
+            for cells in batch.columns:
+                if isinstance(cells, pa.DictionaryArray):
+                    lengths = pc.fill_null(pc.binary_length(cells.dictionary), 0)
+                    total += pc.sum(lengths.take(cells.indices.drop_null())).as_py() or 0
+                else:
+                    total += cells.nbytes
+    return total
 
 
 def _read_csv(path: Path, text: Mapping[str, type[str]], doubled: str) -> pd.DataFrame:
@@ -214,7 +247,7 @@ def _read_csv(path: Path, text: Mapping[str, type[str]], doubled: str) -> pd.Dat
     bare = frame.columns.map(lambda name: str(name).rstrip())
     if bare.is_unique:  # a space that nobody sees is no part of a name
         frame.columns = bare
-    frame.attrs[doubled] = {name: names.count(name) for name in names if names.count(name) > 1}
+    frame.attrs[doubled] = {name: times for name, times in Counter(names).items() if times > 1}
     if quoted:
         _check_quotes(path, frame, separator)
     return frame

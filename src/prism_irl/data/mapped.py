@@ -48,6 +48,16 @@ def storable(values: Any) -> npt.NDArray[Any]:
     return array if array.dtype.kind in "biufmM" else array.astype(str)
 
 
+def native(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers in the byte order of this machine, of at most 64 bits, times with a unit: what libraries compute with."""
+    dtype = values.dtype
+    if dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic":
+        raise InputError(f"The {name} are times without a unit; give them one, such as seconds (timedelta64[s]).")
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return values.astype(np.float64)
+    return values if dtype.isnative else values.astype(dtype.newbyteorder("="))
+
+
 def is_mapped(values: npt.NDArray[Any]) -> bool:
     """Whether an array is a view of a file."""
     base: Any = values
@@ -280,7 +290,7 @@ def _map(folder: Path, name: str) -> npt.NDArray[Any]:
             raise ValueError(f"it is of type {values.dtype} and holds neither numbers nor times nor text")
         if values.dtype.kind == "U":
             checked.text(name, values)
-        return values
+        return native(name, values)
     except FileNotFoundError:
         raise InputError(f"There is no {path.name} in {folder}; restore or write the folder again.") from None
     except BROKEN as error:

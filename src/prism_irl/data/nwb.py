@@ -65,6 +65,7 @@ def _check_size(path: Path) -> None:
 
     with need("h5py", "nwb").File(path, "r") as store:
         store.visititems(visit)
+    limits.check_growth(f"{path}", 2 * sum(sizes), path.stat().st_size)
     limits.check_bytes(f"{path}", 2 * sum(sizes), "give a smaller file")
 
 

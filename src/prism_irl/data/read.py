@@ -10,6 +10,7 @@ names: (trajectories, steps), or flat with ``lengths``; sizes, names and the val
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from prism_irl import storage
+from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.files import (
     READABLE,
@@ -34,7 +35,7 @@ from prism_irl.data.files import (
     write_table,
 )
 from prism_irl.data.labels import read_known
-from prism_irl.data.mapped import open_folder, storable
+from prism_irl.data.mapped import native, open_folder, storable
 from prism_irl.data.rows import (
     Columns,
     Dates,
@@ -127,6 +128,8 @@ def read_data(
     missing : {"error", "skip", "split"}
         What becomes of rows without state or action; see `prism_irl.data.rows`.
     """
+    if isinstance(source, pd.DataFrame):
+        source = _with_native_columns(source)
     if unknown_state and states is None:
         raise InputError("A state can be unknown only to a fitted model; give the model's states as well.")
     names = (observations,) if isinstance(observations, str) else tuple(observations)
@@ -152,6 +155,20 @@ def read_data(
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
     frame, rules["at"] = read_files(paths, columns, text, (state, action))
     return _from_frame(frame, columns, states, actions, None, unknown_state, **rules)
+
+
+def _with_native_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame, whose columns may be of another machine's byte order, or long doubles, as this one's numbers."""
+    odd = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, np.dtype) and not _is_native(kind)]
+    if odd:
+        frame = frame.copy(deep=False)
+        for i in odd:
+            frame.isetitem(i, native(f"cells of column {str(frame.columns[i])!r}", frame.iloc[:, i].to_numpy()))
+    return frame
+
+
+def _is_native(kind: np.dtype[Any]) -> bool:
+    return kind.isnative and not (kind.kind == "f" and kind.itemsize > 8)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -503,7 +520,13 @@ def load_npz(path: Path) -> dict[str, Array]:
     shape, lengths = stored["states"].shape, stored.get("lengths")
     if lengths is None and len(shape) == 2:
         lengths = np.full(shape[0], shape[1])
-    elif lengths is None or lengths.dtype.kind not in "iu" or lengths.ndim != 1 or shape != (lengths.sum(),):
+    elif (
+        lengths is None
+        or lengths.dtype.kind not in "iu"
+        or lengths.ndim != 1
+        or (lengths > math.prod(shape)).any()  # whose sum might leave the range of integers
+        or shape != (lengths.sum(),)
+    ):
         raise InputError(
             f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', the "
             "steps of each trajectory, which add up to its length."
@@ -541,6 +564,8 @@ def own_vocabulary(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabu
     """One array as a table would hold it, (n,), and the vocabulary that the file gives for it."""
     values, names = stored[key], stored.get(f"{key[:-1]}_names")
     size = int(stored[f"n_{key}"]) if f"n_{key}" in stored else None
+    if size is not None:
+        limits.check_sizes(*((size, 1) if key == "states" else (1, size)))
     if names is not None:
         own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
         ids = Vocabulary(None, own.size).encode(values, key[:-1], f"array {key!r}, step {{}}".format)

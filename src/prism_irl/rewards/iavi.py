@@ -19,6 +19,7 @@ from prism_irl.mdp import MDP, Array, factorize
 
 Variant = Literal["hard", "soft"]
 SMALL = 256  # states up to which a product with the inverse beats any solver's overhead
+DENSE = 2**24  # and entries of P, which is then dense, up to which that is worth its memory: 128 MB
 
 
 class InverseSolution(NamedTuple):
@@ -54,7 +55,7 @@ class IAVI:
         self.mdp = mdp
         self._solve = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * mdp.mean_transitions(), method)
         self._inverse = self._ahead = None
-        if mdp.n_states <= SMALL:
+        if mdp.n_states <= SMALL and mdp.n_states**2 * mdp.n_actions <= DENSE:
             self._inverse = np.ascontiguousarray(self._solve(np.eye(mdp.n_states)).T)
             self._ahead = np.ascontiguousarray(mdp.discount * mdp.transitions.toarray().T)
 
