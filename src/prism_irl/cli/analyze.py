@@ -180,7 +180,7 @@ class Analysis:
         import pandas as pd
 
         found, which = self.segments, "predicted_intention" if "predicted_intention" in self.segments else "intention"
-        keys = [name for name in self._columns["trajectory"].split(",") if name in found]
+        keys = [name for name in self._columns.get("trajectory", "trajectory").split(",") if name in found]
         time_column = self._columns.get("time", "")
         order: list[Any] = [*keys, *([time_column] if time_column in found else [])]
         rows = found.reset_index(names="row").sort_values(order, kind="stable")

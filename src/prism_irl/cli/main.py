@@ -152,6 +152,8 @@ def _fault_of_the_machine(error: Exception) -> str | None:
 
 def _how_to_go_on(arguments: list[str]) -> str:
     """The command that goes on where this one was interrupted, if anything was kept."""
+    if "analyze" in arguments:
+        return "type the same command again, which goes on where it stopped."
     places = [value for flag, value in pairwise(arguments) if flag == "--out"]
     places += [word.removeprefix("--out=") for word in arguments if word.startswith("--out=")]
     begun = (Path(place) / inner for place in places for inner in (".", UNFINISHED))

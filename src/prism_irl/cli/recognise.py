@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from prism_irl.data.files import matching
+from prism_irl.data.files import WRITABLE, matching
 from prism_irl.data.read import read_rows
 from prism_irl.errors import InputError
 
@@ -62,6 +62,9 @@ def read_first(table: Path) -> tuple[pd.DataFrame, bool]:
 
 def recognise(table: Path, given: dict[str, Any]) -> Recognised:
     """Columns of the roles that are not ``given``; an `InputError` names both where two may be meant."""
+    if table.is_dir() or table.suffix.lower() not in WRITABLE:  # a robot dataset or arrays, which name what they hold
+        roles = {role: str(name) for role, name in given.items() if role in (*NAMES, "observe", "act")}
+        return Recognised(roles, list(given.get("events", ())))
     frame, several = read_first(table)
     found = _recognise(frame, given)
     if several and "trajectory" not in given:

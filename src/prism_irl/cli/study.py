@@ -83,9 +83,11 @@ def with_study(app: App, arguments: list[str]) -> list[str]:
     first = next((argument.name for argument in collection if argument.field_info.is_positional), "")
     data = next((Path(word) for word in words[len(chain) :] if not word.startswith("-")), None)
     if typed is None:
-        here = data.parent if first == "--table" and data is not None else Path()
-        here = data if first == "--table" and data is not None and data.is_dir() else here
-        typed = here / FILE
+        here = Path() if first != "--table" or data is None else data if data.is_dir() else data.parent
+        named = (
+            first == "--table" and data is not None and not data.suffix and not data.exists()
+        )  # a data set by its name
+        typed = here / FILE if not named else Path(FILE, FILE)
         if chain == ["init"] or not typed.is_file():
             return words
     said = {word.partition("=")[0] for word in words}
