@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "labyrinth-evidence": (
         "prism evidence labyrinth --events delivery --events exit --jobs 2 --out runs/labyrinth-evidence"
     ),
+    "zoo": "prism reproduce zoo --jobs 16 --out runs/zoo",
     "tutorial": "prism reproduce tutorial --jobs 15 --out runs/tutorial",
     "benchmarks": "make bench",
     "stopping": "python benchmarks/stopping.py --half report --rules validation training --out runs/stopping",

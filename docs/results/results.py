@@ -29,6 +29,7 @@ import paper_claims  # noqa: F401
 import paper_tables  # noqa: F401
 import speed_tables  # noqa: F401
 import study_tables  # noqa: F401
+import zoo_tables  # noqa: F401
 from blocks import BLOCK, COMMANDS, HERE, ROOT, pages, read, rendered, spent
 
 ORIGIN = ("command", "settings", "date", "versions", "machine", "seconds", "resumed")

@@ -9,7 +9,6 @@ where it stopped; how many CPU-hours are left is said first.
 
 from __future__ import annotations
 
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import __version__
+from prism_irl import __version__, storage
 from prism_irl.cli.options import FitsOptions, ModelOptions, build_model, continuous_defaults
 from prism_irl.cli.printing import print_table
 from prism_irl.cli.progress import counting
@@ -230,7 +229,7 @@ def run(
     rows = remember.spread(
         in_script,
         [tasks[i] for i in order],
-        ("zoo.table", "cell", commit()),
+        ("zoo.table", "cell", storage.source_commit() or "unknown"),
         lambda task: path(Cell(*task)),
         jobs=jobs,
         on_rows=None if on_part is None else lambda done: on_part(done, len(tasks)),
@@ -254,14 +253,6 @@ def run(
 
 def _path(cache: Path, task: Cell) -> Path:
     return cache / f"{task.method.replace('+', '_')}-{task.seed}-{__version__}.json"
-
-
-def commit() -> str:
-    """The commit that the code is of, or "unknown"."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=Path(__file__).parent, capture_output=True, text=True
-    )
-    return done.stdout.strip() or "unknown"
 
 
 def cost(tasks: Sequence[Cell], path: Callable[[Cell], Path]) -> str:
