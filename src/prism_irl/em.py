@@ -53,7 +53,7 @@ LARGE, PART = 2**20, 2**18
 """Data of more steps are read in parts of so many, where statistics are a few sums."""
 SOME = 2**18
 """Steps of large data that are enough for a first guess, and for a regression that is made once."""
-Run = Callable[[Callable[[Prepared], "EStep"], Iterable[Prepared]], Iterable["EStep"]]
+Run = Callable[[Callable[[Prepared], "EStep"], Parts], Iterable["EStep"]]
 """What maps a function over the parts of the data: `map`, or one that sends them to workers."""
 
 

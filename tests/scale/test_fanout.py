@@ -11,11 +11,16 @@ import threading
 import time
 from json import loads
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
+from prism_irl.core.stats import Parts
 from prism_irl.errors import InputError
+from prism_irl.models.intentions import Intentions
 from prism_irl.scale import fanout
 from prism_irl.worlds.frustration import FrustrationWorld
 
@@ -38,7 +43,10 @@ class Cluster:
 
     def _start(self, *arguments: object) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "dask", *map(str, arguments)]
-        environment = {**SINGLE, "PYTHONPATH": str(self.folder)}  # where a test puts what workers import
+        path = os.pathsep.join(
+            [str(self.folder), os.environ.get("PYTHONPATH", "")]
+        )  # where a test puts what they import
+        environment = {**SINGLE, "PYTHONPATH": path}
         log = (self.folder / f"log_{len(self.processes)}.txt").open("wb")
         self.processes.append(subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log))
         log.close()
@@ -132,6 +140,35 @@ def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
         spread("tcp://127.0.0.1:1", operator.add, range(2), (0,))
     with pytest.raises(InputError, match="No Dask scheduler answers at nonsense"):
         spread("nonsense://", operator.add, range(2), (0,))
+
+
+@pytest.mark.parametrize("rewards", ["tabular", "goals"])
+@pytest.mark.parametrize("switching", ["markov", "semi-markov", "state"])
+def test_parts_of_a_fit_add_up_to_all_of_it(switching: str, rewards: str) -> None:
+    """Statistics of some trajectories at a time, as workers return them."""
+    demos = FrustrationWorld(horizon=10).simulate(16, seed=3).demonstrations
+    model = Intentions(2, switching=switching, rewards=rewards, n_starts=1, max_iterations=3, history=1, backoff=5.0)
+    alone, together = clone(model).fit(demos), clone(model)
+    together.fit(demos, run=lambda function, parts: [function(part) for part in Parts(parts.data, 40)])
+    np.testing.assert_allclose(together.predict_proba(demos), alone.predict_proba(demos), atol=1e-6)
+    assert together.score(demos) == pytest.approx(alone.score(demos), abs=1e-8)
+
+
+@pytest.mark.slow
+def test_parts_of_a_killed_worker_are_done_again(cluster: Cluster) -> None:
+    first, _ = cluster.worker(), cluster.worker()
+    demos = FrustrationWorld(horizon=10).simulate(64, seed=3).demonstrations
+    model = Intentions(2, switching="markov", n_starts=1, max_iterations=12, patience=None)
+    alone, together = clone(model).fit(demos), clone(model)
+
+    def kill(progress: Any) -> None:
+        if progress.iteration == 3:
+            os.kill(first.pid, signal.SIGKILL)
+
+    with fanout.parts_on(cluster.address) as run:
+        together.fit(demos, run=run, on_iteration=kill)
+    np.testing.assert_allclose(together.predict_proba(demos), alone.predict_proba(demos), atol=1e-9)
+    assert [row["train"] for row in together.monitor_] == pytest.approx([row["train"] for row in alone.monitor_])
 
 
 def compare(table: Path, out: Path, *options: str) -> subprocess.Popen[str]:

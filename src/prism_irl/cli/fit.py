@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ def fit(
     evidence: Path | None = None,
     intervals: int = 0,
     jobs: int = 2,
+    scheduler: str | None = None,
 ) -> None:
     """Fit a model to a table of states and actions.
 
@@ -90,6 +91,9 @@ def fit(
         of usage, dwell, switching, rewards and values; 200 is usual, 0 leaves them out.
     jobs
         Resamples of --intervals that are fitted at the same time.
+    scheduler
+        Address of a running Dask scheduler, tcp://host:port: its workers share the trajectories of the fit, and
+        make the resamples of --intervals.
     """
     for name, value in (("intervals", intervals), ("jobs", jobs)):
         limits.check_option(name, value)
@@ -138,6 +142,8 @@ def fit(
                     print(f"prism: {advice}", file=sys.stderr)
             with _watched(path if tensorboard else None, resume=resume) as on_iteration:
                 watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
+                if scheduler is not None:
+                    watch["run"] = claim.enter_context(_workers(estimator, scheduler))
                 estimator.fit(demos, source.mdp, **watch)
         else:
             estimator.fit(demos, source.mdp)
@@ -145,7 +151,10 @@ def fit(
         written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
         if intervals:
-            written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
+            from prism_irl.scale.fanout import cluster
+
+            with cluster(scheduler):
+                written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
         metrics = describe_and_write(path, estimator, rows, **written)
         write_report(path)
         shutil.rmtree(checkpoint)  # last: whatever is killed before that goes on from it
@@ -155,6 +164,16 @@ def fit(
     folder.tell(metrics, lambda found: show(found, names))
     if known is None and metrics["n_intentions"] > 1 and not (folder.common.json or metrics["density"]):
         print(one_line(f"To test it against a habit: {_test_of(table, folder.out, columns, world)}"))
+
+
+def _workers(model: IntentionModel, scheduler: str) -> AbstractContextManager[em.Run]:
+    """What maps the E-step over the workers of a scheduler; a sentence where there is none to share out."""
+    from prism_irl.models.pair import PairModel
+    from prism_irl.scale.fanout import parts_on
+
+    if not isinstance(model, PairModel) or model.switching_options.reads_history:
+        raise InputError("A network is trained in one process; leave out --scheduler, or choose a chain without one.")
+    return parts_on(scheduler)
 
 
 def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions) -> str:

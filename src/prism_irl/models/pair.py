@@ -138,6 +138,7 @@ class PairModel(Settings, PairRewards):
         checkpoint: str | Path | None = None,
         resume: bool = False,
         on_iteration: em.OnIteration | None = None,
+        run: em.Run = map,
     ) -> Self:
         """Fit by EM.
 
@@ -153,6 +154,8 @@ class PairModel(Settings, PairRewards):
             Go on from the checkpoint instead of starting again.
         on_iteration : callable, optional
             Called with an `em.Progress` after each iteration.
+        run : callable
+            Maps the E-step over parts of the data, which workers may do (`scale.fanout.parts_on`).
         """
         vars(self).pop("_discovered", None)  # by an earlier fit
         demos = self._checked(demos, mdp)
@@ -172,7 +175,7 @@ class PairModel(Settings, PairRewards):
             path = None if folder is None else folder / f"start_{index:02d}.safetensors"
             start = self._new_start(index, train.demos)
             start.fingerprint = fingerprint
-            starts.append(self._run_start(start, train, validation, path, on_iteration, resume=resume))
+            starts.append(self._run_start(start, train, validation, path, on_iteration, run, resume=resume))
         self._finish(starts, train, validation, demos)
         return self
 
@@ -234,6 +237,7 @@ class PairModel(Settings, PairRewards):
         validation: Prepared | None,
         path: Path | None,
         on_iteration: em.OnIteration | None,
+        run: em.Run,
         *,
         resume: bool,
     ) -> em.Start:
@@ -243,7 +247,14 @@ class PairModel(Settings, PairRewards):
         else:
             self._first_point(start, train)
         em.fit_start(
-            start, train, validation, seed=self.seed, n_starts=self.n_starts, checkpoint=path, on_iteration=on_iteration
+            start,
+            train,
+            validation,
+            seed=self.seed,
+            n_starts=self.n_starts,
+            checkpoint=path,
+            on_iteration=on_iteration,
+            run=run,
         )
         if path is not None:
             em.save_start(start, path)

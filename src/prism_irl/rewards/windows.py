@@ -140,6 +140,14 @@ class WindowPolicies(RewardModel):
         self.done = LinearPolicies(n_intentions, n_commands, Basis(n_observations), n_actions, **prior)
         self._views: WeakKeyDictionary[Demonstrations, FloatArray] = WeakKeyDictionary()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the windows of data that are here."""
+        return {**vars(self), "_views": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Undo `__getstate__`."""
+        vars(self).update(state, _views=WeakKeyDictionary())
+
     @property
     def exact(self) -> bool:
         """The M-step is in closed form."""

@@ -1,4 +1,4 @@
-"""Independent fits, spread over the cores of this machine or over a cluster.
+"""Independent fits, and the parts of one, spread over the cores of this machine or over a cluster.
 
 Locally joblib starts processes; with the address of a Dask scheduler its workers make the fits. Data goes to every
 worker once, not once per fit. What a lost worker was doing is done again by another one, and so is the data: it is
@@ -21,6 +21,9 @@ from typing import Any, TypeVar
 from joblib import Parallel, cpu_count, delayed
 
 from prism_irl import halves  # noqa: F401, so that a process that works for this one finds a user's own modules
+from prism_irl.core.stats import Parts
+from prism_irl.data.batching import Prepared
+from prism_irl.em import EStep, Run
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
 
@@ -103,32 +106,75 @@ def _follow(parent: int) -> None:
 def _on_cluster(
     function: Callable[..., Result], tasks: Sequence[Task], shared: tuple[Any, ...], scheduler: str
 ) -> Iterator[tuple[int, Result]]:
-    lost = _lost_worker_errors()
+    def submit(client: Any, left: dict[int, Task]) -> dict[Any, int]:
+        # All fits are known to the scheduler at once: workers that join later find something to do.
+        data = client.submit(_together, *shared, pure=False)
+        return {client.submit(_call, function, task, data, pure=False): i for i, task in left.items()}
+
     with closing(_connect(scheduler)) as client:
-        left = dict(enumerate(tasks))
-        attempts = 0
-        while left:
+        yield from _results(client, submit, dict(enumerate(tasks)), scheduler)
+
+
+def _results(
+    client: Any, submit: Callable[[Any, dict[int, Task]], dict[Any, int]], left: dict[int, Task], scheduler: str
+) -> Iterator[tuple[int, Any]]:
+    """Yield (index, result) of all tasks as they come in; what a lost worker was doing is submitted again."""
+    lost, attempts = _lost_worker_errors(), 0
+    while left:
+        _wait_for_workers(client, scheduler)
+        with _lost_scheduler(scheduler):
+            running = submit(client, left)
+        while running:
+            for future in _finished(client, running, scheduler):
+                index = running.pop(future)
+                try:
+                    result = future.result()
+                except lost as error:
+                    attempts += 1
+                    if attempts >= ATTEMPTS:
+                        raise InputError(
+                            f"The cluster at {scheduler} lost {ATTEMPTS} times what it was doing ({error!r}); look "
+                            "into the logs of its workers (often memory), then go on with --resume."
+                        ) from None
+                else:
+                    del left[index]
+                    attempts = 0
+                    yield index, result
+
+
+@contextmanager
+def parts_on(scheduler: str | None) -> Iterator[Run]:
+    """Yield what maps the E-step of one fit over parts of its data: `map`, or one on the workers of a scheduler.
+
+    Each worker keeps its part, so that an iteration sends parameters and gets statistics back, whose sum is that of all
+    data up to rounding. A part that died with its worker is sent to another one and done again.
+    """
+    if scheduler is None:
+        yield map
+        return
+    with closing(_connect(scheduler)) as client:
+        kept: dict[int, tuple[Prepared, list[Any]]] = {}
+
+        def run(function: Callable[[Prepared], EStep], parts: Parts) -> Iterator[EStep]:
             _wait_for_workers(client, scheduler)
-            # All fits are known to the scheduler at once: workers that join later find something to do.
-            with _lost_scheduler(scheduler):
-                data = client.submit(_together, *shared, pure=False)
-                running = {client.submit(_call, function, task, data, pure=False): i for i, task in left.items()}
-            while running:
-                for future in _finished(client, running, scheduler):
-                    index = running.pop(future)
-                    try:
-                        result = future.result()
-                    except lost as error:
-                        attempts += 1
-                        if attempts >= ATTEMPTS:
-                            raise InputError(
-                                f"The cluster at {scheduler} lost {ATTEMPTS} times what it was doing ({error!r}); look "
-                                "into the logs of its workers (often memory), then go on with --resume."
-                            ) from None
-                    else:
-                        del left[index]
-                        attempts = 0
-                        yield index, result
+            data = parts.data
+            if id(data) not in kept:
+                workers = len(client.scheduler_info(n_workers=-1)["workers"])
+                pieces = Parts(data, -(-data.n_steps // workers))
+                kept[id(data)] = data, [client.submit(_as_is, piece, pure=False) for piece in pieces]
+            held = dict(enumerate(kept[id(data)][1]))
+
+            def submit(client: Any, left: dict[int, Any]) -> dict[Any, int]:
+                return {client.submit(function, part, pure=False): i for i, part in left.items()}
+
+            found = dict(_results(client, submit, held, scheduler))
+            return iter([found[index] for index in sorted(found)])  # always in one order: sums are the same again
+
+        yield run
+
+
+def _as_is(part: Prepared) -> Prepared:
+    return part
 
 
 def _together(*shared: Any) -> tuple[Any, ...]:
