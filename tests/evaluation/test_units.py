@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.units import count_units, ratio
 
 
@@ -34,8 +35,9 @@ def test_one_unit_has_the_numbers_of_its_labels(demos):
     assert found["switch_rate", None, None] == pytest.approx(4 / 11)
     # 0 is left after a step three times... of four steps that have a next one, two leave
     assert found["kernel", 0, 1] == pytest.approx(2 / 3)
-    assert found["dwell", 0, None] == pytest.approx(3 / 2)
-    assert found["dwell", 1, None] == pytest.approx(1 / found["kernel", 1, 0])
+    # dwell is that of the segments everywhere: 2, 1, 1, 1 and 3, 2, 1, 4 steps
+    own = dwell_per_intention(demos.actions, demos.offsets, 2)
+    assert [found["dwell", k, None] for k in (0, 1)] == pytest.approx(own) == [5 / 4, 10 / 4]
 
 
 def test_units_weigh_the_same_however_long_they_were_recorded(demos):
@@ -48,4 +50,4 @@ def test_units_weigh_the_same_however_long_they_were_recorded(demos):
 def test_nothing_happened_is_not_a_number(demos):
     counts = count_units(Labelled(), demos.subset([3]), np.zeros(1, int))
     assert np.isnan(values(counts, [1])["kernel", 0, 1])
-    assert values(counts, [1])["dwell", 1, None] == np.inf
+    assert values(counts, [1])["dwell", 1, None] == 4  # never longer than a trajectory

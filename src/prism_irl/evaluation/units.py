@@ -3,11 +3,12 @@
 Every measure is a ratio of two counts, each per step of the unit, so that every unit weighs the same however long it
 was recorded; the value of a group is the ratio of the sums over its units,
 
-    usage_k = Σ n_k / Σ 1        dwell_k = Σ n_k / Σ exits_k        switch rate = Σ switches / Σ pairs
+    usage_k = Σ n_k / Σ 1        dwell_k = Σ m_k / Σ segments_k     switch rate = Σ switches / Σ pairs
     kernel_jk = Σ n_jk / Σ_k n_jk,
 
-with the expected numbers of the posterior where a model has them (a chain), and those of its labels elsewhere. A visit
-that the end of a trajectory cuts short counts its steps and no exit, so that dwell is not too short for it.
+with the expected numbers of the posterior where a model has them (a chain), and those of its labels elsewhere. Dwell is
+what it is everywhere, the mean length of the segments of the labels, whose m_k steps are those of the likeliest
+intention, so that it is never longer than a trajectory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.labels import segments
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -62,7 +64,10 @@ def count_units(
     usage = np.stack([p.mean(axis=0) for p, _ in posteriors])
     occupancy = np.stack([np.bincount(part.states, minlength=S) / part.n_steps for part in parts])
     choices = np.stack([_choices(p, part, A) / part.n_steps for (p, _), part in zip(posteriors, parts, strict=True)])
-    measures, over, under = _ratios(usage, transitions / steps[:, None, None])
+    dwell = np.stack(
+        [_segments(p.argmax(axis=1), part, K) / part.n_steps for (p, _), part in zip(posteriors, parts, strict=True)]
+    )
+    measures, over, under = _ratios(usage, transitions / steps[:, None, None], dwell)
     return Counts(measures, over, under, occupancy, choices.reshape(len(parts), K, S, A), steps.mean())
 
 
@@ -89,8 +94,15 @@ def _choices(p: FloatArray, part: Demonstrations, n_actions: int) -> FloatArray:
     return np.stack([np.bincount(pairs, weights=w, minlength=part.n_states * n_actions) for w in p.T])
 
 
-def _ratios(usage: FloatArray, pairs: FloatArray) -> tuple[list[Measure], FloatArray, FloatArray]:
-    """Numerators and denominators of all measures, (C, M), from usage (C, K) and steps from j to k (C, K, K)."""
+def _segments(labels: IntArray, part: Demonstrations, n_intentions: int) -> FloatArray:
+    """Steps and number of the segments of every intention, (2, K)."""
+    cut = segments(labels, part.offsets)
+    steps = np.bincount(labels, minlength=n_intentions)
+    return np.stack([steps, np.bincount(cut.labels, minlength=n_intentions)]).astype(float)
+
+
+def _ratios(usage: FloatArray, pairs: FloatArray, dwell: FloatArray) -> tuple[list[Measure], FloatArray, FloatArray]:
+    """Numerators and denominators (C, M) of all measures: usage (C, K), moves j to k (C, K, K), dwell (C, 2, K)."""
     C, K = usage.shape
     stays = np.diagonal(pairs, axis1=1, axis2=2)
     leaves = pairs.sum(axis=2)
@@ -98,8 +110,8 @@ def _ratios(usage: FloatArray, pairs: FloatArray) -> tuple[list[Measure], FloatA
     over, under = [usage], [np.ones((C, K))]
     if K > 1:
         measures += [Measure("dwell", k, unit="steps") for k in range(K)]
-        over.append(leaves)
-        under.append(leaves - stays)
+        over.append(dwell[:, 0])
+        under.append(dwell[:, 1])
         measures.append(Measure("switch_rate", unit="per step"))
         over.append((leaves - stays).sum(axis=1, keepdims=True))
         under.append(leaves.sum(axis=1, keepdims=True))

@@ -99,8 +99,10 @@ def _choices(counts: units.Counts, model: Any, demos: Demonstrations, who: IntAr
 def _per_trajectory(counts: units.Counts, K: int, demos: Demonstrations) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Expected steps of each intention, exits from it, and steps from which it could be left, (N, K) each."""
     steps = demos.lengths[:, None].astype(float)
-    dwell = slice(K, 2 * K)
-    return counts.over[:, :K] * steps, counts.under[:, dwell] * steps, counts.over[:, dwell] * steps
+    own = [[m for m, one in enumerate(counts.measures) if (one.name, one.intention) == ("kernel", k)] for k in range(K)]
+    exits = np.stack([counts.over[:, columns].sum(axis=1) for columns in own], axis=1)
+    leaves = np.stack([counts.under[:, columns[0]] for columns in own], axis=1)
+    return counts.over[:, :K] * steps, exits * steps, leaves * steps
 
 
 def _summed(values: FloatArray, who: IntArray, n: int) -> FloatArray:

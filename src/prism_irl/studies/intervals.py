@@ -209,6 +209,8 @@ def intervals(
         }
         for name, value in estimates.items()
     }
+    if "dwell" in numbers and numbers["dwell"]["interval"] is not None:  # which no trajectory could show beyond its end
+        numbers["dwell"]["interval"] = np.clip(numbers["dwell"]["interval"], 1.0, float(demos.lengths.max()))
     likelihood = np.asarray(draws["new_units"], dtype=np.float64)
     numbers["new_units"] = {
         "estimate": np.nanmean(likelihood) if np.isfinite(likelihood).any() else None,

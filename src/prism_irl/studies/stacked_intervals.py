@@ -10,7 +10,7 @@ import torch
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.facts import state_rewards
-from prism_irl.labels import ari, match
+from prism_irl.labels import ari, match, segments
 from prism_irl.models.pair import PairModel
 from prism_irl.scale.stacked.resamples import Resamples
 from prism_irl.studies.intervals import Draw, draw_units, reordered, units_of
@@ -40,7 +40,7 @@ def stacked_draws(
     scores = likelihood.sum(2).cpu().numpy()
     found = []
     for f in range(len(times)):
-        draw = numbers(usage[f], pairs[f])
+        draw = numbers(usage[f], pairs[f], own[f], demos, times[f])
         again = stack.refitted(f)
         rewards = state_rewards(again)
         if rewards is not None:
@@ -55,13 +55,18 @@ def stacked_draws(
     return {name: np.stack([draw[name] for draw in found]) for name in found[0]}
 
 
-def numbers(steps: FloatArray, pairs: FloatArray) -> Draw:
+def numbers(steps: FloatArray, pairs: FloatArray, labels: IntArray, demos: Demonstrations, times: IntArray) -> Draw:
     """Usage, dwell, switch rate and kernel of expected steps (K,) and moves (K, K), as in `evaluation.units`."""
     found: Draw = {"usage": steps / steps.sum()}
     if len(steps) > 1:
-        leaves = pairs.sum(axis=1)
+        leaves, K = pairs.sum(axis=1), len(steps)
         exits = leaves - np.diagonal(pairs)
+        cut = segments(labels, demos.offsets)
+        length, number = (
+            np.bincount(cut.labels, weights=times[cut.trajectories] * each, minlength=K)
+            for each in (cut.lengths, np.ones(len(cut.lengths)))
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
-            found |= {"dwell": leaves / exits, "switch_rate": np.array(exits.sum() / leaves.sum())}
+            found |= {"dwell": length / number, "switch_rate": np.array(exits.sum() / leaves.sum())}
             found["kernel"] = pairs / leaves[:, None]
     return found
