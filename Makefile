@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types docs check slow browser bench results fuzz kills golden release-check audit licences clean
+.PHONY: demo test lint types docs check slow browser bench results fuzz kills golden matrix release-check audit licences clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
@@ -77,6 +77,11 @@ kills: $(VENV)/.installed-test
 release-check: $(VENV)/.installed-test
 	$(PIP) build twine
 	$(BIN)/python tests/release.py
+
+# The newest libraries on every Python that is here, and the oldest that pyproject.toml allows; hours, and gigabytes in
+# build/matrix. MATRIX="3.13-newest -- tests/data" for one of them, and for some of the tests.
+matrix:
+	$(PYTHON) tests/matrix.py $(MATRIX)
 
 # Known weaknesses of what is pinned (asks an advisory service on the network), and the licences of all of it. Strict: a
 # package that the service does not know, or a service that cannot be reached, is no good news, and fails.

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prism_irl import limits
+from prism_irl import Intentions, limits
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError, one_line
 from support import prism
 
@@ -54,3 +55,14 @@ def test_options_that_no_machine_could_work_off_are_refused(command: str, tmp_pa
 def test_what_data_bring_along_cannot_move_the_cursor():
     assert one_line("a\x1b[2Jb\nc\x00\u2028\ud800 ä\n") == "a\\x1b[2Jb c\\x00\\x2028\\xd800 ä"
     assert str(InputError("State \x1b[31m\nis odd.")) == "State \\x1b[31m is odd."
+
+
+def test_a_table_of_pairs_that_the_data_hardly_visit_is_refused_unless_somebody_allows_it(monkeypatch):
+    with pytest.raises(InputError, match="4 states with 1,000,000 actions are 4,000,000 pairs for 2,000 steps"):
+        limits.check_pairs(4, 1_000_000, 2_000)
+    demos = Demonstrations.from_arrays([[0, 1, 0]], [[0, 1, 1]], n_states=200, n_actions=10_000)
+    with pytest.raises(InputError, match=r"about 5.0 GB.*PRISM_MAX_MEMORY"):
+        Intentions(2, switching="markov").fit(demos)
+    limits.check_pairs(100_000, 10, 200_000)  # many states, and data that visit them
+    monkeypatch.setenv("PRISM_MAX_MEMORY", "8")
+    limits.check_pairs(4, 1_000_000, 2_000)

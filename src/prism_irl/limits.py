@@ -16,6 +16,8 @@ from prism_irl.errors import InputError
 VARIABLE = "PRISM_MAX_MEMORY"
 GROWN, MOST_GROWTH = 10**9, 200
 """Bytes, and times its size, that a compressed file may become without being asked for."""
+PER_PAIR = 2500
+"""Bytes per state and action of dynamics, rewards and tables of results, as measured with two intentions."""
 SHARE = 0.5
 """Part of the free memory that one file may take: a fit needs some, too."""
 MOST = {
@@ -92,6 +94,17 @@ def check_sizes(n_states: int, n_actions: int) -> None:
                 f"There are {size} {name}, and {MOST[name]} are possible at most; number those that occur from 0 on, "
                 "or give them names."
             )
+
+
+def check_pairs(n_states: int, n_actions: int, n_steps: int) -> None:
+    """Refuse tables of states and actions that take gigabytes, of which the data can hardly say anything."""
+    pairs = n_states * n_actions
+    if pairs * PER_PAIR > 2 * GROWN and pairs > 20 * n_steps and VARIABLE not in os.environ:
+        raise InputError(
+            f"{n_states:,} states with {n_actions:,} actions are {pairs:,} pairs for {n_steps:,} steps, and would take "
+            f"about {readable(pairs * PER_PAIR)}; number those that occur from 0 on, or, if it is meant, say how much "
+            f"memory it may take ({VARIABLE}=GB)."
+        )
 
 
 def check_growth(what: str, n_bytes: float, file_bytes: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from prism_irl import halves
+from prism_irl import halves, limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.labels import check_known
 from prism_irl.errors import InputError
@@ -38,6 +38,7 @@ def check_parameters(model: Any, demos: Demonstrations) -> None:
         check_known(demos, model.n_intentions)
     if demos.state_space.continuous:
         return  # their cells are not known yet
+    limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)
     pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
     if model.n_intentions is not None and model.n_intentions > pairs:
         raise InputError(

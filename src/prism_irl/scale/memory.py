@@ -16,7 +16,7 @@ import numpy as np
 from prism_irl import em
 from prism_irl.data.batching import EVALUATION_STEPS, KEPT_STEPS
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.limits import available, check_bytes, readable
+from prism_irl.limits import PER_PAIR, available, check_bytes, readable
 
 DOUBT = 1.5
 """An estimate may be wrong by this factor: only what is above so many times the free memory is refused."""
@@ -25,8 +25,6 @@ LARGE_STEPS = 1_000_000
 LIBRARIES = 450 * 2**20
 """What Python, torch, SciPy, pandas and compiled kernels take before any data is there."""
 WITHOUT_TORCH = 200 * 2**20
-PER_PAIR = 150
-"""Bytes per state and action of the dynamics: sparse matrices, of which several exist for a moment, and their rows."""
 BATCHED = 5 * 8 + 1
 """Bytes per step of a padded batch: states, actions, actions before, positions, real steps, mask."""
 
@@ -80,9 +78,7 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
         "batches": batched,
         "emissions and beliefs": kept * 8 * (4 * K + 1) * believed,
         "policies and counts": table * (5 + 4 * model.n_starts),
-        "rewards": 0
-        if demos.state_space.continuous
-        else PER_PAIR * demos.n_states * A + 8 * K * demos.n_states * A * 6,
+        "rewards and tables": 0 if demos.state_space.continuous else PER_PAIR * demos.n_states * A,
         "inference": 0 if plain else 8 * batch * 6 * K,
         "libraries": WITHOUT_TORCH if plain else LIBRARIES,
     }
