@@ -32,6 +32,8 @@ REQUEST = "analysis.json"
 """What the analysis in a folder is about."""
 FILES = ("map", "dynamics")
 """What is known of the world by the name of a file."""
+HEADS_FOR, MOSTLY = 0.25, 0.7
+"""Shares of the time at a place, and of an action, that the answer speaks of."""
 QUICK_TEST: dict[str, Any] = {"starts": 1, "max_iterations": 20}
 QUICK_CHOICE: dict[str, Any] = {"intentions": "1..4", "starts": 2, "max_iterations": 30, "splits": 2}
 QUICK_FIT: dict[str, Any] = {"n_starts": 2, "max_iterations": 30}
@@ -152,18 +154,21 @@ class Analysis:
 
     def _after(self) -> Iterator[str]:
         """What every intention is after, in a clause."""
-        from prism_irl.report.answers import questions
-
         usage = self.metrics.get("usage") or []
-        wants: dict[int, str] = {}
-        with contextlib.suppress(InputError, KeyError, TypeError):  # a model of another kind has no such page
-            explorer = storage.read_object(self.folder / "fit" / "explorer.json")
-            found = questions(self.metrics, explorer, self.names)
-            wants = {want.k: want.text for question in found for want in question.wants}
+        path = self.folder / "fit" / "explorer.json"
+        explorer = storage.read_object(path) if path.is_file() else {}
+        wants = (explorer.get("story") or {}).get("wants") or []
+        states, actions = explorer.get("states"), explorer.get("actions")
         for k, name in enumerate(self.names):
-            text = wants.get(k, "").split(", where")[0].split(";")[0].split(". ")[0].rstrip(".")
             share = f" ({usage[k]:.0%} of the steps)" if k < len(usage) else ""
-            yield f"{name} {text}".rstrip() + share
+            places, acts = (wants[k].get(what) or [] if k < len(wants) else [] for what in ("leads_to", "acts"))
+            if places and places[0][1] >= HEADS_FOR:
+                text = f" heads for {_called(states, 'state', places[0][0])}"
+            elif acts and acts[0][1] >= MOSTLY:
+                text = f" mostly does {_called(actions, 'action', acts[0][0])}"
+            else:
+                text = " heads for no place in particular" if places else ""
+            yield f"{name}{text}{share}"
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
@@ -288,6 +293,11 @@ def analyze(
     return _analyze(table, folder, settings, ColumnOptions(**columns), world, overwrite=overwrite)
 
 
+def _called(names: Any, what: str, i: int) -> str:
+    """Name of a state or an action, or its number."""
+    return str(names[i]) if names else f"{what} {i}"
+
+
 # -- the steps ---------------------------------------------------------------------------------------------------------
 
 
@@ -365,8 +375,7 @@ def _steps(
         K = settings.intentions
         if K is None and (folder / "select").is_dir():
             K = max(int(storage.read_object(folder / "select" / "metrics.json")["recommended"]), 1)
-        asked: dict[str, Any] = {"switching": switching, "rewards": rewards, "seed": settings.seed}
-        asked |= {} if K is None else {"n_intentions": K}
+        asked: dict[str, Any] = {"seed": settings.seed} | ({} if K is None else {"n_intentions": K})
         if K == 1 and tested:
             asked |= {"switching": "single", "rewards": "tabular"}
         _say(reason)
