@@ -29,6 +29,10 @@ def growing(model, demos, **options) -> int:
     return memory.estimate(demos, model, **options).total - memory.LIBRARIES
 
 
+def test_a_fit_that_finds_its_number_of_intentions_has_an_estimate() -> None:
+    assert memory.estimate(demonstrations(3000), Intentions(switching="arrival", rewards="places")).parts
+
+
 @pytest.mark.parametrize("model", [Intentions(3), Intentions(3, switching="markov"), HIQL(3), PRISM.paper("labyrinth")])
 def test_it_grows_with_what_memory_grows_with(model) -> None:
     small, large = demonstrations(3_000_000), demonstrations(6_000_000)

@@ -45,6 +45,10 @@ class Estimate:
         return f"{readable(self.total)} (" + ", ".join(f"{name} {readable(self.parts[name])}" for name in largest) + ")"
 
 
+LIKELY = 8
+"""Intentions, where a fit finds their number."""
+
+
 def estimate(demos: Demonstrations, model: Any) -> Estimate:
     """Memory of one process of a fit.
 
@@ -53,7 +57,7 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
     demos : Demonstrations
     model : PRISM or another `PairModel`
     """
-    K, A, n = model.n_intentions, demos.n_actions, demos.n_steps
+    K, A, n = model.n_intentions or LIKELY, demos.n_actions, demos.n_steps
     stored = sum(part.nbytes for part in (demos.states, demos.actions, demos.offsets))
     vectors = 0 if demos.observations is None else demos.observations.nbytes
     mapped = not demos.states.flags.writeable  # read from disk as needed

@@ -49,7 +49,7 @@ def _move(place: tuple[int, int], goal: tuple[int, int] | None, rng: np.random.G
         inside = 0 <= x < SIDE and 0 <= y < SIDE
         closer = 0 if goal is None else abs(place[0] - goal[0]) + abs(place[1] - goal[1])
         closer -= 0 if goal is None else abs(x - goal[0]) + abs(y - goal[1])
-        weights.append(inside * np.exp(1.5 * closer))
+        weights.append(inside * np.exp(2.0 * closer))
     return str(rng.choice(list(MOVES), p=np.array(weights) / sum(weights)))
 
 
