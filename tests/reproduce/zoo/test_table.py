@@ -94,3 +94,12 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "sticky-hmm" in shown
     assert main(["reproduce", "zoo", "--parts", "swirl-9", "--out", out]) == 2
     assert "There is no method 'swirl-9'" in capsys.readouterr().err
+
+
+def test_who_finds_the_number_is_not_told():
+    world = draw(1)
+    told = {
+        name: table.unfitted(name, world) for name in ("default", "goals-that-end", "hiql", "prism-recurrent", "iavi")
+    }
+    assert [name for name, (_, knows) in told.items() if not knows] == ["default", "goals-that-end"]
+    assert told["hiql"][0].n_intentions == told["prism-recurrent"][0].n_intentions == world.n_intentions
