@@ -49,7 +49,7 @@ FAR = 1e3
 
 def clamped(emission: FloatArray, demos: Demonstrations) -> FloatArray:
     """Emissions (n, K) that leave the known intention alone at the steps where there is one."""
-    steps, intentions = _told(demos)
+    steps, intentions = _partial_labels(demos)
     if not len(steps):
         return emission
     result = emission.copy()
@@ -66,7 +66,7 @@ def aligned(responsibilities: FloatArray, demos: Demonstrations, *, in_order: bo
     Steps that nobody knows count little at first: what a search guesses about them must not drown what is known.
     With ``in_order`` the columns are stages that follow one another, and stay where they are.
     """
-    steps, intentions = _told(demos)
+    steps, intentions = _partial_labels(demos)
     if not len(steps):
         return responsibilities
     result = responsibilities.copy() if in_order else responsibilities[:, alignment(responsibilities, demos)]
@@ -80,7 +80,7 @@ def alignment(responsibilities: FloatArray, demos: Demonstrations, *, keep_last:
 
     With ``keep_last`` the last intention, which wants nothing, stays the last.
     """
-    steps, intentions = _told(demos)
+    steps, intentions = _partial_labels(demos)
     K = responsibilities.shape[1]
     shared = np.zeros((K, K))
     np.add.at(shared, intentions, responsibilities[steps])
@@ -93,7 +93,7 @@ def alignment(responsibilities: FloatArray, demos: Demonstrations, *, keep_last:
 
 def check_known(demos: Demonstrations, n_intentions: int) -> None:
     """Raise an `InputError` where more intentions are known than the model has."""
-    steps, intentions = _told(demos)
+    steps, intentions = _partial_labels(demos)
     if len(steps) and int(intentions.max()) >= n_intentions:
         step = int(steps[np.argmax(intentions)])
         name = str(intentions.max()) if demos.known_names is None else repr(demos.known_names[int(intentions.max())])
@@ -103,7 +103,7 @@ def check_known(demos: Demonstrations, n_intentions: int) -> None:
         )
 
 
-def _told(demos: Demonstrations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _partial_labels(demos: Demonstrations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     if demos.known is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     steps = np.flatnonzero(demos.known >= 0)
@@ -121,8 +121,8 @@ def read_known(values: pd.Series[Any], role: str, where: Where) -> tuple[Array, 
     there = filled(values)
     if not len(there):
         raise InputError(f"The column {values.name!r} of known labels is empty; fill some cells in or leave it out.")
-    told = whole_numbers(values.iloc[there].infer_objects())  # empty cells make floats of a column of ids
-    found = distinct(told, "known label", lambda i: where(int(there[i])))
+    cells = whole_numbers(values.iloc[there].infer_objects())  # empty cells make floats of a column of ids
+    found = distinct(cells, "known label", lambda i: where(int(there[i])))
     words = Vocabulary.learn(found, "known label")
     if words.names is not None:  # in the order in which they come, so that stages of a task are in order
         words = Vocabulary(tuple(str(value) for value in found.values), words.size)
@@ -160,9 +160,9 @@ def labelled(table: Table, path: str | Path, trajectory: str | None = None, rate
             )
         assert demos.known is not None
         words = np.array([*(demos.known_names or range(int(demos.known.max()) + 1)), None], dtype=object)
-        told = np.empty(len(frame), dtype=object)
-        told[table.order] = words[demos.known]  # −1 is the last one: an empty cell
-        frame = frame.assign(**{COLUMN: told})
+        cells = np.empty(len(frame), dtype=object)
+        cells[table.order] = words[demos.known]  # −1 is the last one: an empty cell
+        frame = frame.assign(**{COLUMN: cells})
     return table._replace(demonstrations=demos, frame=frame)
 
 
@@ -198,10 +198,10 @@ def with_labels(
     rows = frame.iloc[there].reset_index(drop=True)
     owners = _owners(demos, rows, path, trajectory, lambda i: where(int(there[i])))
     first, last = _steps(demos, rows, owners, path, rate, lambda i: where(int(there[i])))
-    told = _assigned(demos, first, last, rows["label"], lambda i: where(int(there[i])))
+    row_of = _assigned(demos, first, last, rows["label"], lambda i: where(int(there[i])))
     values = np.array([*rows["label"], None], dtype=object)
-    flat = pd.Series(values[told], name="label")  # −1 is the last one: nobody knows
-    known, names = read_known(flat, "label", lambda step: where(int(there[told[step]])))
+    flat = pd.Series(values[row_of], name="label")  # −1 is the last one: nobody knows
+    known, names = read_known(flat, "label", lambda step: where(int(there[row_of[step]])))
     return replace(demos, known=known, known_names=names)
 
 
@@ -358,17 +358,17 @@ def _assigned(
 ) -> npt.NDArray[np.int64]:
     """Row that labels each step, (n,), −1 where none does; two that disagree are refused."""
     codes = pd.factorize(labels)[0]
-    told = np.full(demos.n_steps, -1, dtype=np.int64)
+    row_of = np.full(demos.n_steps, -1, dtype=np.int64)
     lengths = last - first
     rows = np.repeat(np.arange(len(first)), lengths)
     steps = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths - first, lengths)
-    told[steps] = rows
-    clash = codes[told[steps]] != codes[rows]
+    row_of[steps] = rows
+    clash = codes[row_of[steps]] != codes[rows]
     if clash.any():
         at = int(np.argmax(clash))
-        one, other = sorted((int(rows[at]), int(told[steps[at]])))
+        one, other = sorted((int(rows[at]), int(row_of[steps[at]])))
         raise InputError(
             f"There are two labels for {demos.where(int(steps[at]))}, {labels.iloc[one]} at {where(one)} and "
             f"{labels.iloc[other]} at {where(other)}; keep one of them."
         )
-    return told
+    return row_of
