@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bridge.data import Bridge, Data
+from bridge.filmstrip import filmstrip
 from bridge.methods import BASELINES, Outcome
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.facts import fit_facts
 from prism_irl.figures import style
-from prism_irl.figures.filmstrip import filmstrip
 from prism_irl.labels import match
 from prism_irl.models.features import FeaturePRISM
 from prism_irl.report import frames

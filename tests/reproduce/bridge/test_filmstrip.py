@@ -3,9 +3,9 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
+from bridge.filmstrip import filmstrip
 from prism_irl.errors import InputError
 from prism_irl.figures import style
-from prism_irl.figures.filmstrip import filmstrip
 
 LABELS = np.repeat([0, 2, 1], [10, 5, 9])
 
