@@ -7,8 +7,7 @@ import torch
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.switching.gate import Gate
-from prism_irl.switching.inference.dispatch import responsibilities
-from prism_irl.switching.inference.flat import infer_flat
+from prism_irl.switching.inference.dispatch import infer_flat, responsibilities
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser

@@ -24,7 +24,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.flat import infer_steps
+from prism_irl.switching.inference.dispatch import infer_steps
 from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule

@@ -26,7 +26,7 @@ from prism_irl.data.batching import Batch, Prepared
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.flat import infer_steps
+from prism_irl.switching.inference.dispatch import infer_steps
 from prism_irl.switching.inputs import first_counts, first_intentions, states_before
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.module import SwitchingModule

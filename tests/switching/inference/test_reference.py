@@ -249,7 +249,7 @@ def backend(request, monkeypatch):
     else:
         pytest.importorskip("numba")
         monkeypatch.delenv("PRISM_BACKEND", raising=False)
-        monkeypatch.setattr(inference, "forward_backward", None)
+        monkeypatch.setattr("prism_irl.switching.inference.reference.forward_backward", None)
     return request.param
 
 

@@ -1,24 +1,190 @@
-"""Beliefs of a chain over intentions, by the fastest exact path at hand.
+"""Beliefs and statistics of a chain over intentions, by the fastest exact path at hand.
 
-On a CPU with numba the two passes run compiled, in scaled probability space (`flat`), one thread per trajectory, or
-per sixteen trajectories side by side where the kernel is constant; on a GPU with Triton one program per trajectory.
-Everywhere else, and where scaling would underflow, `forward_backward` does the same in log space with torch. All give
-the same numbers (tested). `PRISM_BACKEND=torch` forces the reference.
+On a CPU with numba the two passes run compiled, in scaled probability space (`kernel`): straight from and into the flat
+layout of the data (`infer_flat`, `infer_steps`, `expected_counts`, where None stands for "not here"), or over padded
+batches (`infer`). On a GPU with Triton it is one program per trajectory. Everywhere else, and where scaling would
+underflow, `forward_backward` does the same in log space with torch. All give the same numbers (tested).
+`PRISM_BACKEND=torch` forces the reference.
 """
 
 from __future__ import annotations
 
 import os
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-from prism_irl.data.batching import Batch
-from prism_irl.switching.inference.flat import FlatBeliefs, compiled, is_compiled, passes
-from prism_irl.switching.inference.reference import forward_backward, possible
+from prism_irl.core.stats import Stats
+from prism_irl.data.batching import Batch, Prepared
+from prism_irl.switching.base import Counted, Posterior
+
+try:
+    from prism_irl.switching.inference import kernel as compiled
+except ImportError:  # numba is an extra
+    compiled = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:  # a chain that only counts is fitted, asked and simulated without torch, whose import takes longer
+    import torch
+    from torch import Tensor
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class FlatBeliefs(NamedTuple):
+    """Where the passes write: (n, K), (n, K), (n, K), (n,) and (n, K, K), of which what nobody asked for is empty."""
+
+    predicted: FloatArray
+    filtered: FloatArray
+    smoothed: FloatArray
+    log_likelihood: FloatArray
+    pairwise: FloatArray
+
+    @classmethod
+    def room(cls, n: int, K: int, *, online: bool, pairwise: bool = False) -> FlatBeliefs:
+        """Room for n steps."""
+        asked = n if online else 0
+        pairs = np.zeros((n if pairwise else 0, K, K))  # first steps are never written
+        return cls(np.empty((asked, K)), np.empty((asked, K)), np.empty((n, K)), np.empty(n), pairs)
+
+    def posterior(self, transitions: FloatArray) -> Posterior:
+        """As EM reads them."""
+        pairs = self.pairwise if len(self.pairwise) else None
+        return Posterior(self.smoothed, self.predicted, self.filtered, self.log_likelihood, transitions, pairwise=pairs)
+
+
+def is_compiled() -> bool:
+    """Whether compiled kernels are there, and nobody has asked for the reference (``PRISM_BACKEND=torch``)."""
+    return compiled is not None and os.environ.get("PRISM_BACKEND") != "torch"
+
+
+def infer_flat(
+    log_initial: FloatArray,
+    log_kernel: FloatArray,
+    log_emission: FloatArray,
+    offsets: IntArray,
+    *,
+    online: bool = True,
+    longest_first: IntArray | None = None,
+) -> Posterior | None:
+    """Beliefs of a chain with one constant kernel; ``log_initial`` (K,) and ``log_kernel`` (K, K).
+
+    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1], and ``longest_first`` their order by
+    length where the caller knows it. Without ``online`` the predicted and filtered beliefs are empty, which saves half
+    of the memory that is written and lets trajectories run side by side.
+    """
+    if not is_compiled():
+        return None
+    first, lengths = _rows(offsets)
+    out = FlatBeliefs.room(*log_emission.shape, online=online)
+    initial, kernel, transitions = np.exp(log_initial), np.exp(log_kernel), None
+    if not online and len(first) >= compiled.LANES:  # fewer would leave lanes empty
+        order = np.argsort(-lengths, kind="stable") if longest_first is None else longest_first
+        transitions = _side_by_side(initial, kernel, log_emission, (first[order], lengths[order]), out)
+    if transitions is None:
+        kernels = (kernel[None], np.zeros_like(first), 0)
+        transitions = passes(initial, kernels, log_emission, (first, lengths), out)
+    return None if transitions is None else out.posterior(transitions)
+
+
+def infer_steps(
+    log_initial: FloatArray, kernel: FloatArray, log_emission: FloatArray, offsets: IntArray, *, online: bool = True
+) -> Posterior | None:
+    """The same for a chain with a kernel of its own at every step, probabilities (n, K, K), as the data lie.
+
+    That of a first step is never read. Without ``online`` the pairwise posteriors (n, K, K) come instead of what
+    filtering needs: M-steps read them.
+    """
+    if not is_compiled():
+        return None
+    first, lengths = _rows(offsets)
+    out = FlatBeliefs.room(*log_emission.shape, online=online, pairwise=not online)
+    transitions = passes(np.exp(log_initial), (kernel, first, 1), log_emission, (first, lengths), out)
+    return None if transitions is None else out.posterior(transitions)
+
+
+def _rows(offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """First step and length of every trajectory."""
+    return np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
+
+
+def passes(
+    initial: FloatArray,
+    kernels: tuple[FloatArray, IntArray, int],
+    log_emission: FloatArray,
+    rows: tuple[IntArray, IntArray],
+    out: FlatBeliefs,
+) -> FloatArray | None:
+    """Run the compiled passes into ``out``; Σ pairwise posteriors (K, K), or None where a step underflows.
+
+    ``kernels``: probabilities (m, K, K), the row of each trajectory's first step among them, and how many rows a step
+    goes on by: 1, or 0 where one kernel is for all steps.
+    """
+    K = log_emission.shape[-1]
+    transitions = np.zeros((len(rows[0]), K, K))
+    begin, kernel = np.ascontiguousarray(initial.reshape(-1, K)), np.ascontiguousarray(kernels[0])
+
+    def run(emission: FloatArray) -> bool:
+        given = (begin, kernel, *kernels[1:], emission, *rows)
+        beliefs = (out.predicted, out.filtered, out.smoothed, out.log_likelihood, transitions, out.pairwise)
+        return bool(compiled.forward_backward(tuple(range(K)), given, beliefs))
+
+    emission = np.exp(np.ascontiguousarray(log_emission, dtype=np.float64))
+    impossible = None
+    if not run(emission):
+        # An action that is impossible under every intention says nothing about the intention (`reference.possible`).
+        impossible = np.asarray(np.isneginf(log_emission).all(-1))
+        if not (impossible.any() and run(np.where(impossible[:, None], 1.0, emission))):
+            return None
+    np.log(out.log_likelihood, out=out.log_likelihood)
+    if impossible is not None:
+        out.log_likelihood[impossible] = -np.inf
+    return np.asarray(transitions.sum(0))
+
+
+def _side_by_side(
+    initial: FloatArray,
+    kernel: FloatArray,
+    log_emission: FloatArray,
+    rows: tuple[IntArray, IntArray],
+    out: FlatBeliefs,
+) -> FloatArray | None:
+    """Beliefs of many trajectories at once into ``out``: every step is a pair of its own; None on underflow."""
+    n, K = log_emission.shape
+    parts = max(1, min(compiled.PARTS, -(-len(rows[0]) // compiled.LANES)))
+    table = np.exp(np.ascontiguousarray(log_emission, dtype=np.float64))
+    out.smoothed[...] = 0.0
+    moves = np.zeros((parts, K, K))
+    found = (np.zeros((parts, K)), moves, out.smoothed[None], np.zeros((parts, 1)), out.log_likelihood)
+    given = (np.ascontiguousarray(initial), np.ascontiguousarray(kernel), table, np.arange(n))
+    if not compiled.expected_counts(tuple(range(K)), given, rows, found):
+        return None
+    np.log(out.log_likelihood, out=out.log_likelihood)
+    np.negative(out.log_likelihood, out=out.log_likelihood)
+    return np.asarray(moves.sum(0))
+
+
+def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, data: Prepared) -> Counted | None:
+    """Expected counts of a chain with one constant kernel (K, K) over a table of policies (P, K).
+
+    None also where there are too few trajectories to run side by side: then `infer_flat` of the emissions gives the
+    answer.
+    """
+    demos = data.demos
+    if not is_compiled() or demos.n_trajectories < compiled.LANES or data.last_pair >= len(table):
+        return None
+    K, order = len(initial), data.longest_first
+    groups = -(-demos.n_trajectories // compiled.LANES)
+    # Every part has counts of its own, which together may take as much memory as the steps themselves.
+    parts = max(1, min(compiled.PARTS, groups, demos.n_steps // len(table)))
+    sums = (np.zeros((parts, K)), np.zeros((parts, K, K)), np.zeros((parts, *table.shape)), np.zeros((parts, 1)))
+    rows = (demos.offsets[:-1][order].astype(np.int64), demos.lengths[order].astype(np.int64))
+    if not compiled.expected_counts(tuple(range(K)), (initial, kernel, table, data.pairs), rows, (*sums, np.empty(0))):
+        return None
+    begun, moves, choices, likelihood = (values.sum(0) for values in sums)
+    return Counted(Stats(initial=begun, transitions=moves), choices, float(likelihood[0]))
 
 
 class ChainBeliefs(NamedTuple):
@@ -41,11 +207,15 @@ def use_compiled(device: torch.device) -> bool:
     return device.type == "cpu" and is_compiled()
 
 
-@torch.no_grad()
 def infer(
     log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, *, pairwise: bool = False
 ) -> ChainBeliefs:
     """Both passes; shapes as in `forward_backward`, ``pairwise`` asks for the posteriors of all pairs."""
+    import torch
+
+    from prism_irl.switching.inference.reference import forward_backward
+
+    log_initial, log_kernel, log_emission = (one.detach() for one in (log_initial, log_kernel, log_emission))
     if use_compiled(mask.device):
         found = _compiled(log_initial, log_kernel, log_emission, mask, pairwise)
         if found is not None:
@@ -67,6 +237,8 @@ def infer(
 
 @cache
 def _has_triton() -> bool:
+    import torch
+
     try:
         import triton  # noqa: F401
     except ImportError:  # comes with torch for CUDA
@@ -83,6 +255,8 @@ def _on_gpu(
     log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
 ) -> ChainBeliefs:
     """One program per trajectory (`triton_kernels`), instead of a launch per step."""
+    import torch
+
     from prism_irl.switching.inference import triton_kernels
 
     K = log_emission.shape[-1]
@@ -100,6 +274,8 @@ def _compiled(
     log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
 ) -> ChainBeliefs | None:
     """Compiled passes over a padded batch; None where a step's probability underflows."""
+    import torch
+
     B, T, K = log_emission.shape
     rows = np.arange(B) * T
     constant = log_kernel.stride(0) == 0 and log_kernel.stride(1) == 0 and not pairwise  # comes as an expanded view
@@ -124,12 +300,16 @@ def _compiled(
     return ChainBeliefs(predicted, filtered, smoothed, likelihood, torch.from_numpy(transitions), pairs)
 
 
-@torch.no_grad()
 def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tensor]:
     """Eq. (posterior) of a gate: w ∝ softmax(logits) · exp(log_emission), (…, K), and the log-likelihood, (…).
 
     Both in double precision. An action that is impossible under every intention says nothing about the intention.
     """
+    import torch
+
+    from prism_irl.switching.inference.reference import possible
+
+    logits, log_emission = logits.detach(), log_emission.detach()
     evidence, impossible = possible(log_emission)
     if use_compiled(logits.device):
         K = logits.shape[-1]
@@ -169,6 +349,8 @@ def gate_gradient(
     -------
     (B, T, K), float32, zero at padding
     """
+    import torch
+
     gradient = torch.zeros(logits.shape)
     padded = tuple(values.numpy() for values in (logits, batch.mask.sum(1), batch.steps))
     flat = tuple(values.numpy() for values in (log_emission, weights, likelihood))
