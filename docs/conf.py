@@ -66,7 +66,22 @@ def list_methods(app):
     (Path(app.srcdir) / "reference" / "method_list.inc").write_text("\n".join(table), encoding="utf-8")
 
 
+def list_flags(app):
+    """Write every flag of `prism fit`, as its long help shows them."""
+    import contextlib
+    import io
+
+    from prism_irl.cli.help import show_help
+    from prism_irl.cli.main import app as command
+
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        show_help(command, ["fit"], everything=True)
+    (Path(app.srcdir) / "reference" / "flags.inc").write_text(shown.getvalue(), encoding="utf-8")
+
+
 def setup(app):
     """Run before napoleon, which makes its own links."""
     app.connect("builder-inited", list_methods)
+    app.connect("builder-inited", list_flags)
     app.connect("autodoc-process-docstring", as_written, priority=100)

@@ -168,11 +168,11 @@ class Switching(ABC):
 
     def effects(self) -> npt.NDArray[np.float64]:
         """What one standard deviation of an input adds to the log odds of j → k against staying, (K, K, d)."""
-        raise InputError(f"{type(self).__name__} reads no inputs; fit with --inputs.")
+        raise InputError(f"{type(self).__name__} reads no inputs; fit with --covariates.")
 
     def leaving(self, inputs: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Probability of leaving each intention at inputs (m, d), standardised, (m, K)."""
-        raise InputError(f"{type(self).__name__} reads no inputs; fit with --inputs.")
+        raise InputError(f"{type(self).__name__} reads no inputs; fit with --covariates.")
 
     def dwell_proba(self, longest: int) -> npt.NDArray[np.float64] | None:
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest); None where it varies."""
