@@ -1,7 +1,13 @@
-"""The pair that is fitted where nobody names one: the only place that chooses it."""
+"""The pair that is fitted where nobody names one: the only place that chooses it.
+
+States that actions connect are places, and intentions are places to get to (goals that end). States of trials (a cue,
+the last outcome) are none: free policies with a chain that stays. With the goals found, held-out trajectories decide
+whether what ends an intention is arrival alone, or whether a network or the state say more (`ALTERNATIVES`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,10 +15,43 @@ if TYPE_CHECKING:
 
 USUAL_PAIR = "recurrent", "tabular"
 """Switching and rewards where no data are known yet."""
+ALTERNATIVES: Mapping[tuple[str, str], tuple[str, ...]] = {("arrival", "places"): ("recurrent", "state")}
+"""Kinds of switching that are tried in the place of a default one."""
+CLEARLY, ERRORS, LEAST_HELD_OUT = 0.01, 2.0, 5
+"""An alternative must predict held-out steps better by so many nats, and by so many standard errors over so many
+trajectories: labels are at stake, and likelihood alone is no reason to give up what places explain."""
+FEWEST_PLACES, PREDICTABLE, CONNECTED = 7, 0.5, 0.5
+"""States that are places: at least so many of them; an action leads to its usual successor at least this often; and
+from one of them no more than this share of all is a step away."""
 
 
 def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
     """Switching and rewards for demonstrations, and why these, in one sentence."""
     if demos.state_space.continuous:
         return "markov", "features", "States and actions are numbers: policies on features with a Markov chain."
-    return *USUAL_PAIR, "Free policies predict best, and what triggers a switch may lie anywhere in the past."
+    if are_places(demos):
+        return "arrival", "places", "States are places that actions connect: intentions are places, and end there."
+    return "markov", "tabular", "States are no places that actions connect: free policies, and a chain that stays."
+
+
+def are_places(demos: Demonstrations) -> bool:
+    """Whether states are places: where an action leads can be told, and only few of them are near one another."""
+    import numpy as np  # here, because settings, which the start of every command reads, know this module
+
+    inside = np.flatnonzero(~demos.first_steps) - 1
+    if not len(inside):
+        return False
+    S, A = demos.n_states, demos.n_actions
+    states, after = demos.states[inside].astype(np.int64), demos.states[inside + 1].astype(np.int64)
+    visited = len(np.unique(demos.states))
+    ways, often = np.unique((states * A + demos.actions[inside]) * S + after, return_counts=True)
+    again = ways // S
+    first = np.flatnonzero(np.append(True, again[1:] != again[:-1]))
+    most, total = np.maximum.reduceat(often, first), np.add.reduceat(often, first)
+    seen = total > 1  # of what happened once, nothing can be told
+    if visited < FEWEST_PLACES or not seen.any():
+        return False
+    usual = float((most[seen] - 1).sum() / (total[seen] - 1).sum())
+    pairs = np.unique(states * S + after)
+    near = np.bincount(pairs[pairs // S != pairs % S] // S, minlength=S)
+    return usual >= PREDICTABLE and float(near[near > 0].mean() if near.any() else 0.0) <= CONNECTED * visited

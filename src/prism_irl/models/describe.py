@@ -101,6 +101,7 @@ def describe(
             "validation_chose": getattr(model, "validation_chose_", []),
             "history_length": getattr(model, "history_length_", None),
             "backoff": getattr(model, "backoff_", None),
+            "default": getattr(model, "default_", None),
             "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},
         },
         labelled={

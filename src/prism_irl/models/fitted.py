@@ -41,6 +41,7 @@ class FittedPair(IntentionModel):
     chosen_: Mapping[str, Any] = MappingProxyType({})
     choice_: Sequence[Mapping[str, Any]] = ()
     intentions_found_: bool = False
+    default_: Mapping[str, Any] | None = None
     found_: Any = None
 
     def _prepare(self, demos: Demonstrations) -> Prepared:
@@ -215,6 +216,7 @@ class FittedPair(IntentionModel):
             "chosen": dict(self.chosen_),
             "choice": list(self.choice_),
             "intentions_found": self.intentions_found_,
+            "default": self.default_,
             **accents_info(self.accents_),
             "discount": self.mdp_.discount,
             "agreement": self.agreement_,
@@ -244,6 +246,7 @@ class FittedPair(IntentionModel):
         self.history_choice_ = info["history_choice"]
         self.chosen_, self.choice_ = dict(info.get("chosen", {})), list(info.get("choice", []))
         self.intentions_found_ = bool(info.get("intentions_found", False))
+        self.default_ = info.get("default")
         self.accents_ = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
         self.mdp_ = MDP.from_state(self.n_states_, float(info["discount"]), dynamics)
         self.valid_actions_ = data.get("valid_actions")

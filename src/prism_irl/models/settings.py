@@ -194,7 +194,8 @@ class Settings:
         if name in ("switching", "rewards"):
             alone = vars(self).get("switching") is None and vars(self).get("rewards") is None
             usual = vars(self).get("_default_pair", USUAL_PAIR) if alone else USUAL_PAIR
-            return usual[name == "rewards"]
+            suited = {} if alone or name == "rewards" else defaults_of(usual[0], vars(self)["rewards"])
+            return suited.get(name, usual[name == "rewards"])
         return {**DEFAULTS, **defaults_of(*self._halves()), **vars(self).get("_discovered", {})}.get(name)
 
 

@@ -87,6 +87,8 @@ def _chosen(metrics: Mapping[str, Any]) -> list[str]:
 def choices(metrics: Mapping[str, Any]) -> list[str]:
     """What validation trajectories chose about policies, and what these were told and see, a sentence each."""
     said = []
+    if isinstance(why := mapping(metrics.get("default")).get("why"), str):
+        said.append(why)
     chosen = mapping(metrics.get("chosen"))
     options, tried = mapping(chosen.get("options")), chosen.get("tried")
     if isinstance(tried, list) and tried and (ridge := number(options.get("ridge"))) is not None:

@@ -288,7 +288,12 @@ class Places(RewardOptions):
     unsuited: ClassVar[Mapping[str, str]] = {
         "ordered": "Goals are found in no particular order, so that ordered has nothing to go by; take arrival.",
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"n_intentions": None, "max_iterations": 20, "n_starts": 1}
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "switching": "arrival",
+        "n_intentions": None,
+        "max_iterations": 20,
+        "n_starts": 1,
+    }
     noise: float = 0.02
 
     def check(self, demos: Demonstrations, n_intentions: int | None) -> None:

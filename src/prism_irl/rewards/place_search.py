@@ -41,8 +41,8 @@ VANISHED = 1e-4
 EASY = 2.0
 """Goals that cost less, in nats, go several at a time."""
 PRACTICE_ITERATIONS = 12
-NEEDLESS = 2.0
-"""Nats that a goal must earn on trajectories that were left out, once policies are practised."""
+NEEDLESS, NEEDLESS_PER_STEP = 2.0, 1e-3
+"""Nats that a goal must earn on trajectories that were left out, once policies are practised: in all, and per step."""
 STRENGTHS = (np.inf, 100.0, 30.0, 10.0, 4.0)
 """Strengths of plans against practice that are tried, in steps per state."""
 TRIAL_STEPS = 20_000
@@ -271,7 +271,8 @@ class GoalSearch:
     def fewer(self, found: Goals, steps: Steps, rest: Steps) -> int:
         """How many goals practice makes needless: those whose loss steps that were left out do not notice."""
         path = self.eliminate(found, steps, learns=True)
-        kept = [self.likelihood(one, rest) - NEEDLESS * len(one.goals) for one in path if len(one.goals) > 1]
+        each = max(NEEDLESS, NEEDLESS_PER_STEP * len(rest.rows))
+        kept = [self.likelihood(one, rest) - each * len(one.goals) for one in path if len(one.goals) > 1]
         return int(np.argmax(kept)) if kept else 0
 
 

@@ -1,0 +1,33 @@
+"""What is fitted where nobody names a pair: which states are places, and goals that are found by the bare estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.models.default import are_places, default_pair
+from prism_irl.models.intentions import Intentions
+from zoo.worlds import draw
+
+
+@pytest.mark.parametrize(("family", "places"), [("arrival", True), ("habit-states", True), ("sticky-choices", False)])
+def test_states_that_actions_connect_are_places(family: str, places: bool) -> None:
+    assert are_places(draw(4, family).train) == places
+
+
+def test_trials_are_no_places() -> None:
+    rng = np.random.default_rng(0)
+    demos = Demonstrations.from_arrays(rng.integers(8, size=(20, 50)), rng.integers(2, size=(20, 50)))
+    assert default_pair(demos)[:2] == ("markov", "tabular")
+
+
+@pytest.mark.parametrize(("family", "seed"), [("arrival", 66), ("last-visited", 5), ("stays", 7), ("needs", 67)])
+def test_the_bare_estimator_finds_how_many_goals_there_are(family: str, seed: int) -> None:
+    world = draw(seed, family)
+    model = Intentions(validation_fraction=0.0).fit(world.train)
+    assert model.n_intentions == world.n_intentions
+    assert model.default_ is not None
+    assert model.default_["pair"] == model.pair == "arrival+places"
+    found = {tuple(np.unique(world.place[goal])) for goal in map(list, model.goals_)}
+    assert found == {tuple(goal) for goal in world.goals}
