@@ -235,15 +235,15 @@ class GoalSearch:
         found = found.keep(weights >= np.sort(weights)[-MOST_GOALS:][0])
         return self.em(found, steps, OWN_ITERATIONS if setting.learns else 3, learns=setting.learns)
 
-    def eliminate(self, found: Goals, steps: Steps, *, learns: bool) -> list[Goals]:
-        """The sets that backward elimination passes, the largest first, each with its likelihood."""
+    def eliminate(self, found: Goals, steps: Steps, *, learns: bool, single: bool = False) -> list[Goals]:
+        """The sets that backward elimination passes, the largest first; with ``single`` goals go one by one."""
         path = [replace(found, log_likelihood=self.likelihood(found, steps))]
         while len(path[-1].goals) > 1:
             now, K = path[-1], len(path[-1].goals)
             each = ~np.eye(K, dtype=bool)
             cost = np.array([now.log_likelihood - self.likelihood(now.keep(kept), steps) for kept in each])
             order, easy = np.argsort(cost, kind="stable"), int((cost < EASY).sum())
-            groups = [order[: easy // 2]] if easy > 3 else [order[[j]] for j in range(min(2, K))]
+            groups = [order[: easy // 2]] if easy > 3 and not single else [order[[j]] for j in range(min(2, K))]
             tried = []
             for group in groups:
                 kept = ~np.isin(np.arange(K), group)
@@ -269,11 +269,11 @@ class GoalSearch:
         return self.em(replace(found, practice=practice), steps, PRACTICE_ITERATIONS, learns=True)
 
     def fewer(self, found: Goals, steps: Steps, rest: Steps) -> int:
-        """How many goals practice makes needless: those whose loss steps that were left out do not notice."""
-        path = self.eliminate(found, steps, learns=True)
+        """How many goals practice leaves: the others are those whose loss steps that were left out do not notice."""
+        path = self.eliminate(found, steps, learns=True, single=True)
         each = max(NEEDLESS, NEEDLESS_PER_STEP * len(rest.rows))
-        kept = [self.likelihood(one, rest) - each * len(one.goals) for one in path if len(one.goals) > 1]
-        return int(np.argmax(kept)) if kept else 0
+        best = max(path, key=lambda one: self.likelihood(one, rest) - each * len(one.goals))
+        return len(best.goals)
 
 
 def penalty(n_candidates: int, steps: Steps) -> float:
@@ -326,9 +326,8 @@ def find_goals(
             fewer = search.fewer(best["found"], steps, rest)
     search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
     found = search.practise(search.run(candidates, steps, setting, n_goals), steps, strength)
-    if fewer:
-        path = search.eliminate(found, steps, learns=True)
-        found = path[min(fewer, len(path) - 1)]
+    if 1 < fewer < len(found.goals):
+        found = next(one for one in search.eliminate(found, steps, learns=True, single=True) if len(one.goals) == fewer)
     return found, tried
 
 
