@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -327,7 +328,9 @@ def find_goals(
     search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
     found = search.practise(search.run(candidates, steps, setting, n_goals), steps, strength)
     if 1 < fewer < len(found.goals):
-        found = next(one for one in search.eliminate(found, steps, learns=True, single=True) if len(one.goals) == fewer)
+        each, path = penalty(len(candidates), steps), search.eliminate(found, steps, learns=True, single=True)
+        cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
+        found = path[min(len(path[0].goals) - fewer, [*cheap, False].index(False))]
     return found, tried
 
 
