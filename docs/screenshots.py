@@ -1,7 +1,8 @@
 """Pages of reports as pictures for the documentation: python docs/screenshots.py [--only gridworld].
 
-Five kinds of data, all simulated: a grid, a maze with a map, sequences without geometry, a robot arm, ten animals. Each
-is a table, a `prism fit` as people type it, and a picture of the top of its page. Needs Chromium and playwright.
+The picture of README is that of its own two commands (`--only mouse`). Five more kinds of data, all simulated: a grid,
+a maze with a map, sequences without geometry, a robot arm, ten animals. Each is a table, a `prism fit` as people type
+it, and a picture of the top of its page. Needs Chromium and playwright.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ IMAGES = Path(__file__).parent / "images" / "pages"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTH, HEIGHT = 1280, 1500
 FIT = ["--n-starts", "3", "--max-iterations", "150", "--device", "cpu", "--quiet"]
+
+
+def mouse(folder: Path) -> Path:
+    """The page of README's two commands."""
+    if main(["sample", "mouse", "--out", "mouse.csv"]) or main(["analyze", "mouse.csv", "--out", "runs/mouse"]):
+        raise SystemExit("the commands of README fail")
+    return folder / "runs" / "mouse" / "fit" / "report.html"
 
 
 def gridworld(folder: Path) -> list[str]:
@@ -134,11 +142,14 @@ def photograph(page: Path, image: Path) -> None:
 def run() -> int:
     """Make the pages that were asked for; returns the exit code of the first fit that fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=list(PAGES), action="append")
-    for name in parser.parse_args().only or PAGES:
+    parser.add_argument("--only", choices=["mouse", *PAGES], action="append")
+    for name in parser.parse_args().only or ["mouse", *PAGES]:
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
             os.chdir(folder)
+            if name == "mouse":
+                photograph(mouse(folder), IMAGES / "mouse.png")
+                continue
             code = main(["fit", "steps.csv", *PAGES[name](folder), *FIT, "--out", "run"])
             if code:
                 return code

@@ -120,7 +120,7 @@ def scores_leak(metrics: dict[str, Any]) -> str:
     )
 
 
-README_ROWS = (
+SUMMARY_ROWS = (
     ("prism-recurrent", "**recurrent switching** (ours)", "recurrent chain", "IAVI"),
     ("prism-recurrent-hauto", "the same, memory chosen on validation data", "recurrent chain", "IAVI on histories"),
     ("recurrent+soft-1", "recurrent switching, planned rewards (ours)", "recurrent chain", "soft Bellman"),
@@ -146,11 +146,11 @@ README_ROWS = (
 
 
 @block("gridworld", "labyrinth")
-def readme_methods(gridworld: dict[str, Any], labyrinth: dict[str, Any]) -> str:
-    """The table of the README: every method on both worlds."""
+def summary_methods(gridworld: dict[str, Any], labyrinth: dict[str, Any]) -> str:
+    """Every method on both worlds."""
     grid, maze = gridworld.get("methods", {}), labyrinth.get("methods", {})
     rows = []
-    for name, title, switching, rewards in README_ROWS:
+    for name, title, switching, rewards in SUMMARY_ROWS:
         g, m = grid.get(name), maze.get(name)
         cells = ["–"] * 3
         if g is not None:
