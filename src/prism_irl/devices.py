@@ -50,9 +50,9 @@ def as_array(values: Any) -> npt.NDArray[Any]:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch for a while, if anybody has imported it: what draws random tensors has, at the top of its file."""
-    if "torch" not in sys.modules:
+def seeded(seed: int, *, needed: bool = True) -> Iterator[None]:
+    """Seed torch for a while; where it is not ``needed`` and nobody has imported it, it is left alone."""
+    if not needed and "torch" not in sys.modules:
         yield
         return
     import torch

@@ -89,3 +89,25 @@ def test_every_option_of_a_component_is_documented(half: halves.Half) -> None:
 
 def test_every_parameter_is_documented() -> None:
     assert {name for name, option in read_options(Settings).items() if not option.help} <= {"device"}
+
+
+FIRST_WEIGHTS = """
+import sys
+{first}
+import numpy as np
+from prism_irl import Demonstrations, Intentions
+demos = Demonstrations.from_arrays([np.arange(12) % 3] * 4, [np.arange(12) % 2] * 4)
+options = {{"n_starts": 1, "max_iterations": 1, "n_candidates": 1, "warm_up": 1, "device": "cpu"}}
+model = Intentions(2, switching="independent", hidden=4, embedding=4, **options).fit(demos)
+print(repr(model.log_likelihood(demos).sum()), file=sys.stderr)
+"""
+
+
+def test_a_seed_means_the_same_before_torch_is_imported_and_after() -> None:
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", FIRST_WEIGHTS.format(first=first)], capture_output=True, text=True, check=True
+        )
+        for first in ("", "import torch; torch.rand(5)")
+    ]
+    assert found[0].stderr.splitlines()[-1] == found[1].stderr.splitlines()[-1]

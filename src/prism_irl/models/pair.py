@@ -90,7 +90,7 @@ class PairModel(Settings, PairRewards):
 
     def _new_start(self, index: int, demos: Demonstrations) -> em.Start:
         when, what = self.switching_options, self.reward_options
-        with seeded(zlib.crc32(f"{self.seed} {index}".encode())):
+        with seeded(zlib.crc32(f"{self.seed} {index}".encode()), needed=when.draws_tensors):
             switching = when.build(self.n_intentions, demos)
             rewards = what.build(self._problem(demos))
         rewards.accents = self.accents_

@@ -53,6 +53,8 @@ class SwitchingOptions(ABC):
         Whether fits are made side by side on a GPU (`scale.stacked`).
     reads_partial_labels : bool
         Whether labels of single steps can say anything: not where there is one intention for all of them.
+    draws_tensors : bool
+        Whether `build` may draw random tensors, so that torch must be seeded before it is called.
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     """
 
@@ -62,6 +64,7 @@ class SwitchingOptions(ABC):
     has_network: ClassVar[bool] = False
     reads_partial_labels: ClassVar[bool] = True
     stackable: ClassVar[bool] = False
+    draws_tensors: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     @property
@@ -100,6 +103,7 @@ class Markov(SwitchingOptions):
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
+    draws_tensors: ClassVar[bool] = False
     constant: ClassVar[bool] = True
     inputs: bool = False
     input_ridge: float = 1.0
@@ -204,6 +208,8 @@ class SemiMarkov(SwitchingOptions):
 @dataclass(frozen=True)
 class Arrival(SwitchingOptions):
     """Intentions that end on arrival at their places; it has no options."""
+
+    draws_tensors: ClassVar[bool] = False
 
     def build(self, n_intentions: int, demos: Demonstrations) -> ArrivalChain:
         """A chain whose intentions have no place yet."""
