@@ -118,3 +118,11 @@ def test_tokens_are_refused():
     demos = Demonstrations.from_arrays([[0, 1, 0]], [[1, 0, 1]])
     with pytest.raises(InputError, match="continuous commands"):
         Phases(n_intentions=2).fit(demos)
+
+
+def test_the_number_of_phases_is_found_where_nobody_gives_one():
+    model = Phases(seed=0).fit(demonstrations("drawer", 24))
+    assert 4 <= model.n_intentions <= 9
+    assert len(model.tried_) == 9
+    with pytest.raises(InputError, match="One episode does not say"):
+        Phases().fit(demonstrations("drawer", 1))

@@ -56,6 +56,10 @@ PAUSE = 3.0
 FREE_POWER, FREE_PLACE = 0.1, 0.7
 """Power of a step's evidence where phases come in any order, and the scale of places beside movements."""
 LEAST_SPREAD = 0.05
+FEWEST, MOST, LARGE_GAIN = 2, 10, 0.1
+"""Numbers of phases that are tried, and the share of the whole gain that the last phase must bring."""
+SOME = 40_000
+"""Steps that are looked at to find their number."""
 FAR = 1e3
 
 
@@ -87,7 +91,8 @@ class Phases(IntentionModel):
     Parameters
     ----------
     n_intentions : int
-        Number of phases K.
+        Number of phases K; 0 finds one, which then stands here: the most phases of which the last one still explains a
+        tenth of what ten explain more than two, on episodes that were not fitted (``tried_``). It is cautious.
     order : {"auto", "once", "cycle", "free"}
         Every phase once and in order; in order and from the last to the first again; or any order. "auto" is once where
         the time in an episode tells how other episodes move, and any order elsewhere.
@@ -104,7 +109,7 @@ class Phases(IntentionModel):
     moves_, first_ : (K, K) and (K,), probabilities of the phase after a phase, and at the beginning
     """
 
-    n_intentions: int = 5
+    n_intentions: int = 0
     order: Order = "auto"
     n_starts: int = 4
     max_iterations: int = 25
@@ -117,8 +122,11 @@ class Phases(IntentionModel):
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Find the phases of continuous demonstrations; dynamics are not read."""
-        if self.n_intentions < 1:
+        if self.n_intentions < 0:
             raise InputError(f"There are {self.n_intentions} phases to find; ask for one at least.")
+        self.tried_: list[float] = []
+        if self.n_intentions == 0:
+            self.n_intentions = self._number(demos)
         kept = some_trajectories(demos, SAMPLE, self.seed)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         movement = Movement.fit(demos, kept)
@@ -156,6 +164,20 @@ class Phases(IntentionModel):
         self._take(best)
         self._fit_commands(part, moved)
         return self
+
+    def _number(self, demos: Demonstrations) -> int:
+        """How many phases episodes have, by the likelihood of those that were not fitted."""
+        kept = some_trajectories(demos, SOME, self.seed)
+        if len(kept) < 2:
+            raise InputError("One episode does not say how many phases there are; give their number (--intentions).")
+        fitted, held_out = demos.subset(kept[::2]), demos.subset(kept[1::2])
+        for n in range(FEWEST, MOST + 1):
+            model = Phases(n_intentions=n, order=self.order, n_starts=1, seed=self.seed).fit(fitted)
+            found = model._infer(model._movement(held_out), held_out.offsets)[1]
+            self.tried_.append(found * held_out.n_steps / len(held_out))
+        gains = np.diff(self.tried_) / max(max(self.tried_) - self.tried_[0], 1e-9)
+        large = np.flatnonzero(gains >= LARGE_GAIN)
+        return FEWEST + (int(large[-1]) + 1 if len(large) else 0)
 
     def _run(
         self, moved: Moved, offsets: IntArray, labels: IntArray, clamp: FloatArray | None, start: int
