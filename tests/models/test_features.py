@@ -10,7 +10,14 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.features import FeaturePRISM
-from prism_irl.models.phase_baselines import KMeansPhases, chain_data, gaussian_chain, phase_baselines, smoothed
+from prism_irl.models.phase_baselines import (
+    KMeansPhases,
+    chain_data,
+    change_points,
+    gaussian_chain,
+    phase_baselines,
+    smoothed,
+)
 
 
 def reaching(n_trajectories=12, seed=0):
@@ -121,12 +128,25 @@ def test_simple_baselines_stand_beside_known_phases():
     labels = rng.integers(2, size=(3, 40))
     commands = np.array([[-3.0], [3.0]])[labels] + rng.normal(0, 0.1, (3, 40, 1))
     demos = Demonstrations.continuous(rng.normal(size=(3, 40, 2)), commands, labels=labels)
-    found = phase_baselines(demos, 2)
-    assert found["k-means on commands"] == {"label_accuracy": 1.0, "ari": 1.0}
+    found = phase_baselines(demos, 2, labels.reshape(-1))
+    assert found["k-means on commands"] == {"agreement": 1.0, "label_accuracy": 1.0, "ari": 1.0}
     assert found["k-means on observations"]["label_accuracy"] < 0.7
-    assert phase_baselines(replace(demos, labels=None), 2) == {}
+    assert found["Gaussian HMM"]["label_accuracy"] > 0.95
+    names = ["equal parts", "k-means on commands", "k-means on observations", "change points", "Gaussian HMM"]
+    assert list(found) == [*names, "left-to-right HMM"]
+    unknown = phase_baselines(replace(demos, labels=None), 2, labels.reshape(-1))
+    assert all(set(one) == {"agreement"} for one in unknown.values())
     still = replace(demos, motions=np.zeros((120, 1)))
-    assert list(phase_baselines(still, 2)) == ["k-means on observations"]  # one command cannot be cut in two
+    assert "k-means on commands" not in phase_baselines(still, 2)  # one command cannot be cut in two
+
+
+def test_change_points_are_those_of_the_cut_that_varies_least():
+    values = np.repeat([0.0, 5.0, -3.0, 1.0], [4, 9, 2, 6])[:, None]
+    values = np.concatenate([values, values[::-1]])
+    values += 0.01 * np.random.default_rng(0).normal(size=values.shape)
+    expected = [*np.repeat(range(4), [4, 9, 2, 6]), *np.repeat(range(4), [6, 2, 9, 4])]
+    np.testing.assert_array_equal(change_points(values, np.array([0, 21, 42]), 4), expected)
+    assert change_points(values[:2], np.array([0, 2]), 4).tolist() == [0, 1]  # shorter than its parts
 
 
 def test_smoothing_stays_within_trajectories():

@@ -226,9 +226,13 @@ def show(metrics: dict[str, Any], names: list[str] | None = None) -> None:
     print_scores({**metrics, **scores}, leaks=metrics["leaks"], density=bool(metrics.get("density")))
     named = ((reference_name(key), found["predictive_ll"][part]) for key, found in metrics["references"].items())
     print("references     " + ", ".join(f"{name} {score:.4f}" for name, score in named))
-    if plain.get("baselines"):
-        simple = (f"{name} {one['label_accuracy']:.3f} ({one['ari']:.3f})" for name, one in plain["baselines"].items())
-        print("baselines      label accuracy (ARI) of " + ", ".join(simple))
+    if simple := plain.get("baselines"):
+        if all("label_accuracy" in one for one in simple.values()):
+            cells = [f"{name} {one['label_accuracy']:.3f} ({one['ari']:.3f})" for name, one in simple.items()]
+            print("baselines      label accuracy (ARI) of " + ", ".join(cells))
+        else:
+            cells = [f"{name} {one['agreement']:.2f}" for name, one in simple.items()]
+            print("baselines      agreement (ARI) of these phases with " + ", ".join(cells))
     for k, place in enumerate(plain.get("goals", {}).get("places", [])):
         print(f"{f'goal {k}' if names is None else names[k]:<14} {place_in_words(plain['goals']['names'], place)}")
     if names is not None:

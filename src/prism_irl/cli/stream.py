@@ -48,7 +48,7 @@ def stream(
     config = storage.read_object(run / "config.json")
     rows = _rows(lines)
     header = [name.strip() for name in next(rows, [])]
-    read, begin = _reader(config, header, continuous=model.units_ is not None)
+    read, begin = _reader(config, header, continuous="names" in config["data"])
     trajectory = config["data"]["columns"].get("trajectory", "trajectory")
     _check_once(header, trajectory)
     place = header.index(trajectory) if trajectory in header else None

@@ -107,7 +107,7 @@ def describe(
         labelled={
             "known_steps": 0 if demos.known is None else int((demos.known >= 0).sum()),
             **label_metrics(found.labels, demos),
-            **_baselines(model, demos),
+            **_baselines(model, demos, found.labels),
         },
         tables={
             "rewards.csv": (tidy.cell_table if continuous else tidy.intention_table)(model, demos, found.probabilities),
@@ -183,13 +183,13 @@ def _em(model: Any) -> dict[str, Any] | None:
     }
 
 
-def _baselines(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
-    """What is simpler than intentions, beside them, where the phases of continuous data are known."""
-    if not demos.action_space.continuous or demos.labels is None or model.n_intentions == 1:
+def _baselines(model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """What is simpler than intentions, beside those of continuous data."""
+    if not demos.state_space.continuous or model.n_intentions == 1:
         return {}
     from prism_irl.models.phase_baselines import phase_baselines  # here, because it imports torch
 
-    found = phase_baselines(demos, model.n_intentions)
+    found = phase_baselines(demos, model.n_intentions, labels)
     return {"baselines": found} if found else {}
 
 

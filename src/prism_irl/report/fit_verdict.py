@@ -238,7 +238,8 @@ def _references(metrics: Mapping[str, Any], several: bool) -> list[Finding]:
     where = f"on {part_name(metrics)} trajectories{part_remark(metrics)}"
     worse = [f"{name} by {signed(score - own, 4)}" for name, score in there.items() if score > own + WORSE]
     if worse:
-        level: Level = "bad" if several else "warning"  # one intention claims nothing that a habit could refute
+        # one intention claims nothing that a habit could refute, nor does a labelling that looks ahead
+        level: Level = "bad" if several and metrics.get("looks_ahead") is not True else "warning"
         return [Finding(level, f"It predicts worse than {listed(worse)} nats per step, {where}.")]
     best = max(there, key=lambda name: there[name])
     text = f"It predicts better than {listed(list(there))}, by {signed(own - there[best], 4)} nats per step at least"
