@@ -45,7 +45,7 @@ PAPER = ("gridworld", "labyrinth", "bridge")
 """Experiments of the paper that have a preset."""
 
 
-UNREAD = ("events", "inputs", "since", "hz")
+UNREAD = ("events", "inputs", "since", "hz", "episodes", "task")
 """What is said of the data and is no column that a table is read with."""
 
 
@@ -60,6 +60,10 @@ class ColumnOptions:
     "Column with the state [default: state]."
     action: str | None = None
     "Column with the action [default: action]."
+    episodes: str | None = None
+    "Episodes of a robot dataset to read, numbers and ranges with commas between: 0,3,10:20 [default: all]."
+    task: str | None = None
+    "Part of the instruction of the episodes of a robot dataset to read [default: all]."
     observe: str | None = None
     "Columns that are observed, with commas between: continuous states, instead of --state."
     act: str | None = None

@@ -58,7 +58,12 @@ def read_table(
     table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
 ) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
-    found = read_world(read_rows(table, hz=columns.hz, **columns.roles()), world, columns.roles(), discount)
+    found = read_world(
+        read_rows(table, hz=columns.hz, episodes=columns.episodes, task=columns.task, **columns.roles()),
+        world,
+        columns.roles(),
+        discount,
+    )
     tell_notes(found.rows)
     _tell_group(found.rows, columns)
     events = read_events(found.rows, columns.events)
@@ -127,8 +132,11 @@ def _read_rows(table: Path, **roles: Any) -> Table:
     from prism_irl.robots.episodes import DamagedEpisodeWarning
 
     if not (roles.get("observe") or roles.get("act")) or not is_dataset(table):
+        for role in ("episodes", "task"):
+            if roles.pop(role, None) is not None:
+                raise InputError(f"--{role} chooses episodes of a robot dataset, and {table} is none; leave it out.")
         return read_data(table, **roles)
-    fits = ("observe", "act", "labels", "intention", "may_lack")
+    fits = ("observe", "act", "labels", "intention", "may_lack", "episodes", "task")
     wrong = [role for role, value in roles.items() if value and role not in fits]
     if wrong:
         raise InputError(

@@ -35,7 +35,7 @@ STATE, ACTION = "observation.state", "action"
 ROLES = ("observe", "act")
 Named = tuple[npt.NDArray[np.float32], tuple[str, ...]]
 """Numbers of every step, (T, d), and what each is called."""
-_PART = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<first>\d*)(?P<range>:)?(?P<last>\d*)\])?")
+_PART = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<part>[^\[\]]+)\])?")
 
 
 def is_dataset(path: Path) -> bool:
@@ -51,12 +51,16 @@ def read_dataset(
     labels: str | None = None,
     intention: str | None = None,
     may_lack: Sequence[str] = (),
+    episodes: str | None = None,
+    task: str | None = None,
     strict: bool = False,
 ) -> Table:
     """Read a dataset of episodes; damaged ones are left out with a warning, or stop everything (``strict``).
 
     ``labels`` names the column of what somebody knows, with gaps, ``intention`` that of true intentions, without any
-    (default: the phases of a dataset that has them); in ``may_lack``, one that the dataset does not have is left out.
+    (default: the phases of a dataset that has them, be they numbers or words); ``episodes`` are numbers and ranges such
+    as 0,3,10:20, and ``task`` a part of the instruction of those that are read;
+    in ``may_lack``, one that the dataset does not have is left out.
     """
     wanted = (
         [_part(name, "observe") for name in column_names(observe)],
@@ -70,6 +74,8 @@ def read_dataset(
     source = open_episodes(folder, strict=strict)
     if "intention" in may_lack and intention is not None and not source.has(intention):
         intention = None
+    if intention is None and source.has_words("phase"):
+        intention = "phase"
     columns: dict[str, list[npt.NDArray[np.object_]]] = {name: [] for name in (labels, intention) if name is not None}
     source.ask_for(*columns)
     source.ask_for_vectors(*(name for parts in wanted for name, _ in parts))
@@ -78,9 +84,20 @@ def read_dataset(
 
     def vectors(episode: Episode) -> list[list[Named]]:
         pairs = zip(wanted, ROLES, strict=True)
-        return [[_values(episode, *part, role, others) for part in parts] for parts, role in pairs]
+        joints = {name: source.dimension_names(name) for parts in wanted for name, _ in parts}
+        return [[_values(episode, *part, role, others, joints[part[0]]) for part in parts] for parts, role in pairs]
 
-    for episode, found in source.visit(vectors):
+    ranges = None if episodes is None else chosen_episodes(episodes)
+    seen: set[str] = set()
+
+    def is_chosen(episode: Episode) -> bool:
+        seen.add(episode.language)
+        numbered = ranges is None or any(first <= episode.index <= last for first, last in ranges)
+        return numbered and (task is None or task.lower() in episode.language.lower())
+
+    for episode, found in source.visit(lambda episode: vectors(episode) if is_chosen(episode) else None):
+        if found is None:
+            continue
         for kept, parts in zip(rows, found, strict=True):
             kept.append(np.concatenate([values for values, _ in parts], axis=1))
         names = tuple(tuple(name for _, own in parts for name in own) for parts in found)
@@ -90,8 +107,12 @@ def read_dataset(
         phase_names = episode.phase_names or phase_names
         for name, cells in columns.items():
             cells.append(episode.columns[name])
+    if not index and source.skipped:
+        first = source.skipped[0]
+        raise InputError(f"No episode in {folder} can be read; the first, {first.name}, because {first.reason}.")
     if not index:
-        raise InputError(f"There is no episode in {folder} that can be read.")
+        tasks = f"; their tasks are {', '.join(sorted(map(repr, seen))[:10])}" if task is not None else ""
+        raise InputError(f"No episode in {folder} is among those that --episodes and --task ask for{tasks}.")
     demos = Demonstrations.continuous(
         rows[0],
         rows[1],
@@ -129,18 +150,20 @@ def _column(columns: Mapping[str, Sequence[npt.NDArray[np.object_]]], name: str)
     return pd.Series(np.concatenate(columns[name]), name=name).infer_objects()
 
 
-def _part(text: str, role: str) -> tuple[str, slice]:
-    """Name of a vector, and which of its numbers are meant."""
+def _part(text: str, role: str) -> tuple[str, str | None]:
+    """Name of a vector, and which of its numbers are meant: 3, 0:7, or the name of one, such as gripper.pos."""
     match = _PART.fullmatch(text)
     if match is None:
-        raise InputError(f"--{role} {text!r} is no vector of the dataset; write {STATE}, or {STATE}[0:7] for a part.")
-    first, last = match["first"], match["last"]
-    if match["range"] is None and first:
-        return match["name"], slice(int(first), int(first) + 1)
-    return match["name"], slice(int(first) if first else None, int(last) if last else None)
+        raise InputError(
+            f"--{role} {text!r} is no vector of the dataset; write {STATE}, {STATE}[0:7] for a part of it, or "
+            f"{STATE}[gripper.pos] for a number by its name."
+        )
+    return match["name"], match["part"]
 
 
-def _values(episode: Episode, name: str, part: slice, role: str, others: Sequence[str]) -> Named:
+def _values(
+    episode: Episode, name: str, part: str | None, role: str, others: Sequence[str], joints: tuple[str, ...]
+) -> Named:
     known = {STATE: episode.states, ACTION: episode.actions, **episode.vectors}
     if name in episode.cameras:
         if role != "observe":
@@ -155,11 +178,38 @@ def _values(episode: Episode, name: str, part: slice, role: str, others: Sequenc
     values = known[name]
     if values is None:
         raise InputError(f"Episode {episode.name} has no {name}; name what the recording has, such as {ACTION}.")
-    kept = range(values.shape[1])[part]
+    kept = _kept(name, part, role, values.shape[1], joints)
+    return values[:, kept], tuple(f"{name}[{joints[i] if joints else i}]" for i in kept)
+
+
+def _kept(name: str, part: str | None, role: str, width: int, joints: tuple[str, ...]) -> list[int]:
+    """Which numbers of a vector are meant."""
+    if part is None:
+        return list(range(width))
+    if part in joints:
+        return [joints.index(part)]
+    numbers = re.fullmatch(r"(\d*)(:?)(\d*)", part)
+    if numbers is None:
+        called = f"its numbers are {', '.join(joints)}" if joints else "its numbers have no names"
+        raise InputError(f"The vector {name} has no number {part!r}: {called}.")
+    first, ranged, last = numbers.groups()
+    wanted = slice(int(first) if first else None, int(last) if last else None)
+    kept = list(range(width)[wanted if ranged or not first else slice(int(first), int(first) + 1)])
     if not kept:
-        last = values.shape[1] - 1
         raise InputError(
-            f"The numbers of {name} are 0 to {last}, and --{role} asks for none of them; write {name}[0:{last + 1}] or "
-            "a part of that."
+            f"The numbers of {name} are 0 to {width - 1}, and --{role} asks for none of them; write {name}[0:{width}] "
+            "or a part of that."
         )
-    return values[:, part], tuple(f"{name}[{i}]" for i in kept)
+    return kept
+
+
+def chosen_episodes(text: str) -> list[tuple[int, int]]:
+    """First and last numbers of what is written as 0,3,10:20 (20 is not among them)."""
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?::(\d+))?\s*", part)
+        if match is None:
+            raise InputError(f"--episodes {text!r} are no episodes; write numbers and ranges, such as 0,3,10:20.")
+        first = int(match[1])
+        found.append((first, first if match[2] is None else int(match[2]) - 1))
+    return found

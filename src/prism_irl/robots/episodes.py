@@ -195,6 +195,10 @@ class EpisodeSource(ABC):
         """Whether the recordings have a column with a word or a number per step under this name."""
         return False
 
+    def has_words(self, column: str) -> bool:
+        """Whether that column holds words instead of numbers."""
+        return False
+
     def ask_for(self, *columns: str) -> None:
         """Read further columns with every episode."""
         for name in columns:
@@ -204,6 +208,10 @@ class EpisodeSource(ABC):
                     "labels as a table with episode, start, end and label (--labels FILE.csv)."
                 )
         self.wanted = columns
+
+    def dimension_names(self, vector: str) -> tuple[str, ...]:
+        """What the numbers of a vector are called, where the recordings say it."""
+        return ()
 
     def further_vectors(self) -> tuple[str, ...]:
         """Names of what else was measured or commanded, beside the states and actions that every episode has."""

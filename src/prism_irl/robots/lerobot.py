@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
-from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, Frames, damaged, inside
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, inside
 from prism_irl.robots.video import decode_image, read_video
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
@@ -32,6 +32,8 @@ ROWS_AT_ONCE = 4096
 NUMERIC = ("float", "int", "uint", "bool")
 COLUMNS = ("action", "observation.state", "timestamp", "phase", "task_index", "episode_index")
 """What an episode needs of its table: never the pictures, which are opened when they are asked for."""
+ACTIONS, STATES = ("action", "actions"), ("observation.state", "observations.state", "state", "states")
+"""What datasets call the commands that were given and the robot's own state, the usual name first."""
 NOT_SEGMENTED = "not segmented"
 """The subtask of frames that have none (`lerobot_columns`)."""
 MAX_ROWS, MAX_WIDTH = 50_000_000, 4096
@@ -60,8 +62,9 @@ class LeRobotSource(EpisodeSource):
                 f"{self.folder} is a LeRobot dataset of version {self.version}; prism reads {', '.join(VERSIONS)}."
             )
         self.features: dict[str, Any] = self.info["features"]
-        if "action" not in self.features:
-            raise InputError(f"{self.folder} has no feature 'action'; give a dataset of demonstrations.")
+        self.action_key, self.state_key = (
+            next((key for key in keys if self._is_vector(key)), None) for keys in (ACTIONS, STATES)
+        )
         try:
             self.fps, self.chunk = float(self.info["fps"]), int(self.info.get("chunks_size", 1000))
             self.n_episodes = int(self.info["total_episodes"])
@@ -76,9 +79,27 @@ class LeRobotSource(EpisodeSource):
         """Names of the cameras."""
         return [key for key, feature in self.features.items() if feature.get("dtype") in ("video", "image")]
 
+    def _is_vector(self, key: str) -> bool:
+        return str(self.features.get(key, {}).get("dtype")).startswith(NUMERIC)
+
+    def dimension_names(self, vector: str) -> tuple[str, ...]:
+        """What the numbers of a vector are called (joints), where the dataset says it for each of them."""
+        given: Any = self.features.get(vector, {}).get("names")
+        while isinstance(given, dict) and len(given) == 1:  # {"motors": [...]}
+            given = next(iter(given.values()))
+        while isinstance(given, list) and len(given) == 1 and isinstance(given[0], list):
+            given = given[0]
+        shape = self.features.get(vector, {}).get("shape") or [0]
+        whole = isinstance(given, list) and len(given) == shape[0] == len(set(map(str, given)))
+        return tuple(map(str, given)) if whole else ()
+
     def has(self, column: str) -> bool:
         """Whether the tables have a column; numbers go by their words where the dataset has any."""
         return column in self.features and column not in self.cameras
+
+    def has_words(self, column: str) -> bool:
+        """Whether the description calls the column one of words."""
+        return str(self.features.get(column, {}).get("dtype")).startswith(("string", "large_string"))
 
     def further_vectors(self) -> tuple[str, ...]:
         """Features that are numbers and do not count frames, such as ``observation.velocity``."""
@@ -95,7 +116,8 @@ class LeRobotSource(EpisodeSource):
         return dict(enumerate(map(str, self.features[column].get("values") or ())))
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
-        tables, names = _OpenFile((*self.wanted, *self.wanted_vectors)), _numbered(self.folder, "task")
+        keys = [key for key in (self.action_key, self.state_key) if key is not None]
+        tables, names = _OpenFile((*keys, *self.wanted, *self.wanted_vectors)), _numbered(self.folder, "task")
         words = {column: self._words(column) for column in self.wanted}
         for row in _episode_rows(self.folder, self.version):
             try:
@@ -117,20 +139,24 @@ class LeRobotSource(EpisodeSource):
         table = tables.rows(path, index)
         if table.num_rows != length:
             raise damaged(name, f"its table has {table.num_rows} rows and its metadata say {length} steps")
-        columns = {key: _numbers(table[key], name, key) for key in table.column_names if key in COLUMNS}
-        for key in ("action", *self.wanted_vectors):
-            if key not in table.column_names:
+        for key in (self.action_key, *self.wanted_vectors, *self.wanted):
+            if key is not None and key not in table.column_names:
                 raise damaged(name, f"it has no column {key!r}")
+        numeric = {key for key in (*COLUMNS, self.action_key, self.state_key) if key in table.column_names}
+        if not pa.types.is_integer(table.schema.field("phase").type if "phase" in numeric else pa.int64()):
+            numeric.discard("phase")  # words, which are a column like others
+        columns = {key: _numbers(table[key], name, key) for key in table.column_names if key in numeric}
+        done = np.zeros((length, 1)) if self.action_key is None else columns[self.action_key]
         tasks = [str(task) for task in row.get("tasks") or []]
         if not tasks and "task_index" in columns:
             tasks = [names.get(int(task), "") for task in np.unique(columns["task_index"])]
         phases = columns.get("phase")
         return Episode(
             index=index,
-            actions=_rows(columns["action"]),
-            states=_rows(columns["observation.state"]) if "observation.state" in columns else None,
+            actions=_rows(done),
+            states=_rows(columns[self.state_key]) if self.state_key in columns else None,
             language="; ".join(tasks),
-            cameras={camera: self._frames(camera, index, length, row, path) for camera in self.cameras},
+            cameras={camera: partial(self._frames, camera, index, length, row, path) for camera in self.cameras},
             timestamps=columns.get("timestamp"),
             phases=None if phases is None else phases.reshape(length).astype(np.int32),
             phase_names=tuple(str(value) for value in self.features.get("phase", {}).get("values") or ()),
@@ -138,18 +164,19 @@ class LeRobotSource(EpisodeSource):
             vectors={key: _rows(_numbers(table[key], name, key)) for key in self.wanted_vectors},
         )
 
-    def _frames(self, camera: str, index: int, length: int, row: dict[str, Any], table: Path) -> Frames:
-        """Opens the pictures of one camera: in the table itself, in the episode's video, or in a stretch of one."""
+    def _frames(self, camera: str, index: int, length: int, row: dict[str, Any], table: Path) -> Iterator[Frame]:
+        """Pictures of one camera: in the table itself, in the episode's video, or in a stretch of one."""
         if self.features[camera]["dtype"] == "image":
-            return partial(_images, table, camera, index)
+            return _images(table, camera, index)
         place = self._place(index, row, f"videos/{camera}") | {"video_key": camera}
         video = partial(read_video, self._path("video_path", place), str(index))
         if self.version != "v3.0":
-            return video
+            return video()
         start, end = (row.get(f"videos/{camera}/{side}_timestamp") for side in ("from", "to"))
-        if start is None or end is None or abs((end - start) * self.fps - length) > 0.5:
+        # the end may be that of the last frame, one frame short
+        if start is None or end is None or not -1.5 < (end - start) * self.fps - length < 0.5:
             raise damaged(str(index), f"camera {camera} lasts from {start} to {end} s, which is not {length} steps")
-        return partial(video, start=float(start), n_frames=length)
+        return video(start=float(start), n_frames=length)
 
     def _place(self, index: int, row: dict[str, Any], prefix: str) -> dict[str, Any]:
         """What the path templates ask for: the number of the episode, or the file that holds it among others."""
