@@ -49,6 +49,8 @@ def describe_and_write(
     data: dict[str, Any] = {"file": source.name, "columns": columns}
     if inputs is not None:
         data["inputs"] = inputs.to_json()
+    if (demos := result.demos).action_space.continuous:
+        data["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     extra = {"command": command_line(), "data": data, "world": dict(world)}
     metrics = write_run(folder, model, result, _names(before, result, data), extra, find=not tokens)
     _write_frames(folder, result.shown.demos, source)
