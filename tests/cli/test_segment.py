@@ -22,6 +22,9 @@ class LastDigit:
     def predict_proba(self, demos):
         return np.eye(2)[demos.actions]
 
+    def labels_of(self, probabilities, demos):
+        return probabilities.argmax(axis=1)
+
 
 @pytest.fixture
 def table():

@@ -138,7 +138,7 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     assert fitted.demos.known is not None
     assert (fitted.demos.known >= 0).sum() == 16
     assert fitted.demos.observations.shape == (120, 3)
-    done = prism("segment", "run", "arm", "--write-back", "arm", "--out", "copy", cwd=tmp_path)
+    done = prism("segment", "run", "arm", "--write-back", "arm", "--subtask-index", "--out", "copy", cwd=tmp_path)
     words = pd.read_parquet(tmp_path / "copy" / "meta" / "subtasks.parquet")
     assert words.index.tolist() == ["push", "pull", "not segmented"]  # by the words of whoever knew
     done = prism("score", "run", "arm", "--json", cwd=tmp_path)  # new data need no labels

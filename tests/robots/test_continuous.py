@@ -120,7 +120,7 @@ def test_from_a_lerobot_folder_to_its_own_subtasks(dataset, tmp_path):
     assert "Without intentions: equal parts" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     done = prism("score", "run", "arm", cwd=tmp_path)
     assert "compare it with densities alone" in done.stdout
-    done = prism("segment", "run", "arm", "--write-back", "arm", "--out", "copy", cwd=tmp_path)
+    done = prism("segment", "run", "arm", "--write-back", "arm", "--subtask-index", "--out", "copy", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     words = pd.read_parquet(tmp_path / "copy" / "meta" / "subtasks.parquet")
     assert words.index.name == "subtask"

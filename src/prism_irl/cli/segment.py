@@ -31,6 +31,7 @@ def segment(
     session_start: datetime | None = None,
     subject: Path | None = None,
     write_back: Path | None = None,
+    subtask_index: bool = False,
     stream: bool = False,
     fitted: FittedOptions = FittedOptions(),
     overwrite: bool = False,
@@ -66,8 +67,11 @@ def segment(
         A .json file about the animal of a .nwb file: subject_id, species, sex, age (P90D).
     write_back
         The LeRobot dataset that the data come from: --out becomes a copy of it with a column intention (-1 where a
-        step was not segmented) and LeRobot's own subtasks (subtask_index, meta/subtasks.parquet); the dataset itself
-        is only read.
+        step was not segmented) and the language that LeRobot 0.6 reads (language_persistent: motion, and subtask where
+        phases have names); the dataset itself is only read. An --out that ends in .json or .vtt holds segments in
+        seconds instead, as a list per episode or as subtitles.
+    subtask_index
+        With --write-back: the subtasks of LeRobot 0.5, too (subtask_index, meta/subtasks.parquet).
     stream
         Read rows from standard input and print the belief after each; needs neither table nor --out.
     overwrite
@@ -88,7 +92,7 @@ def segment(
         return
     if table is None or out is None:
         raise InputError("Give the table to segment and --out, or --stream to read rows from standard input.")
-    if write_back is not None and out.exists():
+    if write_back is not None and out.exists() and not (overwrite and out.is_file()):
         raise InputError(f"{out} exists already; --write-back makes a copy, so choose a new folder for it.")
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
@@ -109,7 +113,9 @@ def segment(
         steps = data.demonstrations.n_steps
     else:
         words = None if names is None else read_names(names, model.n_intentions)
-        steps = write_intentions(write_back, out, data.demonstrations, model.predict(data.demonstrations), words)
+        steps = write_intentions(
+            write_back, out, data.demonstrations, model.predict(data.demonstrations), words, subtasks=subtask_index
+        )
     if intervals is not None:
         called = None if names is None else read_names(names, model.n_intentions)
         found = interval_table(data.demonstrations, model.predict(data.demonstrations), called)
@@ -166,14 +172,22 @@ def segmented(model: IntentionModel, table: Table, names: Path | None = None) ->
 
 
 def write_intentions(
-    dataset: Path, out: Path, demos: Demonstrations, labels: np.ndarray[Any, Any], names: list[str] | None = None
+    dataset: Path,
+    out: Path,
+    demos: Demonstrations,
+    labels: np.ndarray[Any, Any],
+    names: list[str] | None = None,
+    *,
+    subtasks: bool = False,
 ) -> int:
-    """Copy a LeRobot dataset with an ``intention`` column and subtasks; returns how many of its steps have one.
+    """Copy a LeRobot dataset with an ``intention`` column and language; returns how many of its steps have one.
 
     The trajectories' names are episode numbers and their times frame numbers, as `prism tokenize` leaves them.
     """
+    from prism_irl.data.movement import motions_in_words
     from prism_irl.report.names import default_names
-    from prism_irl.robots.lerobot_columns import add_column
+    from prism_irl.robots.lerobot_columns import add_column, segments_in_seconds
+    from prism_irl.robots.lerobot_language import Words, write_seconds
 
     if demos.trajectory_names is None or demos.times is None:
         raise InputError("The data do not say which episodes and frames they come from; give what tokenize wrote.")
@@ -185,5 +199,13 @@ def write_intentions(
                 f"Trajectory {name} is not an episode number with frame numbers; give what tokenize wrote."
             )
         values[int(name)] = (demos.times[here], labels[here])
-    words = default_names(int(labels.max()) + 1) if names is None else names
-    return add_column(dataset, out, values, subtasks=words)
+    usual = default_names(int(labels.max()) + 1)
+    called = usual if names is None else names
+    if out.suffix.lower() in (".json", ".vtt"):
+        segments = segments_in_seconds(dataset, values)
+        write_seconds(out, segments, called)
+        return sum(one.end - one.start + 1 for own in segments.values() for one in own)
+    motions = called  # tokens do not say what moves
+    if demos.motions is not None and demos.design is None:
+        motions = motions_in_words(demos, labels, len(called))
+    return add_column(dataset, out, values, subtasks=called if subtasks else None, words=Words(motions, names))

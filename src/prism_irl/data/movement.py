@@ -280,3 +280,30 @@ def _kinds(
     if n_observed and not (kinds[:n_observed] != CONSTANT).any() and not (kinds == DIFFERENCE).any():
         raise InputError("No column to --observe or --act ever changes; name some that do.")
     return kinds.astype(np.int64), low, high
+
+
+def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_phases: int, most: int = 3) -> list[str]:
+    """What the robot does in each phase, K sentences: which columns rise or fall most, and what two-valued ones do."""
+    movement = Movement.fit(demos)
+    values, offsets = signals(demos)
+    names = [re.sub(r"^(observation\.)?[\w.]*\[(\D.*)\]$", r"\2", name) for name in column_names(demos)]
+    spread = np.maximum(values.std(0), 1e-12)
+    two = movement.switch(values)
+    columns = np.flatnonzero(movement.kinds == TWO_VALUED)
+    cuts = [c for a, b in pairwise(offsets) for c in (a, *(a + 1 + np.flatnonzero(np.diff(labels[a:b]))))]
+    runs = list(zip(cuts, [*cuts[1:], len(labels)], strict=True))
+    found = []
+    for k in range(n_phases):
+        own = [(a, b) for a, b in runs if labels[a] == k]
+        said: list[str] = []
+        if own:
+            for i, j in enumerate(columns):
+                before = np.mean([two[max(a - 1, 0), i] for a, _ in own])
+                after = np.mean([two[b - 1, i] for _, b in own])
+                if abs(after - before) > 0.5:
+                    said.append(f"{names[j]} goes {'high' if after > before else 'low'}")
+            change = np.mean([values[b - 1] - values[a] for a, b in own], axis=0) / spread
+            moving = [j for j in np.argsort(-np.abs(change)) if movement.kinds[j] == PLACE and abs(change[j]) > 0.4]
+            said += [f"{names[j]} {'rises' if change[j] > 0 else 'falls'}" for j in moving[:most]]
+        found.append(", ".join(dict.fromkeys(said)) or "stays in place")
+    return found

@@ -25,6 +25,7 @@ from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, inside
+from prism_irl.robots.lerobot_language import COLUMN, STYLES, active
 from prism_irl.robots.video import decode_image, read_video
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
@@ -95,7 +96,11 @@ class LeRobotSource(EpisodeSource):
 
     def has(self, column: str) -> bool:
         """Whether the tables have a column; numbers go by their words where the dataset has any."""
-        return column in self.features and column not in self.cameras
+        return (column in self.features and column not in self.cameras) or self._is_style(column)
+
+    def _is_style(self, column: str) -> bool:
+        """Whether a column is a style of language rows (`lerobot_language`) instead of one of the tables'."""
+        return column in STYLES and column not in self.features and COLUMN in self.features
 
     def has_words(self, column: str) -> bool:
         """Whether the description calls the column one of words."""
@@ -117,8 +122,9 @@ class LeRobotSource(EpisodeSource):
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
         keys = [key for key in (self.action_key, self.state_key) if key is not None]
-        tables, names = _OpenFile((*keys, *self.wanted, *self.wanted_vectors)), _numbered(self.folder, "task")
-        words = {column: self._words(column) for column in self.wanted}
+        wanted = [COLUMN if self._is_style(column) else column for column in self.wanted]
+        tables, names = _OpenFile((*keys, *wanted, *self.wanted_vectors)), _numbered(self.folder, "task")
+        words = {column: {} if self._is_style(column) else self._words(column) for column in self.wanted}
         for row in _episode_rows(self.folder, self.version):
             try:
                 index, length = int(row["episode_index"]), int(row["length"])
@@ -140,7 +146,7 @@ class LeRobotSource(EpisodeSource):
         if table.num_rows != length:
             raise damaged(name, f"its table has {table.num_rows} rows and its metadata say {length} steps")
         for key in (self.action_key, *self.wanted_vectors, *self.wanted):
-            if key is not None and key not in table.column_names:
+            if key is not None and (COLUMN if self._is_style(key) else key) not in table.column_names:
                 raise damaged(name, f"it has no column {key!r}")
         numeric = {key for key in (*COLUMNS, self.action_key, self.state_key) if key in table.column_names}
         if not pa.types.is_integer(table.schema.field("phase").type if "phase" in numeric else pa.int64()):
@@ -160,7 +166,10 @@ class LeRobotSource(EpisodeSource):
             timestamps=columns.get("timestamp"),
             phases=None if phases is None else phases.reshape(length).astype(np.int32),
             phase_names=tuple(str(value) for value in self.features.get("phase", {}).get("values") or ()),
-            columns={key: _cells(table[key], name, key, words[key]) for key in self.wanted},
+            columns={
+                key: _active(table, key) if self._is_style(key) else _cells(table[key], name, key, words[key])
+                for key in self.wanted
+            },
             vectors={key: _rows(_numbers(table[key], name, key)) for key in self.wanted_vectors},
         )
 
@@ -366,6 +375,12 @@ def _numbers(column: pa.ChunkedArray, name: str, key: str) -> npt.NDArray[Any]:
 
 def _rows(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return values.reshape(len(values), -1).astype(np.float32)
+
+
+def _active(table: pa.Table, style: str) -> npt.NDArray[np.object_]:
+    """Content of the language rows of a style that are active at each frame, (T,), None before the first."""
+    rows = table[COLUMN][0].as_py() or []
+    return active(rows, style, np.ravel(table["timestamp"].to_numpy()))
 
 
 def _cells(column: pa.ChunkedArray, name: str, key: str, words: dict[int, str]) -> npt.NDArray[np.object_]:

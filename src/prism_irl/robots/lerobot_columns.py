@@ -1,8 +1,8 @@
 """Put a result back beside the data: a copy of a LeRobot dataset with one more column.
 
 The original is only read. Videos and metadata are copied byte for byte, tables row group by row group with the new
-column behind the others; the copy is made beside its target and renamed when it is whole. With ``subtasks`` the same
-segmentation is there as LeRobot itself reads it (dataset format v3.0, `lerobot` 0.5 and later): a column
+column behind the others; the copy is made beside its target and renamed when it is whole. With ``words`` the same
+segmentation is there as LeRobot reads it from 0.6 on (`lerobot_language`); with ``subtasks`` as 0.5 did: a column
 ``subtask_index`` in every frame, and ``meta/subtasks.parquet``, whose index ``subtask`` holds the words and whose
 column ``subtask_index`` their numbers.
 """
@@ -24,6 +24,19 @@ from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
 from prism_irl.robots.lerobot import NOT_SEGMENTED, LeRobotSource, read_lines
+from prism_irl.robots.lerobot_language import (
+    COLUMN,
+    FEATURE,
+    TYPE,
+    Segment,
+    Words,
+    in_order,
+    language_column,
+    rows_of,
+    segments_of,
+    timestamps,
+    write_stages,
+)
 from prism_irl.robots.lerobot_writing import statistics_of, write_lines
 
 Columns = Mapping[str, int]
@@ -40,6 +53,7 @@ def add_column(
     *,
     name: str = "intention",
     subtasks: Sequence[str] | None = None,
+    words: Words | None = None,
 ) -> int:
     """Copy a dataset and add an int64 column; returns how many steps have a value.
 
@@ -54,8 +68,11 @@ def add_column(
     name : str
         Of the column; one that is there already is an error.
     subtasks : K words, optional
-        Write LeRobot's subtasks as well. Its reader looks every frame up, so that frames without a value get a
-        subtask of their own, "not segmented".
+        Write the subtasks of LeRobot 0.5 as well. Its reader looks every frame up, so that frames without a value get
+        a subtask of their own, "not segmented".
+    words : Words, optional
+        Write ``language_persistent`` as well, and where every episode passes its phases in the order of their numbers,
+        the stages that SARM reads.
     """
     dataset, copy = LeRobotSource(source), Path(target)
     if copy.exists() or copy.is_symlink():
@@ -64,10 +81,12 @@ def add_column(
     if origin == place or origin in place.parents:
         raise InputError(f"{copy} lies inside the dataset it copies; choose a folder outside {dataset.folder}.")
     columns = {name: UNKNOWN} if subtasks is None else {name: UNKNOWN, SUBTASK: len(subtasks)}
-    for column in columns:
+    for column in (*columns, *([] if words is None else [COLUMN])):
         if column in dataset.features:
             raise InputError(f"{dataset.folder} has a column {column!r} already; give the original dataset.")
     written: dict[int, int] = {}
+    segments = {} if words is None else _segments(dataset.folder, values)
+    rows = None if words is None else {i: rows_of(own, words) for i, own in segments.items()}
     try:
         with storage.replacing(copy) as unfinished:
             for path in sorted(dataset.folder.rglob("*")):
@@ -76,11 +95,17 @@ def add_column(
                     continue
                 (unfinished / relative).parent.mkdir(parents=True, exist_ok=True)
                 if relative.parts[0] == "data" and path.suffix == ".parquet":
-                    _extend(path, unfinished / relative, values, columns, written)
+                    _extend(path, unfinished / relative, values, columns, written, rows)
                 else:
                     shutil.copyfile(path, unfinished / relative)
             _check_all_found(dataset, values, written)
             _describe(unfinished, values, columns)
+            if words is not None:
+                info = storage.read_json(unfinished / "meta" / "info.json")
+                info["features"][COLUMN] = FEATURE
+                storage.write_json(unfinished / "meta" / "info.json", info)
+                if in_order(segments):
+                    write_stages(unfinished, segments, words.names or words.motions)
             if subtasks is not None:
                 _write_subtasks(unfinished, subtasks)
     except (*BROKEN, pa.ArrowException) as error:
@@ -90,12 +115,38 @@ def add_column(
     return sum(written.values())
 
 
-def _extend(path: Path, target: Path, values: Mapping[int, Any], columns: Columns, written: dict[int, int]) -> None:
+def segments_in_seconds(
+    dataset: str | Path, values: Mapping[int, tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]]]
+) -> dict[int, list[Segment]]:
+    """Segments of every episode, with the timestamps of the dataset; ``values`` as in `add_column`."""
+    return _segments(LeRobotSource(dataset).folder, values)
+
+
+def _segments(folder: Path, values: Mapping[int, Any]) -> dict[int, list[Segment]]:
+    times = timestamps(folder)
+    found = {}
+    for episode, (known, labels) in values.items():
+        if episode in times:
+            frames, seconds = times[episode]
+            found[episode] = segments_of(frames, _values_at(frames, known, labels), seconds)
+    return found
+
+
+def _extend(
+    path: Path,
+    target: Path,
+    values: Mapping[int, Any],
+    columns: Columns,
+    written: dict[int, int],
+    rows: Mapping[int, Sequence[Mapping[str, Any]]] | None = None,
+) -> None:
     """Copy one table with the new columns."""
     with pq.ParquetFile(path) as file:
         schema, metadata = file.schema_arrow, file.schema_arrow.metadata
         for name in columns:
             schema, metadata = schema.append(pa.field(name, pa.int64())), _with_feature(metadata, name)
+        if rows is not None:
+            schema, metadata = schema.append(pa.field(COLUMN, TYPE)), _without_features(metadata)
         schema = schema.with_metadata(metadata)
         with pq.ParquetWriter(target, schema) as writer:
             for group in range(file.num_row_groups):
@@ -111,6 +162,8 @@ def _extend(path: Path, target: Path, values: Mapping[int, Any], columns: Column
                 for name, unknown in columns.items():
                     own = np.where(column == UNKNOWN, unknown, column)
                     table = table.append_column(name, pa.array(own))
+                if rows is not None:
+                    table = table.append_column(pa.field(COLUMN, TYPE), language_column(episodes, rows))
                 writer.write_table(table.cast(schema))
 
 
@@ -144,6 +197,11 @@ def _with_feature(metadata: dict[bytes, bytes] | None, name: str) -> dict[bytes,
     except (ValueError, KeyError, TypeError):
         return metadata
     return metadata | {b"huggingface": json.dumps(described).encode()}
+
+
+def _without_features(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
+    """Schema metadata without the second description, which the `datasets` library then takes from the columns."""
+    return None if metadata is None else {name: value for name, value in metadata.items() if name != b"huggingface"}
 
 
 def _check_all_found(dataset: LeRobotSource, values: Mapping[int, Any], written: dict[int, int]) -> None:
