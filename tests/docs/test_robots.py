@@ -37,5 +37,6 @@ def test_from_a_lerobot_folder_to_phases_in_five_commands(tmp_path):
         assert done.returncode == 0, (command, done.stderr)
     phases = pd.read_parquet(tmp_path / "phases.parquet")
     assert phases["predicted_intention"].nunique() == 5
-    assert (tmp_path / "arm_with_phases" / "meta" / "subtasks.parquet").is_file()
+    frames = pd.read_parquet(next((tmp_path / "arm_with_phases" / "data").rglob("*.parquet")))
+    assert [row["style"] for row in frames["language_persistent"][0]] == ["motion"] * 5
     assert (tmp_path / "runs" / "arm" / "report.html").is_file()

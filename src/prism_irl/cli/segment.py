@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from prism_irl.data.read import Table
     from prism_irl.models.base import IntentionModel
 
+SECONDS = (".json", ".vtt")
+"""Files of segments in seconds."""
+
 
 def segment(
     run: Path,
@@ -92,7 +95,7 @@ def segment(
         return
     if table is None or out is None:
         raise InputError("Give the table to segment and --out, or --stream to read rows from standard input.")
-    if write_back is not None and out.exists() and not (overwrite and out.is_file()):
+    if write_back is not None and out.exists() and not (overwrite and out.suffix.lower() in SECONDS):
         raise InputError(f"{out} exists already; --write-back makes a copy, so choose a new folder for it.")
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
@@ -201,7 +204,7 @@ def write_intentions(
         values[int(name)] = (demos.times[here], labels[here])
     usual = default_names(int(labels.max()) + 1)
     called = usual if names is None else names
-    if out.suffix.lower() in (".json", ".vtt"):
+    if out.suffix.lower() in SECONDS:
         segments = segments_in_seconds(dataset, values)
         write_seconds(out, segments, called)
         return sum(one.end - one.start + 1 for own in segments.values() for one in own)
