@@ -20,3 +20,5 @@ def test_the_bare_command_finds_the_goals(seed: int, tmp_path: Path) -> None:
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["n_intentions"] == world.n_intentions
     assert "intentions are places" in metrics["default"]["why"]
+    trips = (tmp_path / "run" / "trips.csv").read_text().splitlines()
+    assert trips[0].startswith("trajectory,intention,from,to,first,last,length,shortest,arrived,probability")

@@ -22,6 +22,7 @@ from prism_irl.evaluation.checks import Checks, check
 from prism_irl.evaluation.facts import dwell_per_intention, on_map
 from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
 from prism_irl.evaluation.result import Dwell, FitResult, Shown
+from prism_irl.evaluation.trips import trips
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.reference_scores import reference_scores
@@ -69,6 +70,7 @@ def describe(
     expects = getattr(getattr(model, "switching_", None), "dwell_proba", None)
     starts = getattr(model, "starts_", None)
     goals = tidy.goal_table(model, demos)
+    distances = getattr(getattr(model, "rewards_model_", None), "distances", None)
     policies = getattr(model, "policies_", None)
     notes = shown.notes if continuous else [] if known_dynamics else [tidy.seen_in_words(demos)]
     return FitResult(
@@ -112,6 +114,7 @@ def describe(
         tables={
             "rewards.csv": (tidy.cell_table if continuous else tidy.intention_table)(model, demos, found.probabilities),
             "goals.csv": goals,
+            "trips.csv": None if distances is None else trips(demos, found.probabilities, distances),
             "dynamics.csv": None if continuous or known_dynamics else tidy.move_table(demos),
         },
         shown=shown,
