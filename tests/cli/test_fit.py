@@ -32,6 +32,9 @@ def demos() -> Demonstrations:
     return FrustrationWorld(horizon=15).simulate(20, seed=1).demonstrations
 
 
+RECOUNT = {"switching": "recurrent", "rewards": "tabular", "recount": True}
+
+
 @pytest.fixture(scope="module")
 def table(demos: Demonstrations, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "steps.csv"
@@ -52,7 +55,7 @@ def test_one_inference_says_what_the_model_says(method: str, demos: Demonstratio
     np.testing.assert_array_equal(found.labels, model.predict(demos))
 
 
-@pytest.mark.parametrize("options", [{}, {"switching": "independent", "observe": "current"}, {"recount": True}])
+@pytest.mark.parametrize("options", [{}, {"switching": "independent", "observe": "current"}, RECOUNT])
 def test_scores_of_the_parts_are_means_over_their_steps(options: dict[str, object], demos: Demonstrations) -> None:
     model = Intentions(2, validation_fraction=0.25, device="cpu", **SMALL, **options).fit(demos)
     result = describe(model, demos, references=False).to_json()
