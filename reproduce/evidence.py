@@ -1,411 +1,272 @@
-"""`prism reproduce evidence`: false positives and power of the test for intentions, on data of known truth.
+"""`prism reproduce evidence`: false positives and power of the test for intentions, on simulated data of known truth.
 
-At the level 1 / (1 + B) the data must beat all B surrogates, so surrogates are simulated one by one, and no further one
-after the first that reaches the data: the decision is the same, and data without intentions is done soon (Besag and
-Clifford 1991).
+Nulls are behaviour without intentions of every kind that we could think of: choices that repeat the last one, slow
+traces of past choices, place habits that repeat their last action, habits of memory 1 to 6 over states, actions or
+both, individual biases and slow drift. Worlds with intentions: the frustration gridworld, goals that end where they
+are reached, the same over practised routes, and simulated mice. Every cell is one data set; finished ones are kept.
+
+Seeds below 1,000 settled the rule (`python reproduce/evidence.py --development`); those from 1,000 on report it.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+import argparse
+import itertools
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from prism_irl import __version__
-from prism_irl.cli.options import FitsOptions
-from prism_irl.cli.printing import print_notes, print_table
-from prism_irl.cli.progress import counting
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl import maze
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import limit_threads
-from prism_irl.evaluation.likelihood import label_metrics
-from prism_irl.figures import evidence as drawing
-from prism_irl.figures import style
 from prism_irl.mdp import MDP
-from prism_irl.scale import fanout, remember
-from prism_irl.studies import null, results, selection
+from prism_irl.studies import evidence, null
 from prism_irl.studies.analysis import Analysis
-from prism_irl.studies.null import OnPart
-from prism_irl.studies.select_intentions import Select, try_numbers
+from prism_irl.worlds import grid
+from prism_irl.worlds.frustration import FrustrationWorld
+from prism_irl.worlds.labyrinth import LabyrinthWorld
+from worlds.habits import HabitWorld, _gaussian, _mixed
 
-DRIFT = 0.5
-"""Way to another habit that is gone from the first trajectory to the last. A habit that is replaced altogether (1) is
-beyond slow, and on even seeds the test did find it."""
 SIZES = (50, 100, 200)
-MOUSE_STEPS = 100
-"""Steps of a window of the simulated mice here: shorter than in their own experiment, for the sake of time."""
+STEPS = 60
+FOLDS = 3
+Made = tuple[Demonstrations, MDP | None]
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """One simulated data set.
+class Cell(NamedTuple):
+    """One data set: family, size and seed; ``truth`` says whether there are intentions."""
 
-    Parameters
-    ----------
-    world : str
-        "habit", "drift", "cloned", "frustration", "mice" or "errands".
-    truth : int
-        Number of intentions, 1 for none.
-    n : int
-        Trajectories.
-    seed : int
-    memory, place, individuals : of habits
-    """
-
-    world: str
-    truth: int
+    family: str
     n: int
     seed: int
-    memory: int = 0
-    place: str = ""
-    individuals: bool = False
+
+    @property
+    def truth(self) -> bool:
+        """Whether there are intentions."""
+        return self.family in POSITIVES
 
     @property
     def id(self) -> str:
-        """Name in tables."""
-        kind = f"-{self.place}-m{self.memory}{'-individuals' if self.individuals else ''}" if self.place else ""
-        return f"{self.world}{kind}-n{self.n}-s{self.seed}"
+        """Name of its file."""
+        return f"{self.family}-n{self.n}-s{self.seed}"
 
-    @property
-    def half(self) -> str:
-        """Whether it settled the rule or reports it."""
-        return "report" if self.seed % 2 else "settle"
-
-    def make(self) -> tuple[Demonstrations, MDP | None]:
+    def make(self) -> Made:
         """Simulate it."""
-        if self.place:
-            from worlds.habits import HabitWorld
-
-            options: dict[str, Any] = {"memory": self.memory, "place": self.place, "individuals": self.individuals}
-            drift = DRIFT if self.world == "drift" else 0.0
-            world = HabitWorld(**options, drift=drift, habit=self.seed)
-            return world.simulate(self.n, seed=self.seed), world.mdp
-        return _SIMULATED[self.world](self.n, self.seed)
+        return (POSITIVES | NULLS)[self.family](self.n, self.seed)
 
 
-def _cloned(n: int, seed: int) -> tuple[Demonstrations, MDP | None]:
-    from prism_irl.models.cloning import BehaviourCloning
-    from prism_irl.worlds.labyrinth import LabyrinthWorld
-    from worlds.cloned import ClonedWorld
-
-    mouse = LabyrinthWorld(horizon=MOUSE_STEPS)
-    seen = mouse.simulate(100, seed=10_000 + seed).demonstrations
-    network = BehaviourCloning(hidden=32, seed=seed).fit(seen)
-    world = ClonedWorld(network, seen, horizon=MOUSE_STEPS)
-    return world.simulate(n, seed=seed), world.dynamics
+# -- without intentions ------------------------------------------------------------------------------------------------
 
 
-def _frustration(n: int, seed: int) -> tuple[Demonstrations, MDP | None]:
-    from prism_irl.worlds.frustration import FrustrationWorld
-
-    return FrustrationWorld().simulate(n, seed=seed).demonstrations, None
-
-
-def _mice(n: int, seed: int) -> tuple[Demonstrations, MDP | None]:
-    from prism_irl.maze import maze_mdp
-    from prism_irl.worlds.labyrinth import LabyrinthWorld
-
-    return LabyrinthWorld(horizon=MOUSE_STEPS).simulate(n, seed=seed).demonstrations, maze_mdp()
-
-
-def _errands(n: int, seed: int) -> tuple[Demonstrations, MDP | None]:
-    from worlds.errands import ErrandsWorld
-
-    return ErrandsWorld().simulate(n, seed=seed).demonstrations, None
+def choices(
+    n: int, seed: int, *, rate: float = 1.0, weight: float = 1.2, spread: float = 0.0, drift: float = 0.0
+) -> Made:
+    """Choices between two, logistic in a cue, a trace of past choices (rate 1: the last), and an individual bias."""
+    rng = np.random.default_rng(seed)
+    cue, actions, trace = rng.integers(6, size=(n, STEPS)), np.zeros((n, STEPS), np.int64), np.zeros(n)
+    bias = spread * rng.normal(size=8)[np.arange(n) % 8] + drift * np.linspace(-1, 1, n)
+    for t in range(STEPS):
+        logit = (cue[:, t] - 2.5) / 1.5 + bias + weight * trace
+        actions[:, t] = rng.random(n) < 1 / (1 + np.exp(-logit))
+        trace += rate * (2 * actions[:, t] - 1 - trace)
+    return Demonstrations.from_arrays(cue, actions, n_states=6, n_actions=2), None
 
 
-_SIMULATED = {"cloned": _cloned, "frustration": _frustration, "mice": _mice, "errands": _errands}
-TRUTHS = {"frustration": 2, "mice": 3, "errands": 2}
+def habit(n: int, seed: int, *, memory: int, reads: str, repeat: float = 0.0) -> Made:
+    """A habit on a 5 × 5 grid with slip, over its last states, actions or both, with a liking of the last action."""
+    rng, mdp = np.random.default_rng(seed), MDP.from_dense(grid.slip(grid.moves(5)[0], 0.9), 0.97)
+    P = mdp.transitions.toarray().reshape(mdp.n_states, mdp.n_actions, -1).cumsum(-1)
+    A, state = mdp.n_actions, rng.integers(mdp.n_states, size=n)
+    states, actions = np.zeros((2, n, STEPS), np.int64)
+    for t in range(STEPS):
+        past = [("s", 0)] + [(kind, age) for age in range(1, memory) for kind in ("a", "s") if reads in (kind, "both")]
+        logits, code = np.zeros((n, A)), np.full((n, 1), seed, np.uint64)
+        states[:, t] = state
+        for level, (kind, age) in enumerate(past):
+            if age > t:
+                break
+            symbol = (states if kind == "s" else actions)[:, t - age]
+            code = _mixed(code, (symbol + 100 * level).astype(np.uint64)[:, None])
+            logits += (1.0, 0.8, 0.6, 0.5, 0.4)[min(level, 4)] * _gaussian(_mixed(code, np.arange(A, dtype=np.uint64)))
+        if t:
+            logits += repeat * np.eye(A)[actions[:, t - 1]]
+        p = np.exp(logits - logits.max(1, keepdims=True)).cumsum(1)
+        actions[:, t] = (rng.random((n, 1)) * p[:, -1:] > p).sum(1)
+        u = rng.random((n, 1))
+        state = np.minimum((P[state, actions[:, t]] < u).sum(1), mdp.n_states - 1)
+    return Demonstrations.from_arrays(states, actions, n_states=mdp.n_states, n_actions=A), mdp
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Settings of the calibration.
+def maze_habit(n: int, seed: int, **options: Any) -> Made:
+    """A habit over states in the labyrinth."""
+    world = HabitWorld(habit=seed, horizon=STEPS, **options)
+    return world.simulate(n, seed=seed), world.mdp
 
-    Parameters
-    ----------
-    analysis : what is done to every data set
-    surrogates : B
-    habits : seeds of every kind of habit
-    further : seeds of drift and of cloned behaviour
-    power : seeds of every world with intentions at the largest size
-    counted : seeds of the same whose number of intentions `prism select` is asked for
-    tried : numbers of intentions that it is asked to choose among
-    smaller : seeds of the same at smaller sizes
+
+NULLS: dict[str, Callable[[int, int], Made]] = {
+    "sticky": choices,
+    "kernels": lambda n, seed: choices(n, seed, rate=(0.3, 0.1, 0.05)[seed % 3], weight=3.0),
+    "biases": lambda n, seed: choices(n, seed, weight=0.5, spread=0.8),
+    "drift": lambda n, seed: choices(n, seed, weight=0.5, drift=0.8),
+    "repeating-places": lambda n, seed: habit(n, seed, memory=1, reads="s", repeat=1.5),
+    "states": lambda n, seed: habit(n, seed, memory=1 + seed % 6, reads="s"),
+    "actions": lambda n, seed: habit(n, seed, memory=1 + seed % 6, reads="a"),
+    "both": lambda n, seed: habit(n, seed, memory=2 + seed % 3, reads="both"),
+    "maze": lambda n, seed: maze_habit(n, seed, memory=1 + seed % 5),
+    "maze-individuals": lambda n, seed: maze_habit(n, seed, memory=1 + seed % 3, individuals=True),
+    "maze-drift": lambda n, seed: maze_habit(n, seed, memory=2, drift=0.5),
+}
+
+
+# -- with intentions ---------------------------------------------------------------------------------------------------
+
+
+def goals(n: int, seed: int, *, practised: bool = False) -> Made:
+    """Ways between places of a 6 × 6 field with walls; the next goal is drawn where one is reached.
+
+    Practised: of the shortest ways always the same one, from goal to goal, with few slips; else a Boltzmann choice.
     """
-
-    analysis: Analysis = field(default_factory=lambda: Analysis(folds=3))
-    surrogates: int = 19
-    habits: tuple[int, ...] = (1, 3)
-    further: tuple[int, ...] = (1, 3, 5)
-    power: tuple[int, ...] = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19)
-    counted: tuple[int, ...] = (1, 3, 5, 7, 9, 11, 13, 15, 17, 19)
-    tried: tuple[int, ...] = (1, 2, 3, 4)
-    smaller: tuple[int, ...] = (1, 3)
-    quick: bool = False
-
-    @classmethod
-    def small(cls) -> Calibration:
-        """A few data sets of every kind."""
-        return cls(habits=(1,), further=(1,), power=(1,), tried=(1, 2, 3), smaller=(), quick=True)
-
-    def data_sets(self) -> Iterator[DataSet]:
-        """All of them: without intentions first."""
-        number = 0
-        for seed in self.habits:
-            for place in ("maze", "grid"):
-                for memory in range(1, 6):
-                    for individuals in (False, True):
-                        if self.quick and memory not in (2, 4):
-                            continue
-                        size = SIZES[number % len(SIZES)] if not self.quick else SIZES[0]
-                        number += 1
-                        yield DataSet("habit", 1, size, seed, memory, place, individuals)
-        for seed in self.further:
-            for place in ("maze", "grid"):
-                yield DataSet("drift", 1, SIZES[0] if self.quick else SIZES[1], seed, 2, place)
-            yield DataSet("cloned", 1, SIZES[0] if self.quick else SIZES[1], seed)
-        for world, truth in TRUTHS.items():
-            for size in SIZES:
-                for seed in self.power if size == SIZES[-1] else self.smaller:
-                    yield DataSet(world, truth, size, seed)
+    rng, size = np.random.default_rng(seed), 6
+    S, A = size * size, 4
+    x, y = np.arange(S) % size, np.arange(S) // size
+    follow = np.zeros((S, A), np.int64)
+    for a, (dx, dy) in enumerate(((0, 1), (1, 0), (0, -1), (-1, 0))):
+        u, v = np.clip(x + dx, 0, size - 1), np.clip(y + dy, 0, size - 1)
+        follow[:, a] = v * size + u
+    places = rng.choice(S, int(rng.integers(3, 6)), replace=False)
+    far = np.full((len(places), S), 50.0)
+    far[np.arange(len(places)), places] = 0.0
+    for _ in range(2 * size):
+        far = np.minimum(far, 1 + far[:, follow].min(-1))
+    q = -far[:, follow]  # (G, S, A)
+    taste = 0.5 * rng.random(q.shape) if practised else 0.0
+    logits = (8.0 if practised else 2.0) * (q + taste)
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    p = 0.97 * p / p.sum(-1, keepdims=True) + 0.03 / A
+    states, actions = np.zeros((2, n, STEPS), np.int64)
+    now, aim = places[rng.integers(len(places), size=n)], rng.integers(len(places), size=n)
+    for t in range(STEPS):
+        arrived = now == places[aim]
+        aim = np.where(arrived, (aim + rng.integers(1, len(places), size=n)) % len(places), aim)
+        chosen = (rng.random((n, 1)) > p[aim, now].cumsum(1)).sum(1).clip(0, A - 1)
+        states[:, t], actions[:, t] = now, chosen
+        now = follow[now, chosen]
+    mdp = MDP.from_dense(np.eye(S)[follow], 0.97)
+    return Demonstrations.from_arrays(states, actions, n_states=S, n_actions=A), mdp
 
 
-RIGHT = 0.9
-"""Share of steps with the true intention from which on a labelling counts as right."""
+POSITIVES: dict[str, Callable[[int, int], Made]] = {
+    "frustration": lambda n, seed: (FrustrationWorld().simulate(n, seed=seed).demonstrations, None),
+    "goals": goals,
+    "practised": lambda n, seed: goals(n, seed, practised=True),
+    "mice": lambda n, seed: (LabyrinthWorld(horizon=100).simulate(n, seed=seed).demonstrations, maze.maze_mdp()),
+}
 
 
-def run(
-    settings: Calibration,
-    folder: Path,
-    *,
-    jobs: int = 1,
-    on_part: OnPart | None = None,
-    title: str = "Calibration of evidence",
-) -> dict[str, Any]:
-    """Test every data set, write metrics.json, folds.csv and figures; return the metrics."""
-    cache = folder / "cache"
-    cache.mkdir(exist_ok=True)
-    chosen = list(settings.data_sets())
-    counted = [data for data in chosen if data.truth > 1 and data.n == SIZES[-1] and data.seed in settings.counted]
-    total = len(chosen) + len(counted)
+# -- the table ---------------------------------------------------------------------------------------------------------
 
-    def tell(done: int) -> None:
-        if on_part is not None:
-            on_part(done, total)
 
-    rows = _spread(test_one, chosen, settings, cache, "test", jobs, tell)
-    numbers = _spread(count_one, counted, settings, cache, "count", jobs, lambda done: tell(len(chosen) + done))
-    for data in counted:
-        rows[data.id] |= recommended(numbers[data.id], found=rows[data.id]["found"])
-    ordered = [rows[data.id] for data in chosen]
-    result = {
-        "title": title,
-        "experiment": "calibration",
-        "quick": settings.quick,
-        "folds": settings.analysis.folds,
-        "surrogates": settings.surrogates,
-        "calibration": summary(ordered),
-        "notes": notes(settings, ordered),
-        "methods": _table(ordered),
+def cells(first_seed: int, seeds: int, power_seeds: int) -> Iterator[Cell]:
+    """Nulls at sizes in turn, worlds with intentions at the largest size and once at the smaller ones."""
+    for seed in range(seeds):
+        for number, family in enumerate(NULLS):
+            yield Cell(family, SIZES[(number + seed) % 3], first_seed + seed)
+        if seed < power_seeds:
+            for family in POSITIVES:
+                yield Cell(family, SIZES[-1], first_seed + seed)
+                if seed == 0:
+                    yield from (Cell(family, n, first_seed) for n in SIZES[:-1])
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """The joint verdict on one data set, and both questions."""
+    demos, mdp = cell.make()
+    clock = time.perf_counter()
+    found = evidence.summary(null.run(demos, Analysis(folds=FOLDS), mdp=mdp))
+    kept = ("found", "decided", "p_value", "g1", "g2", "agreement", "memory", "reads", "several_habits", "shrinkage")
+    row = {"id": cell.id, "family": cell.family, "n": cell.n, "seed": cell.seed, "intentions": cell.truth}
+    return row | {name: found[name] for name in kept} | {"seconds": time.perf_counter() - clock}
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """False positives and power, each with its exact 95% interval, by family and in all."""
+    without = [row for row in rows if not row["intentions"]]
+    largest = [row for row in rows if row["intentions"] and row["n"] == SIZES[-1]]
+    families = {
+        name: share([row for row in rows if row["family"] == name and (name in NULLS or row["n"] == SIZES[-1])])
+        for name in itertools.chain(NULLS, POSITIVES)
+        if any(row["family"] == name for row in rows)
     }
-    results.write_results(folder, result, ordered)
-    results.write_figures(folder / "figures", {"power": partial(_draw, result=result)})
-    return result
-
-
-def _spread(
-    work: Callable[[DataSet, Calibration, bool], dict[str, Any]],
-    wanted: Sequence[DataSet],
-    settings: Calibration,
-    cache: Path,
-    kind: str,
-    jobs: int,
-    tell: Callable[[int], None],
-) -> dict[str, dict[str, Any]]:
-    """Do some work on every data set, remembering what is done."""
-    shared = (settings, fanout.side_by_side(jobs))
-    path = partial(_path, cache, settings, kind)
-    rows = remember.spread(work, wanted, shared, path, jobs=jobs, on_rows=tell)
-    return {data.id: row for data, row in zip(wanted, rows, strict=True)}
-
-
-def _path(cache: Path, settings: Calibration, kind: str, data: DataSet) -> Path:
-    key = hashlib.sha256(f"{settings.analysis!r} {settings.surrogates} {__version__}".encode()).hexdigest()[:12]
-    tried = "" if kind == "test" else f"-{kind}-{settings.tried[0]}to{settings.tried[-1]}"
-    return cache / f"{key}-{data.id}{tried}.json"
-
-
-def test_one(data: DataSet, settings: Calibration, parallel: bool) -> dict[str, Any]:
-    """Whether the data beats all surrogates, and after how many it was known."""
-    if parallel:
-        limit_threads(1)
-    demos, mdp = data.make()
-    found = null.sequential(demos, settings.analysis, most=settings.surrogates, mdp=mdp)
-    return {
-        "id": data.id,
-        "world": data.world + (f", {data.place}" if data.place else ""),
-        "truth": data.truth,
-        "n_trajectories": data.n,
-        "individuals": data.individuals,
-        "memory": data.memory or None,
-        "half": data.half,
-        **found,
-        "found": found["reached"] == 0,
+    p = {
+        name: float(stats.binomtest(own["found"], own["of"], 0.05, alternative="greater").pvalue)
+        for name, own in families.items()
+        if name in NULLS
     }
-
-
-test_one.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest, whatever its name begins with
-
-
-def count_one(data: DataSet, settings: Calibration, parallel: bool) -> dict[str, Any]:
-    """What `prism select` knows about every number of intentions: likelihoods of folds, and agreement of halves."""
-    if parallel:
-        limit_threads(1)
-    demos, mdp = data.make()
-    select = Select(intentions=settings.tried, folds=settings.analysis.folds, surrogates=0)
-    _, found, candidates = try_numbers(demos, select, mdp=mdp)
-    rows = {str(k): asdict(candidate) for k, candidate in candidates.items()}
-    accuracy = {
-        str(k): label_metrics(found[k].labels, demos).get("label_accuracy") for k in settings.tried if k == data.truth
-    }
-    return {"candidates": rows, "label_accuracy": accuracy}
-
-
-def recommended(row: dict[str, Any], *, found: bool) -> dict[str, Any]:
-    """What `prism select` recommends, given whether there is evidence, and how right its labels are."""
-    candidates = {int(k): selection.Candidate(**_tuples(values)) for k, values in row["candidates"].items()}
-    choice = selection.choose(candidates, {"found": found, "gain": 0.0, "p_value": 0.0})
-    chosen = candidates[choice.recommended]
-    return {
-        "recommended": choice.recommended,
-        "by_likelihood": choice.by_likelihood,
-        "identified": chosen.identified and choice.recommended > 1,
-        "agreement": chosen.agreement,
-        "label_accuracy": row["label_accuracy"].get(str(choice.recommended)),
-    }
-
-
-def _tuples(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """False positives, and power by world and size, each with its 95% interval (Clopper–Pearson)."""
-    without = [row for row in rows if row["truth"] == 1]
-    kinds = sorted({row["world"] for row in without})
-    power = {}
-    for world in TRUTHS:
-        for n in SIZES:
-            own = [row for row in rows if row["world"] == world and row["n_trajectories"] == n]
-            if own:
-                power[f"{world} {n}"] = {"world": world, "n": n, **share(own)}
-    largest = [row for row in rows if row["truth"] > 1 and row["n_trajectories"] == SIZES[-1]]
+    adjusted = dict(zip(p, evidence.holm(list(p.values())), strict=True))
     return {
         "false_positives": share(without),
-        "by_kind": {kind: share([row for row in without if row["world"] == kind]) for kind in kinds},
-        "power": power,
         "power_at_largest": share(largest) if largest else None,
-        "select": {
-            world: _select_share(own)
-            for world in TRUTHS
-            if (own := [row for row in largest if row["world"] == world and "recommended" in row])
-        },
+        "families": families,
+        "families_above_the_level": [name for name, value in adjusted.items() if value <= 0.05],
+        "cpu_hours": sum(row["seconds"] for row in rows) / 3600,
     }
 
 
-def _select_share(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How often `prism select` recommends the true number, and how many labellings it vouches for are wrong."""
-    right = [row["recommended"] == row["truth"] for row in rows]
-    vouched = [row for row in rows if row["identified"]]
-    wrong = [row for row in vouched if row["label_accuracy"] is None or row["label_accuracy"] < RIGHT]
-    return {"right": sum(right), "of": len(rows), "vouched_for": len(vouched), "vouched_for_and_wrong": len(wrong)}
-
-
-def share(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """How many of the data sets have evidence."""
     count, n = sum(bool(row["found"]) for row in rows), len(rows)
     interval = stats.binomtest(count, n).proportion_ci(0.95)
     return {"found": count, "of": n, "share": count / n, "low": float(interval.low), "high": float(interval.high)}
 
 
-def notes(settings: Calibration, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The outcome in words."""
-    found = summary(rows)
-    wrong, right = found["false_positives"], found["power_at_largest"]
-    level = 1 / (1 + settings.surrogates)
-    chance = float(stats.binom.sf(wrong["found"] - 1, wrong["of"], level)) if wrong["found"] else 1.0
-    text = [
-        f"Data without intentions is taken for data with them in {wrong['found']} of {wrong['of']} cases "
-        f"({100 * wrong['share']:.1f}%, 95% interval {100 * wrong['low']:.1f} to {100 * wrong['high']:.1f}%; the level "
-        f"is {100 * level:.0f}%, and as many or more would come by chance with probability {chance:.2f})."
-    ]
-    if right is not None:
-        text.append(
-            f"With intentions and {SIZES[-1]} trajectories they are found in {right['found']} of {right['of']} cases."
-        )
-        for world, found_here in found["select"].items():
-            text.append(
-                f"{world}: prism select recommends the true number of intentions in {found_here['right']} of "
-                f"{found_here['of']} cases; it vouches for {found_here['vouched_for']} labellings, of which "
-                f"{found_here['vouched_for_and_wrong']} are right at less than {100 * RIGHT:.0f}% of the steps."
-            )
-    return text
+def commit() -> str:
+    """The commit that is checked out here, or "unknown"."""
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One row per kind of data."""
-    table = {}
-    kinds = sorted({(row["truth"], row["world"], row["n_trajectories"]) for row in rows})
-    for truth, world, n in kinds:
-        own = [row for row in rows if (row["truth"], row["world"], row["n_trajectories"]) == (truth, world, n)]
-        found = share(own)
-        table[f"{world}-{n}"] = {
-            "name": f"{world}, {n} trajectories" + ("" if truth > 1 else " (no intentions)"),
-            "evidence_found": found["found"],
-            "data_sets": found["of"],
-            "gain_over_habit": float(np.mean([row["gain"] for row in own])),
-            "seconds": float(np.mean([row["seconds"] for row in own])),
-        }
-    return table
-
-
-def _draw(path: Path, result: dict[str, Any]) -> str:
-    found = result["calibration"]
-    figure, (ax,) = style.new_figure(width=4.2, height=2.6)
-    drawing.power(ax, found["power"], found["false_positives"], level=1 / (1 + result["surrogates"]))
-    style.save(figure, path)
-    return (
-        "How often evidence for intentions is found, against the size of the data: worlds with intentions as lines, "
-        "data without any (all kinds and sizes together) as the band at the bottom; bars and band are 95% intervals."
+def main() -> None:
+    """Make cells that are not there yet, and write the table after each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/evidence-calibration"))
+    parser.add_argument("--seeds", type=int, default=20, help="seeds of every family without intentions")
+    parser.add_argument("--power-seeds", type=int, default=10, help="seeds of every world with intentions")
+    parser.add_argument("--development", action="store_true", help="seeds from 0 instead of 1,000")
+    parser.add_argument("--only", help="families, comma-separated")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="begin no cell after that")
+    given = parser.parse_args()
+    wanted = list(cells(0 if given.development else 1000, given.seeds, given.power_seeds))
+    if given.only:
+        wanted = [cell for cell in wanted if cell.family in given.only.split(",")]
+    print(
+        f"{len(wanted)} cells; 15 s of one core for a null and 100 s for a positive make "
+        f"{sum(100 if cell.truth else 15 for cell in wanted) / 3600:.1f} CPU-hours."
     )
+    (given.out / "cells").mkdir(parents=True, exist_ok=True)
+    clock, rows = time.perf_counter(), []
+    for cell in wanted:
+        path = given.out / "cells" / f"{cell.id}.json"
+        if not path.exists():
+            if time.perf_counter() - clock > 60 * given.minutes:
+                continue
+            path.write_text(json.dumps(run_cell(cell) | {"commit": commit()}))
+        rows.append(json.loads(path.read_text()))
+        one, two = rows[-1]["g1"], rows[-1]["g2"] or {"effect": 0.0, "p_value": 1.0}
+        print(
+            f"{cell.id:28s} {'FOUND' if rows[-1]['found'] else '-':6s} G1 {one['effect']:+.4f} p {one['p_value']:.3f}  "
+            f"G2 {two['effect']:+.4f} p {two['p_value']:.3f}  {rows[-1]['seconds']:.0f} s",
+            flush=True,
+        )
+        result = {"experiment": "calibration", "commit": commit(), "calibration": summary(rows), "cells": rows}
+        (given.out / "metrics.json").write_text(json.dumps(result, indent=1))
+    found = summary(rows)["false_positives"]
+    print(f"False positives: {found['found']} of {found['of']}.")
 
 
-def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
-    """`prism reproduce evidence`."""
-    settings = Calibration.small() if quick else Calibration()
-
-    def work(path: Path, report: Any) -> dict[str, Any]:
-        return run(settings, path, jobs=fits.jobs, on_part=lambda done, total: report("data sets", done, total, ""))
-
-    config = {"settings": asdict(settings)}
-    folder.make(work, print_calibration, progress=lambda: counting("data sets"), config=config)
-
-
-def print_calibration(metrics: dict[str, Any]) -> None:
-    """Print how often evidence was found in data of every kind, and what that says about the test."""
-    columns = {
-        "data": ("name", 0),
-        "evidence found": ("evidence_found", 0),
-        "data sets": ("data_sets", 0),
-        "gain over habit": ("gain_over_habit", 4),
-        "seconds": ("seconds", 1),
-    }
-    print_table(metrics["title"], metrics["methods"].values(), columns)
-    print_notes(metrics)
+if __name__ == "__main__":
+    main()

@@ -66,10 +66,8 @@ def test_the_terminal_shows_the_budget_and_the_outcome(done: Path) -> None:
 
 def test_the_page_says_the_verdict(done: Path) -> None:
     page, metrics = page_of(done / "run"), metrics_of(done)
-    assert "Not decided: too few surrogates." in page
     assert metrics["notes"][0] in page
     assert "The budget of predictability" in page
-    assert "p cannot go below 0.33" in page
     assert "Paper score" not in page  # a column that this table has not
 
 

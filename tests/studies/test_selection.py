@@ -166,11 +166,11 @@ def test_select_and_fit_are_the_same_search():
         assert own.get_params(deep=False) == same.get_params(deep=False)
 
 
-def test_too_few_surrogates_decide_nothing():
-    few = {**NOTHING, "decided": False}
+def test_without_a_decision_one_intention_is_recommended_and_the_way_on_is_named():
+    few = {**NOTHING, "decided": False, "seconds_for_999": 600.0}
     choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0)), few)
-    assert choice.recommended == 2
-    assert "too few surrogates" in choice.words
+    assert choice.recommended == 1
+    assert "--surrogates 999 settles it, which take about 10 minutes" in choice.words
 
 
 def test_without_evidence_nobody_is_sent_to_more_intentions():

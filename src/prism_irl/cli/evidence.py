@@ -16,7 +16,7 @@ def evidence(
     *,
     folder: RunFolder,
     intentions: str = "2,3",
-    surrogates: int = 19,
+    surrogates: int = 199,
     cut: FoldOptions = FoldOptions(),
     starts: int = 2,
     max_iterations: int = 40,
@@ -43,7 +43,7 @@ def evidence(
     intentions
         Numbers of intentions of the chains that are tried, such as 2,3.
     surrogates
-        Simulations of the habit; with 19, p = 0.05 is the smallest that can be reached.
+        Simulations of the habit at most; none is made after the answer is clear. 999 for an answer near the border.
     starts
         Starts of every chain.
     max_iterations

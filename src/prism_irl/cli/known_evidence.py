@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
 
 KEPT = {"p_value": float, "gain": float, "surrogates": int, "agreement": float, "agreement_p_value": float}
+WORDS = (
+    *("found", "decided", "level", "g1", "g2", "memory", "slow_choices", "several_habits", "individuals"),
+    *("memoryless_gain", "seconds_for_999"),
+)
+"""What else the sentences of the verdict are made of."""
+MOST_NEIGHBOURS = 200
 
 
 def content(demos: Demonstrations) -> str:
@@ -27,7 +33,8 @@ def read_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any]:
         metrics, config = (storage.read_json(folder / name) for name in ("metrics.json", "config.json"))
         found = metrics["evidence"]
         known = {name: kind(found[name]) for name, kind in KEPT.items()}
-        if not all(math.isfinite(value) for value in known.values()) or not 0 <= known["p_value"] <= 1:
+        known |= {name: found[name] for name in WORDS if name in found}
+        if not all(math.isfinite(value) for value in (known[name] for name in KEPT)) or not 0 <= known["p_value"] <= 1:
             raise ValueError
         about = config["data"]["content"]
     except (OSError, KeyError, TypeError, ValueError, OverflowError, InputError):
@@ -37,3 +44,16 @@ def read_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any]:
     if about != content(demos):
         raise InputError(f"The evidence in {folder} is about other data; run prism evidence on this table.")
     return {**known, "from": folder.name}
+
+
+def find_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any] | None:
+    """The newest evidence about the same data in the folders beside a run that is to be written, if there is any."""
+    there = [path for path in folder.parent.glob("*/metrics.json") if (path.parent / "config.json").is_file()]
+    about = content(demos) if there else ""
+    for path in sorted(there, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_NEIGHBOURS]:
+        try:
+            if storage.read_json(path.parent / "config.json")["data"]["content"] == about:
+                return read_evidence(path.parent, demos)
+        except (OSError, KeyError, TypeError, ValueError, InputError):
+            continue
+    return None

@@ -183,7 +183,7 @@ def print_evidence(metrics: dict[str, Any]) -> None:
         "95% of the gain": ("gain_interval", 0),
     }
     print_table(metrics["title"], [row._asdict() for row in budget_rows(metrics)], columns)
-    print_notes(metrics, 2 + len(metrics["evidence"]["alignments"]))
+    print_notes(metrics, len(metrics["notes"]) - 1)
 
 
 def print_contrast(found: Mapping[str, Any], names: Sequence[str], fit: Mapping[str, Any]) -> None:

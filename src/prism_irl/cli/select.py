@@ -19,7 +19,7 @@ def select_command(
     cut: FoldOptions = FoldOptions(),
     splits: int = 3,
     starts: int | None = None,
-    surrogates: int = 19,
+    surrogates: int = 199,
     max_iterations: int | None = None,
     simulations: int = 20,
     intervals: int = 0,
@@ -50,7 +50,7 @@ def select_command(
     starts
         Starts of every fit [default: the model's].
     surrogates
-        Simulations of a habit without intentions that the data is tested against (prism evidence); 0: no test.
+        Simulations of a habit without intentions that the data is tested against at most (prism evidence); 0: no test.
     max_iterations
         EM iterations at most [default: the model's].
     simulations

@@ -147,7 +147,11 @@ class TableChooser:
         chosen: FloatArray = self.policies[rows]
         if self.accents is not None and self.who is not None:
             chosen = chosen * self.accents.at(rows, self.who)
-        return chosen if self.kernels is None or self.traces is None else chosen * self.kernels.factors(self.traces)
+        return (
+            chosen
+            if self.kernels is None or self.traces is None
+            else chosen * self.kernels.factors(self.traces, states)
+        )
 
     def take(self, actions: IntArray) -> None:
         """Remember what was chosen, where contexts or kernels read it."""

@@ -51,8 +51,7 @@ class TabularReference(IntentionModel):
         found = self.table_.policies_along(Prepared.of(demos, self.contexts_), np.arange(demos.n_steps))[:, 0]
         if self.kernels_ is None:
             return found
-        named = (demos.states < self.n_states_)[:, None]  # about other states nothing is known
-        return normalise(found * np.where(named, self.kernels_.along(demos), 1.0), found)
+        return normalise(found * self.kernels_.along(demos), found)
 
     def chooser(self, demos: Demonstrations, trajectories: IntArray) -> TableChooser:
         """Chooses by the table."""
@@ -78,7 +77,7 @@ class TabularReference(IntentionModel):
         """Contexts and table."""
         contexts = storage.prefixed("contexts", self.contexts_.state())
         accents = {} if self.table_.accents is None else storage.prefixed("accents", self.table_.accents.state())
-        kernels = {} if self.kernels_ is None else {"kernels.weights": self.kernels_.weights}
+        kernels = {} if self.kernels_ is None else storage.prefixed("kernels", vars(self.kernels_))
         return {**contexts, **accents, **kernels, **storage.prefixed("table", self.table_.state())}
 
     def _info(self) -> dict[str, Any]:
@@ -95,8 +94,10 @@ class TabularReference(IntentionModel):
         self.table_.load_state({name: value.numpy() for name, value in storage.part("table", tensors).items()})
         self.table_.accents = load_accents(tensors, info, (self.contexts_.n_contexts, self.n_actions_))
         if "kernels.weights" in tensors:
-            self.kernels_ = ChoiceKernels(tensors["kernels.weights"].numpy(), self.n_actions_)
-            checked.shape("weights of the choice kernels", self.kernels_.weights, RATES.shape)
+            kernels = {name: value.numpy() for name, value in storage.part("kernels", tensors).items()}
+            checked.shape("weights of the choice kernels", kernels["weights"], RATES.shape)
+            checked.shape("levels of the choice kernels", kernels["levels"], (self.n_states_, self.n_actions_))
+            self.kernels_ = ChoiceKernels(**kernels)
 
 
 class Uniform(TabularReference):
@@ -185,14 +186,24 @@ class NGram(TabularReference):
         self._check_parameters()
         demos = with_valid_actions_of(mdp, demos)
         train, validation = validation_split(demos, self.validation_fraction, self.seed)
-        self._choose(demos, train, validation)
+        chosen = self._choose(demos, train, validation)
         slow = self.kernels is True
         if self.kernels == "auto" and validation is not None:  # nothing to choose on: no memory
-            self._count_with(train, (train, None), kernels=True)
-            with_traces = self.score(validation)
-            self.kernels_ = None
-            slow = with_traces > self.score(validation) + KERNEL_GAIN
+            slow = self._prefers_kernels(train, validation, chosen)
         return self._count_with(demos, (train, validation), kernels=slow)
+
+    def _prefers_kernels(self, train: Demonstrations, validation: Demonstrations, chosen: tuple[int, Reads]) -> bool:
+        """Whether traces predict validation trajectories better; if so, with the contexts chosen or with none."""
+        self._count_with(train, (train, None), kernels=False)
+        best, slow = self.score(validation) + KERNEL_GAIN, False
+        for length, reads in dict.fromkeys([(1, "states"), chosen] if self.length == "auto" else [chosen]):
+            self.length_, self.reads_ = length, reads
+            self._count_with(train, (train, None), kernels=True)
+            score = self.score(validation)
+            if score > best:
+                best, slow, chosen = score + KERNEL_GAIN, True, (length, reads)
+        self.length_, self.reads_ = chosen
+        return slow
 
     def _count_with(
         self, demos: Demonstrations, parts: tuple[Demonstrations, Demonstrations | None], *, kernels: bool
@@ -234,7 +245,9 @@ class NGram(TabularReference):
         _check_not_negative("smoothing", self.smoothing)
         check_fraction(self.validation_fraction)
 
-    def _choose(self, demos: Demonstrations, train: Demonstrations, validation: Demonstrations | None) -> None:
+    def _choose(
+        self, demos: Demonstrations, train: Demonstrations, validation: Demonstrations | None
+    ) -> tuple[int, Reads]:
         lengths = range(1, self.max_length + 1) if self.length == "auto" else [self.length]
         backoffs = BACKOFFS if self.backoff == "auto" else (self.backoff,)
         known: tuple[Reads, ...] = READS if self.reads == "auto" else (self.reads,)
@@ -243,7 +256,7 @@ class NGram(TabularReference):
         self.length_, self.backoff_, self.reads_ = int(lengths[0]), float(backoffs[len(backoffs) // 2]), known[0]
         self.validation_: list[dict[str, Any]] = []
         if len(lengths) == len(backoffs) == len(known) == 1 or validation is None:
-            return  # nothing to choose on: no memory rather than an unfounded one
+            return self.length_, self.reads_  # nothing to choose on: no memory rather than an unfounded one
         best = -np.inf
         for reads in known:
             choice = choose_history(
@@ -267,6 +280,7 @@ class NGram(TabularReference):
             )
             if score > best + (LENGTH_GAIN if reads != known[0] else 0.0):
                 best, self.length_, self.backoff_, self.reads_ = score, choice.length, choice.backoff, reads
+        return self.length_, self.reads_
 
     def _info(self) -> dict[str, Any]:
         """Sizes, and what was chosen on what evidence."""

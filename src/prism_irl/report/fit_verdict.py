@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from prism_irl.report.evidence_words import sentences
 from prism_irl.report.findings import WORSE, Finding, Level, listed, mapping, number, reference_name, signed
 from prism_irl.report.names import default_names
 
@@ -206,6 +207,8 @@ def evidence_finding(metrics: Mapping[str, Any]) -> Finding:
         )
     if p is None:
         return Finding("warning", f"{UNTESTED}: run prism evidence DATA.")
+    if "g1" in evidence:
+        return sentences(evidence)[0]
     numbers = f"p = {p:.2g}" + ("" if gain is None else f", gain {signed(gain, 4)} nats per step over the habit")
     numbers += "" if surrogates is None else f", {surrogates:.0f} surrogates"
     if p > SIGNIFICANT and surrogates is not None and p * (1 + surrogates) <= 1 + 1e-9:  # the data beat them all

@@ -27,6 +27,7 @@ from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
 from prism_irl.report.contrast import read_contrasts
 from prism_irl.report.contrast import section as contrast_section
+from prism_irl.report.evidence_words import sentences
 from prism_irl.report.exemplars import exemplars
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, read_explorer, script_json
@@ -182,7 +183,10 @@ def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
 def _notes(metrics: Mapping[str, Any]) -> list[str]:
     """Remarks that the verdict has not made."""
     notes = [str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")]
-    return notes[2:] if is_evidence(metrics) or is_calibration(metrics) else notes
+    if is_evidence(metrics):
+        verdict_says = {finding.text for finding in sentences(metrics["evidence"])}
+        return [note for note in notes if note not in verdict_says]
+    return notes[2:] if is_calibration(metrics) else notes
 
 
 def _table_title(metrics: Mapping[str, Any]) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from prism_irl.report.evidence_words import headline, sentences
 from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, mapping, number, signed, spread
 from prism_irl.report.fit_verdict import (
     AGREEMENT_GOOD,
     SHORT_DWELL,
-    SIGNIFICANT,
     UNTESTED,
     evidence_finding,
     is_untested,
@@ -62,10 +62,7 @@ def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
         K = int(metrics["recommended"])
         return f"Take {K} intention{'' if K == 1 else 's'}."
     if is_evidence(metrics):
-        there = mapping(metrics.get("evidence")).get("found")
-        if any(finding.text.startswith("Not decided") for finding in findings):
-            return "Not decided: too few surrogates."
-        return "There are intentions beyond habit." if there else "No evidence for intentions beyond habit."
+        return headline(mapping(metrics.get("evidence")))
     if is_calibration(metrics):
         wrong = any(finding.level == "bad" for finding in findings)
         return f"{'More' if wrong else 'No more'} false positives than the level of the test allows for."
@@ -99,9 +96,9 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
     words = metrics.get("recommendation") or f"{K} intentions are recommended."
     findings = [Finding("good" if sure else "warning", str(words))]
     if not found:
-        findings.append(Finding("warning", f"{UNTESTED}: leave --surrogates at 19, or run prism evidence DATA."))
+        findings.append(Finding("warning", f"{UNTESTED}: leave --surrogates as it is, or run prism evidence DATA."))
     else:
-        findings += [Finding("warning", note) for note in [_closer(found)] if note and K > 1 and found.get("found")]
+        findings += sentences(found)[1:] if K > 1 else []
     limit = number(metrics.get("by_likelihood"))
     tried = [int(key[1:]) for key in methods if key[:1] == "k" and key[1:].isdigit()]
     if limit is not None and len(tried) > 1 and limit == max(tried):
@@ -111,34 +108,12 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
-def _closer(found: Mapping[str, Any]) -> str | None:
-    """What the test against a habit leaves open, though it found something."""
-    p = number(found.get("agreement_p_value"))
-    if p is None or p <= (number(found.get("level")) or SIGNIFICANT):
-        return None
-    return (
-        "Labellings from disjoint halves agree no better than on data simulated from a habit without intentions "
-        f"(p = {p:.2g}): there are intentions, but do not interpret single steps."
-    )
-
-
 # -- evidence ----------------------------------------------------------------------------------------------------------
 
 
 def _judge_evidence(metrics: Mapping[str, Any]) -> list[Finding]:
-    """What the test said, whether halves agree, and how fine its p-value can be."""
-    found = mapping(metrics.get("evidence"))
-    notes = [str(note) for note in metrics.get("notes") or []]
-    p, halves = number(found.get("p_value")), number(found.get("agreement_p_value"))
-    level = number(found.get("level")) or SIGNIFICANT
-    sure: Level = "good" if found.get("found") else "warning" if notes and notes[0].startswith("Not dec") else "bad"
-    findings = [Finding(sure, note) for note in notes[:1]]
-    findings += [Finding("good" if halves is not None and halves <= level else "warning", note) for note in notes[1:2]]
-    count = number(found.get("surrogates"))
-    if p is not None and count is not None and count < 19:
-        text = f"With {count:.0f} surrogates p cannot go below {1 / (1 + count):.2g}; give 19 or more (--surrogates)."
-        findings.append(Finding("warning", text))
-    return findings
+    """What the test said, and whether halves agree."""
+    return sentences(mapping(metrics.get("evidence")))
 
 
 def _judge_calibration(metrics: Mapping[str, Any]) -> list[Finding]:

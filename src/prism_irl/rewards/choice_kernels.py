@@ -1,15 +1,17 @@
 """Choice kernels: slow perseveration, what was chosen often of late is chosen again, whatever the state.
 
-    p(a | past) ∝ π(a | c_t) exp(Σ_r β_r C_r(a)),    C_r ← (1 − α_r) C_r + α_r 1[a taken],    C_r = 0 at the beginning
+    p(a | past) ∝ π(a | c_t) u(a | s_t) exp(Σ_r β_r C_r(a)),    C_r ← (1 − α_r) C_r + α_r 1[a taken]
 
 A trace forgets exponentially, so that it reaches further back than any context of counts can (Miller, Shenhav & Ludvig
-2019; the perseveration of nearly every model of trials). Three rates α and one weight β each, which are fitted by
-Newton's method to steps that the table has not counted: a concave problem of three numbers.
+2019; the perseveration of nearly every model of trials). Four rates α and one weight β each, fitted by Newton's method
+to probabilities that have not counted the step itself. Counts of a state contain what perseveration did there, so that
+the two are fitted in turn: u scales the actions of every state until as many are expected as were taken.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,43 +19,51 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations
 
 FloatArray = npt.NDArray[np.float64]
-RATES = np.array([0.5, 0.15, 0.04])
-"""α: traces of about 2, 7 and 25 steps."""
+RATES = np.array([1.0, 0.4, 0.15, 0.04])
+"""α: the last choice, and traces of about 3, 7 and 25 steps."""
 RIDGE = 1.0
 """Prior precision of a weight, in nats per squared unit."""
 ITERATIONS = 20
+ROUNDS = 6
+"""Times that weights and levels of the states are fitted in turn."""
+PRIOR = 2.0
+"""Steps at every state that were taken as expected."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChoiceKernels:
-    """Weights of the traces.
+    """Weights of the traces, and levels of the actions.
 
     Parameters
     ----------
     weights : (R,)
         β of each rate.
-    n_actions : int
+    levels : (S, A)
+        u of every action in every state.
     """
 
     weights: FloatArray
-    n_actions: int
+    levels: FloatArray
 
     def begin(self, n_trajectories: int) -> FloatArray:
         """Traces at the first step of B trajectories, (B, R, A)."""
-        return np.zeros((n_trajectories, len(RATES), self.n_actions))
+        return np.zeros((n_trajectories, len(RATES), self.levels.shape[1]))
 
     def after(self, traces: FloatArray, actions: npt.NDArray[np.int64]) -> FloatArray:
         """Traces (B, R, A) after choosing actions (B,)."""
-        taken = np.eye(self.n_actions)[actions][:, None]
+        taken = np.eye(self.levels.shape[1])[actions][:, None]
         return np.asarray(traces + RATES[:, None] * (taken - traces))
 
-    def factors(self, traces: FloatArray) -> FloatArray:
-        """exp(Σ_r β_r C_r(a)), (B, A)."""
-        return np.asarray(np.exp(np.einsum("bra,r->ba", traces, self.weights)))
+    def factors(self, traces: FloatArray, states: npt.NDArray[Any]) -> FloatArray:
+        """u(a | s) exp(Σ_r β_r C_r(a)), (B, A), at states (B,); 1 where a state has no name."""
+        found = np.exp(np.einsum("bra,r->ba", traces, self.weights))
+        named = np.asarray(states) < len(self.levels)
+        found *= self.levels[np.where(named, states, 0)]
+        return np.asarray(np.where(named[:, None], found, 1.0))
 
     def along(self, demos: Demonstrations) -> FloatArray:
         """The factors of every step, (n, A), from the steps before it."""
-        return self.factors(traces_of(demos, self.n_actions))
+        return self.factors(traces_of(demos, self.levels.shape[1]), demos.states)
 
 
 def traces_of(demos: Demonstrations, n_actions: int) -> FloatArray:
@@ -77,21 +87,37 @@ def fit_kernels(demos: Demonstrations, base: FloatArray) -> ChoiceKernels:
     An action that the base thinks impossible stays so.
     """
     A = base.shape[1]
-    traces, actions = traces_of(demos, A), demos.actions.astype(np.int64)
+    traces, actions, states = traces_of(demos, A), demos.actions.astype(np.int64), demos.states.astype(np.int64)
     with np.errstate(divide="ignore"):
         logits = np.log(base)
     logits = np.where(logits.max(1, keepdims=True) > -np.inf, logits, 0.0)
+    weights, levels = np.zeros(len(RATES)), np.ones((demos.n_states, A))
+    seen = np.bincount(states * A + actions, minlength=levels.size).reshape(levels.shape)
+    for _ in range(ROUNDS):
+        weights = _newton(logits + np.log(levels)[states], traces, actions, weights)
+        p = _softmax(logits + np.log(levels)[states] + np.einsum("nra,r->na", traces, weights))
+        expected = np.stack([np.bincount(states, column, minlength=demos.n_states) for column in p.T], axis=1)
+        total = np.maximum(expected.sum(1, keepdims=True), 1e-12)
+        prior = PRIOR * expected / total + 1e-9
+        levels *= (seen + prior) / (expected + prior)
+    return ChoiceKernels(weights, levels)
+
+
+def _newton(logits: FloatArray, traces: FloatArray, actions: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:
+    """The likeliest weights of traces (n, R, A) beside logits (n, A) of everything else."""
     taken = traces[np.arange(len(actions)), :, actions].sum(0)
-    weights = np.zeros(len(RATES))
     for _ in range(ITERATIONS):
-        z = logits + np.einsum("nra,r->na", traces, weights)
-        p = np.exp(z - z.max(1, keepdims=True))
-        p /= p.sum(1, keepdims=True)
+        p = _softmax(logits + np.einsum("nra,r->na", traces, weights))
         mean = np.einsum("nra,na->nr", traces, p)
         curvature = np.einsum("nra,na,nqa->rq", traces, p, traces, optimize=True) - mean.T @ mean
         slope = taken - mean.sum(0) - RIDGE * weights
         step = np.linalg.solve(curvature + RIDGE * np.eye(len(RATES)), slope)
-        weights += step / max(1.0, float(np.abs(step).max()))
-        if np.abs(step).max() < 1e-6:
+        weights = weights + step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-4:
             break
-    return ChoiceKernels(weights, A)
+    return weights
+
+
+def _softmax(z: FloatArray) -> FloatArray:
+    p = np.exp(z - z.max(1, keepdims=True))
+    return np.asarray(p / p.sum(1, keepdims=True))

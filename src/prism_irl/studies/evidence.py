@@ -23,14 +23,12 @@ from prism_irl.figures import style
 from prism_irl.mdp import MDP
 from prism_irl.models.reference_scores import ONE_POLICY
 from prism_irl.models.registry import Method, method
+from prism_irl.report.evidence_words import sentences
 from prism_irl.studies import null, results
 from prism_irl.studies.analysis import Analysis, independent
 from prism_irl.studies.cross_validation import cross_validate
-from prism_irl.studies.null import OnPart
-from prism_irl.studies.tested import HALVES, Tested, units
+from prism_irl.studies.null import EXCEEDING, FLOOR, LEVEL, MOST, EvidenceResult, OnPart, Question, Task
 
-LEVEL = 0.05
-RESAMPLES = 2000
 NAMES = {
     "uniform": "uniform over valid actions",
     "state": "+ state",
@@ -64,7 +62,7 @@ def evidence(
     analysis: Analysis,
     folder: Path,
     *,
-    surrogates: int = 19,
+    surrogates: int = MOST,
     cloning: bool = False,
     mdp: MDP | None = None,
     jobs: int = 1,
@@ -93,7 +91,7 @@ def evidence(
     return result
 
 
-def figures(tested: Tested, rows: list[Step] | None = None) -> dict[str, results.Draw]:
+def figures(tested: EvidenceResult, rows: list[Step] | None = None) -> dict[str, results.Draw]:
     """The data among its surrogates, and the budget."""
     return {
         "evidence": partial(_draw_test, tested=tested),
@@ -101,79 +99,108 @@ def figures(tested: Tested, rows: list[Step] | None = None) -> dict[str, results
     }
 
 
-def summary(tested: Tested) -> dict[str, Any]:
-    """What other pages quote: gain, p and agreement, with what the surrogates gave."""
-    gains, agreements = ([statistic(b) for b in tested.surrogates] for statistic in (tested.gain, tested.agreement))
-    low, high = gain_interval(tested)
-    return {
-        "p_value": tested.p_value(tested.gain),
-        "gain": tested.gain(0),
-        "gain_low": low,
-        "gain_high": high,
-        "surrogate_gains": gains,
-        "agreement": tested.agreement(0),
-        "agreement_p_value": tested.p_value(tested.agreement),
-        "surrogate_agreements": agreements,
-        "alignments": {event: _alignment(tested, event) for event in tested.events},
-        "surrogates": len(gains),
-        "chain": tested.favourite(0),
-        "memory": tested.memory,
-        "several_habits": tested.several,
-        "individuals": tested.analysis.individuals(tested.demos),
+def summary(tested: EvidenceResult) -> dict[str, Any]:
+    """What other pages quote: both questions with their answers, and everything that the words need."""
+    one, two = tested.g1, tested.g2
+    adjusted = holm([question.p_value for question in (one, two) if question is not None])
+    found = [q.counts and p <= LEVEL for q, p in zip((one, two), adjusted, strict=False) if q is not None]
+    row = tested.rows[Task(0, "gain")]
+    blind = np.asarray(row["per_trajectory"]["chain"]) - np.asarray(row["per_trajectory"]["state"])
+    open_ = [
+        q
+        for q in (one, two)
+        if q is not None and q.counts and q.reached < EXCEEDING and not (q.far or q.p_value <= LEVEL / 2)
+    ]
+    decided = any(found) or not open_
+    answer: dict[str, Any] = {
+        "found": any(found),
+        "decided": decided,
+        "p_value": min(adjusted),
         "level": LEVEL,
-        "found": is_evidence(tested),
-        "decided": is_decided(tested),
+        "g1": _question(one, adjusted[0], found[0]),
+        "g2": None if two is None else _question(two, adjusted[1], found[1]),
+        "gain": one.effect,
+        "gain_low": one.low,
+        "gain_high": one.high,
+        "surrogate_gains": list(one.surrogates),
+        "agreement": tested.rows[Task(0, "halves")]["agreement"],
+        "agreement_p_value": tested.p_value("halves", "agreement"),
+        "surrogate_agreements": list(tested.values("halves", "agreement")),
+        "alignments": {event: _alignment(tested, event) for event in _events(tested)},
+        "surrogates": max(len(q.surrogates) for q in (one, two) if q is not None),
+        "chain": row["chain"],
+        "memory": tested.habit.length_,
+        "reads": tested.habit.reads_,
+        "slow_choices": tested.habit.kernels_ is not None,
+        "several_habits": row["several"] > tested.analysis.folds / 2,
+        "individuals": tested.analysis.individuals(tested.demos),
+        "memoryless_gain": float(blind.sum() / tested.demos.n_steps),
+        "goals": tested.rows[Task(0, "goals")]["goals"] if tested.places else None,
+        "shrinkage": tested.matching,
+        "covariates": covariates(tested),
+        "seconds": sum(row["seconds"] for row in tested.rows.values()),
     }
+    n = answer["surrogates"]
+    return answer | {"seconds_for_999": None if decided else answer["seconds"] * 999 / n}
 
 
-def _alignment(tested: Tested, event: str) -> dict[str, Any]:
-    statistic = partial(tested.alignment, event)
+def _question(question: Question, adjusted: float, found: bool) -> dict[str, Any]:
     return {
-        "information": statistic(0),
-        "p_value": tested.p_value(statistic),
-        "surrogates": [statistic(b) for b in tested.surrogates],
+        "found": found,
+        "statistic": question.statistic,
+        "effect": question.effect,
+        "low": question.low,
+        "high": question.high,
+        "p_value": question.p_value,
+        "p_adjusted": adjusted,
+        "floor": FLOOR,
+        "surrogates": len(question.surrogates),
+        "surrogate_mean": float(np.mean(question.surrogates)),
+        "surrogate_std": float(np.std(question.surrogates)),
     }
 
 
-def is_evidence(tested: Tested) -> bool:
-    """Whether intentions predict better than they would if there were only the habit."""
-    return tested.p_value(tested.gain) <= LEVEL
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order that they are given."""
+    order, found, largest = np.argsort(p_values), [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p_values[index]))
+        found[index] = largest
+    return found
 
 
-def is_decided(tested: Tested) -> bool:
-    """Whether more surrogates could not change the answer at the level that 19 of them allow for."""
-    return is_evidence(tested) or tested.p_value(tested.gain) > 1 / (1 + len(tested.surrogates))
+def covariates(tested: EvidenceResult) -> list[dict[str, Any]]:
+    """What a chain gains whose switches follow one covariate, over the same chain without, beside the habit."""
+    known = tested.rows[Task(0, "gain")]["per_trajectory"]
+    everyone = np.arange(len(tested.demos))
+    found = []
+    for name in known:
+        if name.startswith("follows ") and name != "follows ":
+            gain = np.asarray(known[name]) - np.asarray(known["follows "])
+            low, high = tested.interval(gain, everyone)
+            row = {"covariate": int(name.split()[1]), "gain": float(gain.sum() / tested.demos.n_steps)}
+            found.append(row | {"low": low, "high": high})
+    return found
+
+
+def _events(tested: EvidenceResult) -> list[str]:
+    return [name for name in tested.rows[Task(0, "halves")] if name not in ("agreement", "seconds")]
+
+
+def _alignment(tested: EvidenceResult, event: str) -> dict[str, Any]:
+    return {
+        "information": tested.rows[Task(0, "halves")][event],
+        "p_value": tested.p_value("halves", event),
+        "surrogates": list(tested.values("halves", event)),
+    }
 
 
 def words(found: dict[str, Any]) -> str:
-    """The outcome in a sentence or two, from `summary`."""
-    top = max(found["surrogate_gains"])
-    numbers = (
-        f"intentions gain {found['gain']:+.4f} nats per step over a habit with memory {found['memory']}"
-        f"{', different among trajectories,' if found['several_habits'] else ''}"
-        f"{' and individuals' if found['individuals'] else ''} (95% interval {found['gain_low']:+.4f} to "
-        f"{found['gain_high']:+.4f}); the most that any of {found['surrogates']} surrogates without intentions gains "
-        f"is {top:+.4f} (p = {found['p_value']:.3g})"
-    )
-    if not found["decided"]:
-        return f"Not decided, for want of surrogates (--surrogates 19 or more): {numbers}."
-    if not found["found"]:
-        return f"No evidence for intentions beyond habit: {numbers}."
-    sentence = f"Evidence for intentions beyond habit: {numbers}."
-    if found["gain"] <= 0:
-        sentence += (
-            " The habit predicts as well all the same: it remembers what the intentions explain. A chain that knows "
-            "more about switches (state, recurrent) may gain more."
-        )
-    if found["agreement_p_value"] > LEVEL:
-        sentence += (
-            f" Which steps belong to which intention is not settled: labellings from disjoint halves agree to "
-            f"{found['agreement']:.2f}, no better than on surrogates (p = {found['agreement_p_value']:.2f})."
-        )
-    return sentence
+    """The outcome in a few sentences, from `summary`."""
+    return sentences(found)[0].text
 
 
-def notes(tested: Tested) -> list[str]:
+def notes(tested: EvidenceResult) -> list[str]:
     """The outcome, and how it came about."""
     found, analysis = summary(tested), tested.analysis
     unit = "animals" if independent(tested.demos) == "group" else "trajectories"
@@ -184,36 +211,43 @@ def notes(tested: Tested) -> list[str]:
         f"{'more than' if own['p_value'] <= LEVEL else 'no more than'} a habit gives (p = {own['p_value']:.3g})."
         for event, own in found["alignments"].items()
     ]
+    shrinkage = found["shrinkage"]
+    lively = (
+        f"Surrogates are simulated from a habit whose rare contexts are worth {shrinkage['chosen']:g} steps of shorter "
+        f"ones (the likeliest habit: {shrinkage['fitted']:g}), so that memory is worth as much in them as in the data."
+    )
     return [
-        words(found),
-        f"Labellings of all data by chains fitted to disjoint halves of the {unit} agree to {found['agreement']:.2f} "
-        f"(adjusted Rand index); on surrogates to {np.mean(found['surrogate_agreements']):.2f} on average "
-        f"(p = {found['agreement_p_value']:.3g}).",
+        *(finding.text for finding in sentences(found)),
         *aligned,
-        f"{analysis.folds} folds over the {analysis.by}. Chains of {tried} intentions, without memory and with the "
-        f"habit's, {analysis.starts} starts each; validation trajectories inside every training fold choose among "
-        f"them. Surrogates are simulated from the habit, with the same starts, lengths and dynamics, and analysed in "
-        f"the same way. Intervals are bootstraps over {unit}.",
+        f"{analysis.folds} folds over the {analysis.by}. Chains of {tried} intentions, with and without memory, "
+        f"{analysis.starts} starts each, stand beside the habit; validation trajectories inside every training fold "
+        f"choose among them. {lively} Intervals are bootstraps over {unit}; the two questions share a level of "
+        f"{LEVEL:g} (Holm).",
     ]
 
 
 # -- the budget --------------------------------------------------------------------------------------------------------
 
 
-def budget(tested: Tested, cloned: FloatArray | None = None) -> list[Step]:
+def budget(tested: EvidenceResult, cloned: FloatArray | None = None) -> list[Step]:
     """Rows of the budget, each with its interval and its gain over the row above."""
-    left_out = {"plain"} if tested.several else {"plain", "habit"}
-    found = [row for row in units(tested) if row[0] not in left_out]
+    known, demos = tested.rows[Task(0, "gain")]["per_trajectory"], tested.demos
+    several = tested.rows[Task(0, "gain")]["several"] > tested.analysis.folds / 2
+    order = {"uniform": "uniform", "state": "state", "memory": "memory"}
+    order |= {"individuals": "plain"} if tested.analysis.individuals(demos) else {}
+    order |= {"habit": "habit"} if several else {}
+    found = [(name, np.asarray(known[key])) for name, key in order.items()] + [
+        ("intentions", np.asarray(known["intentions"]))
+    ]
     if cloned is not None:
-        found.append(("cloning", cloned, found[0][2]))
-    draws = np.random.default_rng(0).integers(len(found[0][1]), size=(RESAMPLES, len(found[0][1])))
-    rows, before = [], None
-    for name, total, steps in found:
-        low, high = _interval(total, steps, draws)
+        found.append(("cloning", cloned))
+    everyone, rows, before = np.arange(len(demos)), list[Step](), None
+    for name, total in found:
         gain: tuple[float | None, ...] = (None, None, None)
         if before is not None:
-            gain = (float((total - before).sum() / steps.sum()), *_interval(total - before, steps, draws))
-        rows.append(Step(name, NAMES[name], float(total.sum() / steps.sum()), low, high, *gain))
+            gain = (float((total - before).sum() / demos.n_steps), *tested.interval(total - before, everyone))
+        score = float(total.sum() / demos.n_steps)
+        rows.append(Step(name, NAMES[name], score, *tested.interval(total, everyone), *gain))
         before = before if name == "cloning" else total
     return rows
 
@@ -254,22 +288,8 @@ def _over_folds(values: FloatArray) -> tuple[float, float]:
     return float(values.mean()) - half, float(values.mean()) + half
 
 
-def gain_interval(tested: Tested) -> tuple[float, float]:
-    """95% bootstrap interval of the gain, over animals where there are several, else over trajectories."""
-    found = {name: (total, steps) for name, total, steps in units(tested)}
-    total, steps = found["intentions"]
-    gains = total - found[tested.reference(0)][0]
-    draws = np.random.default_rng(0).integers(len(gains), size=(RESAMPLES, len(gains)))
-    return _interval(gains, steps, draws)
-
-
-def _interval(total: FloatArray, steps: FloatArray, draws: npt.NDArray[np.int64]) -> tuple[float, float]:
-    low, high = np.quantile(total[draws].sum(1) / steps[draws].sum(1), [0.025, 0.975])
-    return float(low), float(high)
-
-
 def _cloning(demos: Demonstrations, analysis: Analysis, mdp: MDP | None, jobs: int, cache: Path) -> FloatArray:
-    """Log-likelihood of behaviour cloning per unit, on the same folds."""
+    """Log-likelihood of behaviour cloning per trajectory, on the same folds."""
     found = method("bc")
     done = cross_validate(
         demos,
@@ -281,50 +301,53 @@ def _cloning(demos: Demonstrations, analysis: Analysis, mdp: MDP | None, jobs: i
         cache=cache,
         extra=_per_trajectory,
     )
-    order = [test for _, test in demos.fold_indices(analysis.folds, by=analysis.by)]
     rows = {row["fold"]: row["per_trajectory"] for row in done.rows}
     flat = np.zeros(len(demos))
-    for fold, test in enumerate(order):
+    for fold, (_, test) in enumerate(demos.fold_indices(analysis.folds, by=analysis.by)):
         flat[test] = rows[fold]
-    if independent(demos) == "group":
-        return np.bincount(demos.units("group"), flat).astype(np.float64)
-    return np.asarray(flat[np.concatenate(order)])
+    return flat
 
 
 def _per_trajectory(model: Any, test: Demonstrations) -> dict[str, Any]:
-    return {"per_trajectory": null.trajectory_likelihoods(model, test)}
+    return {"per_trajectory": [float(x) for x in np.add.reduceat(model.log_likelihood(test), test.offsets[:-1])]}
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def _flat(tested: Tested) -> list[dict[str, Any]]:
-    """One row per data set and fold."""
-    kept = ("n_steps", "plain", "habit", "intentions", "chosen", "memory", "backoff")
+def _flat(tested: EvidenceResult) -> list[dict[str, Any]]:
+    """One row per data set and part."""
+    kept = ("gain", "agreement", "chain", "several")
     return [
-        {"data": task.data, "fold": task.part, **{name: row[name] for name in kept}}
+        {"data": task.data, "part": task.part, **{name: row.get(name) for name in kept}}
         for task, row in sorted(tested.rows.items())
-        if task.part != HALVES
     ]
 
 
-def _draw_test(path: Path, tested: Tested) -> str:
+def _draw_test(path: Path, tested: EvidenceResult) -> str:
     found = summary(tested)
-    aligned = found["alignments"]
-    rows = 1 + -(-len(aligned) // 2)  # two panels in each
-    figure, (left, right, *others) = style.new_figure(rows, 2, height=2.0 * rows, width=6.0)
-    drawing.data_among_surrogates(left, found["gain"], found["surrogate_gains"], "gain over the habit (nats per step)")
-    drawing.data_among_surrogates(right, found["agreement"], found["surrogate_agreements"], "agreement of halves (ARI)")
-    for ax, (event, own) in zip(others, aligned.items(), strict=False):
-        drawing.data_among_surrogates(ax, own["information"], own["surrogates"], f"known of {event} (nats per step)")
-    for ax in others[len(aligned) :]:
+    aligned, two = found["alignments"], tested.g2
+    panels = [(found["gain"], found["surrogate_gains"], "gain over the habit (nats per step)")]
+    if two is not None:
+        panels.append((two.statistic, two.surrogates, "gain of goals (nats per step)"))
+    panels.append((found["agreement"], found["surrogate_agreements"], "agreement of halves (ARI)"))
+    panels += [
+        (own["information"], own["surrogates"], f"known of {name} (nats per step)") for name, own in aligned.items()
+    ]
+    rows = -(-len(panels) // 2)
+    figure, axes = style.new_figure(rows, 2, height=2.0 * rows, width=6.0)
+    for ax, (value, surrogates, label) in zip(axes, panels, strict=False):
+        drawing.data_among_surrogates(ax, value, surrogates, label)
+    for ax in axes[len(panels) :]:
         ax.set_visible(False)
     style.save(figure, path)
     caption = (
-        f"The data (line) among {found['surrogates']} surrogates that have its habit and no intentions (dots). From "
-        f"the left: what intentions predict beyond a habit, p = {found['p_value']:.3g}; agreement between labellings "
-        f"from disjoint halves, p = {found['agreement_p_value']:.3g}"
+        f"The data (line) among simulations of its habit, which have no intentions (dots, {found['surrogates']} of "
+        f"them at most): what intentions predict beyond a habit, p = {found['g1']['p_value']:.3g}"
     )
+    if two is not None:
+        caption += f"; what goals predict beyond a habit without memory, p = {found['g2']['p_value']:.3g}"
+    caption += f"; agreement of labellings from disjoint halves, p = {found['agreement_p_value']:.3g}"
     for event, own in aligned.items():
         caption += f"; what the intention says about {event}, p = {own['p_value']:.3g}"
     return f"{caption}."

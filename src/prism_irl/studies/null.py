@@ -1,27 +1,28 @@
-"""The null that intentions are tested against: a habit without any, and the same analysis on what it simulates.
+"""The null that intentions are tested against: a habit that knows what was done, and the same analysis on surrogates.
 
-A habit is fitted to the data: a back-off n-gram, with accents where the animals are known, or several of them of which
-every trajectory has one, where validation trajectories prefer that (a change that is slower than a trajectory, an
-animal that nobody named, is no change of mind). Surrogates are simulated from it, with the same starts, lengths, valid
-actions and dynamics, and analysed exactly as the data are. Per data set:
+Two questions:
 
-- gain: cross-validated log-likelihood per step of a chain of intentions minus that of a habit, of one habit or of
-  several, whichever predicts the test folds better; which chain (how many intentions, Markov or switching by the
-  state, with or without the memory of the habit) is chosen on validation trajectories in every fold
-- agreement: adjusted Rand index between labellings from disjoint halves (of the animals, where there are several)
-- alignment: what the intention of a step says about an event (deliveries of water, say), in nats per step; surrogates
-  have events as often at every state and action as the data
+- G₁, *is there anything beyond habit?* The cross-validated gain of chains of intentions over a habit with memory
+  (`studies.gains`).
+- G₂, *do ways end at places beyond what a habit does?* The cross-validated gain of goals that end over a habit without
+  memory (`studies.goal_gains`), where states are places.
 
-and p = (1 + number of surrogates that reach the data) / (1 + number of surrogates). Agreement of fits to the *same*
-data measures the search; dwell, enrichment and named goals measure the maze: a habit has them all.
+Both are ranked among surrogates: simulations of the habit with memory, with the same starts, lengths, valid actions,
+dynamics and covariates. They must be as lively as the data: a habit whose rare contexts are shrunk is too tame. So the
+shrinkage is lowered until memory is worth as much in surrogates as it is in the data (`match`).
+
+p-values are sequential (Besag & Clifford 1991): no further surrogate after `EXCEEDING` of them have reached the data,
+p = exceeding / surrogates; and none after `CLEAR` where none came within `FAR` standard deviations of it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,95 +34,228 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation.alignment import information
-from prism_irl.evaluation.simulate import walk
+from prism_irl.evaluation.simulate import simulate_habit
 from prism_irl.labels import ari
 from prism_irl.mdp import MDP
-from prism_irl.models.base import IntentionModel
 from prism_irl.models.references import Empirical, NGram, Uniform
 from prism_irl.models.splits import validation_split
 from prism_irl.scale import fanout, remember
-from prism_irl.studies.analysis import VALIDATION, Analysis, independent
+from prism_irl.studies import gains, goal_gains
+from prism_irl.studies.analysis import Analysis, independent
 from prism_irl.studies.cross_validation import data_key
-from prism_irl.studies.tested import HALVES, Task, Tested, chain_kind
+from prism_irl.studies.goal_gains import Places
 
-MIXTURE_GAIN = 1e-3
-"""Nats per step on validation trajectories that several habits must gain over one."""
+LEVEL = 0.05
+EXCEEDING = 5
+"""Surrogates that reach the data before the answer is no."""
+CLEAR = 39
+"""Surrogates after which a clear answer is yes: 1 / 40 is the level of the stricter of two questions."""
+FAR = 4.0
+ENOUGH = 10
+"""Surrogates where the interval or the size of the effect have said no already: more would only sharpen p."""
+MOST = 199
+FLOOR = 1e-3
+"""Nats per step below which an effect is too small to matter, whatever its p-value."""
+AGREEMENTS = 19
+"""Surrogates whose halves are compared, too."""
+FITTED, LIVELIEST = 2, 0.25
+"""Surrogates per strength of shrinkage that are matched with the data, and the weakest shrinkage."""
+RESAMPLES = 2000
+PARTS = ("gain", "goals", "halves")
 OnPart = Callable[[int, int], None]
 Events = Mapping[str, npt.NDArray[np.bool_]]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Task(NamedTuple):
+    """One part of the analysis of one data set: 0 is the data itself, 1 and up are surrogates."""
+
+    data: int
+    part: str
+
+
+class Question(NamedTuple):
+    """One question and its answer: the effect in nats per step with its 95% interval, and where it ranks.
+
+    ``effect`` is G₁, or G₂ beyond what surrogates have on average; ``statistic`` is what is ranked.
+    """
+
+    statistic: float
+    effect: float
+    low: float
+    high: float
+    surrogates: tuple[float, ...]
+
+    @property
+    def reached(self) -> int:
+        """Surrogates that reach the data."""
+        return sum(other >= self.statistic for other in self.surrogates)
+
+    @property
+    def p_value(self) -> float:
+        """Besag and Clifford's where it stopped early, else the rank."""
+        n = len(self.surrogates)
+        return self.reached / n if self.reached >= EXCEEDING else (1 + self.reached) / (1 + n)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the interval lies above zero and the effect above the floor."""
+        return self.low > 0 and self.effect >= FLOOR
+
+    @property
+    def far(self) -> bool:
+        """Whether no surrogate comes near."""
+        spread = np.std(self.surrogates) if len(self.surrogates) > 1 else np.inf
+        return not self.reached and bool(self.statistic > np.mean(self.surrogates) + FAR * spread)
+
+    def settled(self, most: int) -> bool:
+        """Whether more surrogates could hardly change the answer."""
+        n = len(self.surrogates)
+        if n >= most or self.reached >= EXCEEDING:
+            return True
+        return n >= min(ENOUGH, most) if not self.counts else n >= CLEAR and self.far
+
+
+@dataclass
+class EvidenceResult:
+    """What came out.
+
+    Attributes
+    ----------
+    demos, analysis : what was tested, and how
+    habit : NGram
+        Fitted to all data; what surrogates were simulated from, with the shrinkage that makes them as lively.
+    matching : {"fitted", "chosen", "worth_of_memory", "tried"}
+        How the shrinkage was chosen.
+    rows : {Task: numbers of this part}
+    places : whether there are any
+    most : surrogates at most
+    """
+
+    demos: Demonstrations
+    analysis: Analysis
+    habit: NGram
+    matching: dict[str, Any]
+    places: bool = False
+    most: int = MOST
+    rows: dict[Task, dict[str, Any]] = field(default_factory=dict)
+
+    def values(self, part: str, name: str) -> tuple[float, ...]:
+        """A number of all surrogates, in their order."""
+        return tuple(float(row[name]) for task, row in sorted(self.rows.items()) if task.part == part and task.data > 0)
+
+    @property
+    def g1(self) -> Question:
+        """The gain of intentions over the habit."""
+        row = self.rows[Task(0, "gain")]
+        own = np.asarray(row["per_trajectory"]["intentions"]) - np.asarray(row["per_trajectory"]["habit"])
+        low, high = self.interval(own, np.arange(len(self.demos)))
+        return Question(row["gain"], row["gain"], low, high, self.values("gain", "gain"))
+
+    @property
+    def g2(self) -> Question | None:
+        """The gain of goals over a memoryless habit, beyond that of surrogates."""
+        if not self.places:
+            return None
+        row, others = self.rows[Task(0, "goals")], self.values("goals", "gain")
+        low, high = self.interval(np.asarray(row["per_trajectory"]), np.asarray(row["trajectories"]))
+        mean, error = float(np.mean(others)), float(np.std(others)) / math.sqrt(max(len(others), 1))
+        effect = row["gain"] - mean
+        return Question(
+            row["gain"],
+            effect,
+            effect - math.hypot(row["gain"] - low, 1.96 * error),
+            effect + math.hypot(high - row["gain"], 1.96 * error),
+            others,
+        )
+
+    def interval(self, totals: FloatArray, trajectories: npt.NDArray[np.int64]) -> tuple[float, float]:
+        """95% bootstrap interval per step, over animals where there are several, else over trajectories."""
+        total, steps = by_unit(self.demos, totals, trajectories)
+        draws = np.random.default_rng(0).integers(len(total), size=(RESAMPLES, len(total)))
+        low, high = np.quantile(total[draws].sum(1) / steps[draws].sum(1), [0.025, 0.975])
+        return float(low), float(high)
+
+    def p_value(self, part: str, name: str) -> float:
+        """Rank of a number of the data among the surrogates that have it."""
+        value, others = self.rows[Task(0, part)][name], self.values(part, name)
+        return float((1 + sum(other >= value for other in others)) / (1 + len(others)))
+
+    @property
+    def settled(self) -> bool:
+        """Whether both questions are."""
+        return all(question.settled(self.most) for question in (self.g1, self.g2) if question is not None)
+
+
+def by_unit(
+    demos: Demonstrations, totals: FloatArray, trajectories: npt.NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray]:
+    """Totals and steps of every animal, where there are several, else of every trajectory."""
+    unit = demos.units("group")[trajectories] if independent(demos) == "group" else np.arange(len(trajectories))
+    steps = np.bincount(unit, demos.lengths[trajectories]).astype(np.float64)
+    there = steps > 0
+    return np.bincount(unit, totals)[there].astype(np.float64), steps[there]
 
 
 def run(
     demos: Demonstrations,
     analysis: Analysis,
     *,
-    surrogates: int = 19,
+    surrogates: int = MOST,
     mdp: MDP | None = None,
     jobs: int = 1,
     cache: Path | None = None,
     events: Events | None = None,
     on_part: OnPart | None = None,
-) -> Tested:
-    """Analyse the data and its surrogates, all parts side by side.
+) -> EvidenceResult:
+    """Analyse the data and surrogates until both questions are settled.
 
     Parameters
     ----------
-    surrogates : B; with 19, p = 0.05 is what a data set that beats them all can reach
+    surrogates : simulated at most
     mdp : dynamics that surrogates walk on; counted from the data when absent
     jobs : parts at the same time on this machine; on a cluster inside `scale.fanout.cluster`
     cache : folder that remembers finished parts, by data and settings
     events : name → (n,) bool, what happened at the steps; the alignment of intentions with it is tested, too
-    on_part : called with how many parts are done, and how many there are
+    on_part : called with how many parts are done, and how many there are at most
     """
     if surrogates < 1:
-        raise InputError("Give at least one surrogate; 19 allow for p = 0.05, 99 for p = 0.01.")
+        raise InputError("Give at least one surrogate; 39 allow for a clear answer, 199 for most others.")
     limits.check_option("surrogates", surrogates)
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
-    habit = fit_habits(demos, mdp, analysis).chosen
-    parts = [HALVES, *range(analysis.folds)]
-    tasks = [Task(data, part) for data in range(surrogates + 1) for part in parts]
+    habit, matching = match(analysis.habit(demos).fit(demos, mdp), demos, known, analysis)
+    places = goal_gains.find_places(demos, known)
+    found = EvidenceResult(demos, analysis, habit, matching, places is not None, surrogates)
     key = hashlib.sha256(f"{data_key(demos, mdp, None)} {analysis!r} {__version__}".encode()).hexdigest()[:24]
-    rows = remember.spread(
-        _run_part,
-        tasks,
-        (demos, known, mdp, habit, analysis, fanout.side_by_side(jobs), events),
-        partial(_path, cache, key, _events_key(events)),
-        jobs=jobs,
-        on_rows=None if on_part is None else lambda done: on_part(done, len(tasks)),
-    )
-    return Tested(demos, analysis, habit, dict(zip(tasks, rows, strict=True)))
+    told = _events_key(events)
+    shared = (demos, known, mdp, habit, analysis, places, fanout.side_by_side(jobs), events)
+
+    def path(task: Task) -> Path | None:
+        return None if cache is None else cache / f"{key}{told}-{task.data:04d}-{task.part}.json"
+
+    def work_off(tasks: list[Task]) -> None:
+        done = len(found.rows)
+        tell = None if on_part is None else lambda rows: on_part(done + rows, most)
+        rows = remember.spread(_run_part, tasks, shared, path, jobs=jobs, on_rows=tell)
+        found.rows |= dict(zip(tasks, rows, strict=True))
+
+    parts = [part for part in PARTS if part != "goals" or places is not None]
+    most = len(parts) + surrogates * (len(parts) - 1) + min(surrogates, AGREEMENTS)
+    work_off([Task(0, part) for part in parts])
+    batch = max(EXCEEDING, 1 if jobs == 1 else jobs)
+    for first in range(1, surrogates + 1, batch):
+        open_ = [part for part in parts if part == "halves" or first == 1 or not _is_settled(found, part)]
+        if open_ == ["halves"]:
+            break
+        numbers = range(first, min(first + batch, surrogates + 1))
+        work_off([Task(b, part) for b in numbers for part in open_ if part != "halves" or b <= AGREEMENTS])
+    return found
 
 
-def sequential(demos: Demonstrations, analysis: Analysis, *, most: int = 19, mdp: MDP | None = None) -> dict[str, Any]:
-    """Simulate surrogates until one reaches the gain of the data, at most so many; halves are left out.
-
-    Returns
-    -------
-    gain of the data, surrogate_gains, reached (0 or 1: whether one of them did), p_value (Besag and Clifford's, which
-    is the rank where none did) and seconds
-    """
-    clock = time.perf_counter()
-    known = MDP.from_demonstrations(demos) if mdp is None else mdp
-    found = Tested(demos, analysis, fit_habits(demos, mdp, analysis).chosen)
-
-    def gain(data: int) -> float:
-        for part in range(analysis.folds):
-            task = Task(data, part)
-            found.rows[task] = _run_part(task, demos, known, mdp, found.habit, analysis, parallel=False)
-        return found.gain(data)
-
-    value, gains = gain(0), list[float]()
-    while len(gains) < most and not any(other >= value for other in gains):
-        gains.append(gain(len(gains) + 1))
-    reached = int(any(other >= value for other in gains))
-    p_value = 1 / len(gains) if reached else 1 / (1 + most)
-    seconds = time.perf_counter() - clock
-    return {"gain": value, "surrogate_gains": gains, "reached": reached, "p_value": p_value, "seconds": seconds}
-
-
-def _path(cache: Path | None, key: str, events: str, task: Task) -> Path | None:
-    told = events if task.part == HALVES else ""  # folds know nothing of events
-    return None if cache is None else cache / f"{key}{told}-{task.data:04d}-{task.part + 1:02d}.json"
+def _is_settled(found: EvidenceResult, part: str) -> bool:
+    question = found.g1 if part == "gain" else found.g2
+    return question is None or question.settled(found.most)
 
 
 def _events_key(events: Events | None) -> str:
@@ -133,40 +267,56 @@ def _events_key(events: Events | None) -> str:
     return f"-{total.hexdigest()[:12]}"
 
 
-class Habits(NamedTuple):
-    """The n-gram, and the one of all habits that validation trajectories prefer."""
-
-    plain: NGram
-    chosen: IntentionModel
-    name: str
+# -- surrogates as lively as the data ----------------------------------------------------------------------------------
 
 
-def fit_habits(demos: Demonstrations, mdp: MDP | None, analysis: Analysis) -> Habits:
-    """One habit for all trajectories, or several of which each has one: whichever predicts validation trajectories."""
-    plain = analysis.habit(demos).fit(demos, mdp)
-    train, validation = validation_split(demos, VALIDATION, analysis.seed)
-    if validation is None:
-        return Habits(plain, plain, "1 habit")
-    alone = NGram(length=plain.length_, backoff=plain.backoff_, individuals=plain.individuals, seed=analysis.seed).fit(
-        train, mdp
-    )
-    best = Habits(plain, plain, "1 habit")
-    reached = alone.score(validation) + MIXTURE_GAIN
-    for name, mixture in analysis.mixtures(demos, plain).items():
-        score = max(float(start["score"]) for start in mixture.fit(demos, mdp).starts_)
-        if score > reached:
-            best, reached = Habits(plain, mixture, name), score
-    return best
+def match(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis) -> tuple[NGram, dict[str, Any]]:
+    """The habit with the strongest shrinkage whose surrogates are as lively as the data, and what was tried.
+
+    Habits that remember as much, and habits without memory, are fitted to folds of the data, and of every simulation:
+    memory must be worth as much in surrogates as in the data. A shrunk habit passes on less than it has learned.
+    """
+    settings = habit.get_params() | gains.remembered(habit)
+    own = _worth_of_memory(settings, demos, analysis)
+    tried: list[dict[str, float]] = []
+
+    def lively(strength: float) -> bool:
+        found = []
+        for b in range(FITTED):
+            generator = np.random.default_rng([analysis.seed, 1_000_000 + b])
+            simulated = simulate_habit(habit.livelier(strength), demos, mdp, generator)
+            found.append(_worth_of_memory(settings, simulated, analysis))
+        tried.append({"backoff": strength, "worth_of_memory": float(np.mean(found))})
+        return tried[-1]["worth_of_memory"] >= own
+
+    strengths = [habit.backoff_]
+    while habit.length_ > 1 and strengths[-1] > LIVELIEST:
+        strengths.append(max(strengths[-1] / 2, LIVELIEST))
+    low, high = 0, len(strengths) - 1  # the first strength that is lively enough, by bisection; else the weakest
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if lively(strengths[middle]) else (middle + 1, high)
+    chosen = strengths[low]
+    return habit.livelier(chosen), {"fitted": habit.backoff_, "chosen": chosen, "worth_of_memory": own, "tried": tried}
 
 
-def surrogate(
-    habit: IntentionModel, demos: Demonstrations, mdp: MDP, analysis: Analysis, number: int
-) -> Demonstrations:
-    """Surrogate ``number`` ≥ 1, or the data themselves for 0."""
+def _worth_of_memory(settings: Mapping[str, Any], demos: Demonstrations, analysis: Analysis) -> float:
+    """Nats per step that habits with these settings predict test folds better than habits without memory."""
+    forgetful = {**settings, "length": 1, "reads": "states", "kernels": False}
+    found = 0.0
+    for a, b in demos.fold_indices(min(3, analysis.folds), by=analysis.by):
+        train, test = demos.subset(a), demos.subset(b)
+        both = [NGram(**options).fit(train).log_likelihood(test).sum() for options in (settings, forgetful)]
+        found += float(both[0] - both[1])
+    return found / demos.n_steps
+
+
+def surrogate(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis, number: int) -> Demonstrations:
+    """Surrogate ``number`` ≥ 1, or the data themselves for 0; covariates stay where they are."""
     if number == 0:
         return demos
-    generator = np.random.default_rng([analysis.seed, number])
-    return walk(demos, mdp, generator, lambda them: habit.chooser(demos, them))
+    found = simulate_habit(habit, demos, mdp, np.random.default_rng([analysis.seed, number]))
+    return replace(found, observations=demos.observations)
 
 
 def surrogate_events(
@@ -183,79 +333,94 @@ def surrogate_events(
     return found
 
 
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
 def _run_part(
     task: Task,
     demos: Demonstrations,
     known: MDP,
     mdp: MDP | None,
-    habit: IntentionModel,
+    habit: NGram,
     analysis: Analysis,
+    places: Places | None,
     parallel: bool,
     events: Events | None = None,
 ) -> dict[str, Any]:
     if parallel:
         limit_threads(1)
+    clock = time.perf_counter()
+    row = _analyse(task, demos, known, mdp, habit, analysis, places, events)
+    return row | {"seconds": time.perf_counter() - clock}
+
+
+def _analyse(
+    task: Task,
+    demos: Demonstrations,
+    known: MDP,
+    mdp: MDP | None,
+    habit: NGram,
+    analysis: Analysis,
+    places: Places | None,
+    events: Events | None,
+) -> dict[str, Any]:
     data = surrogate(habit, demos, known, analysis, task.data)
-    if task.part == HALVES:
+    if task.part == "goals":
+        assert places is not None
+        return _goals(data, places, analysis, everything=task.data == 0)
+    if task.part == "halves":
         happened = {} if events is None else dict(events)
         if task.data and happened:
             happened = surrogate_events(happened, demos, data, np.random.default_rng([analysis.seed, task.data, 1]))
-        return _halves(data, mdp, analysis, happened)
-    train, test = (data.subset(part) for part in data.fold_indices(analysis.folds, by=analysis.by)[task.part])
-    return _fold(train, test, mdp, analysis, everything=task.data == 0)
+        return _halves(data, analysis, happened)
+    return _gain(data, mdp, analysis, everything=task.data == 0)
 
 
-def _fold(
-    train: Demonstrations, test: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everything: bool
-) -> dict[str, Any]:
-    """Likelihoods on one test fold, per trajectory where they are the data's own."""
-    habits = fit_habits(train, mdp, analysis)
-    habit = habits.plain
-    chains = {name: chain.fit(train, mdp) for name, chain in analysis.candidates(train, habit).items()}
-    validation = {name: max(float(start["score"]) for start in chain.starts_) for name, chain in chains.items()}
-    chosen = max(validation, key=lambda name: validation[name])
+def _gain(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everything: bool) -> dict[str, Any]:
+    """G₁ over all folds, with the budget of predictability where it is asked for."""
+    total: dict[str, FloatArray] = {}
+    chosen, several = [], 0
+    for train_index, test_index in demos.fold_indices(analysis.folds, by=analysis.by):
+        train, test = demos.subset(train_index), demos.subset(test_index)
+        fold = gains.fold_gains(train, test, mdp, analysis)
+        models = {"plain": fold.plain, "habit": fold.habit, "intentions": fold.intentions, "chain": fold.memoryless}
+        if everything:
+            models |= fold.covariates
+            budget: dict[str, Any] = {"uniform": Uniform(), "state": Empirical()}
+            budget["memory"] = NGram(seed=analysis.seed)
+            for name, model in budget.items():
+                found = model.fit(train, mdp).log_likelihood(test)
+                models[name] = np.add.reduceat(found, test.offsets[:-1])
+        for name, values in models.items():
+            total.setdefault(name, np.zeros(len(demos)))[test_index] = values
+        chosen.append(fold.chosen)
+        several += fold.several
     row: dict[str, Any] = {
-        "n_steps": test.n_steps,
-        "plain": habit.score(test),
-        "habit": habits.chosen.score(test),
-        "habits": habits.name,
-        "intentions": chains[chosen].score(test),
-        "chosen": chosen,
-        "validation": validation,
-        "tested": {name: chain.score(test) for name, chain in chains.items()},
-        "memory": habit.length_,
-        "backoff": habit.backoff_,
+        "gain": float((total["intentions"] - total["habit"]).sum() / demos.n_steps),
+        "chain": Counter(chosen).most_common(1)[0][0],
+        "several": several,
     }
     if everything:
-        budget: dict[str, Any] = {
-            "uniform": Uniform().fit(train, mdp),
-            "state": Empirical().fit(train, mdp),
-            "memory": NGram(seed=analysis.seed).fit(train, mdp),
-        }
-        budget |= {"individuals": habit} if analysis.individuals(train) else {}
-        budget["plain"] = habit
-        budget["habit"] = habits.chosen
-        budget["intentions"] = chains[chosen]
-        row["per_trajectory"] = {name: trajectory_likelihoods(model, test) for name, model in budget.items()}
+        row["per_trajectory"] = {name: values.tolist() for name, values in total.items()}
     return row
 
 
-def trajectory_likelihoods(model: Any, demos: Demonstrations) -> list[float]:
-    """Log-likelihood of every trajectory."""
-    return [float(x) for x in np.add.reduceat(model.log_likelihood(demos), demos.offsets[:-1])]
+def _goals(demos: Demonstrations, places: Places, analysis: Analysis, *, everything: bool) -> dict[str, Any]:
+    """G₂ over both folds."""
+    kept = goal_gains.sample(demos, analysis.seed)
+    data = demos.subset(kept)
+    found, goals = goal_gains.goal_gains(data, places, analysis.by, analysis.seed)
+    row: dict[str, Any] = {"gain": float(found.sum() / data.n_steps), "goals": goals}
+    return row | ({"per_trajectory": found.tolist(), "trajectories": kept.tolist()} if everything else {})
 
 
-def _halves(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, events: Events) -> dict[str, Any]:
+def _halves(demos: Demonstrations, analysis: Analysis, events: Events) -> dict[str, Any]:
     """Agreement between labellings of all data by chains fitted to disjoint halves, and their alignment with events."""
-    halves = demos.split(0.5, by=independent(demos), seed=analysis.seed)
-    fitted = []
-    for half in halves:
-        habit = analysis.habit(half).fit(half, mdp)
-        chains = analysis.candidates(half, habit)
-        fitted.append({chain_kind(name): chain.fit(half, mdp).predict(demos) for name, chain in chains.items()})
-    both = {name: (labels, fitted[1][name]) for name, labels in fitted[0].items() if name in fitted[1]}
+    labels = []
+    for half in demos.split(0.5, by=independent(demos), seed=analysis.seed):
+        fitted, held_out = validation_split(half, gains.VALIDATION, analysis.seed)
+        labels.append(gains.label(demos, fitted, held_out or fitted, analysis))
     alignment = {
-        event: {name: float(np.mean([information(z, happened) for z in pair])) for name, pair in both.items()}
-        for event, happened in events.items()
+        event: float(np.mean([information(z, happened) for z in labels])) for event, happened in events.items()
     }
-    return {"agreement": {name: ari(*pair) for name, pair in both.items()}, "alignment": alignment}
+    return {"agreement": ari(labels[0], labels[1]), **alignment}

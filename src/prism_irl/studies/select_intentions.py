@@ -24,10 +24,9 @@ from prism_irl.models.registry import Method
 from prism_irl.studies import evidence, exemplar, null, results, selection
 from prism_irl.studies.analysis import Analysis
 from prism_irl.studies.cross_validation import Evaluation, Extra, OnFit, cross_validate
-from prism_irl.studies.null import OnPart
+from prism_irl.studies.null import MOST, EvidenceResult, OnPart
 from prism_irl.studies.score_intervals import scoring, write_score_intervals
 from prism_irl.studies.selection import Candidate, Choice, Halves
-from prism_irl.studies.tested import Tested
 
 METHODS = {"markov": "hiql", "state": "state+tabular", "independent": "prism-past", "recurrent": "prism-recurrent"}
 
@@ -45,7 +44,7 @@ class Select:
     by : what a fold keeps together
     splits : ways to divide the data into halves
     starts : starts of every fit, None is the model's default, which `prism fit` has
-    surrogates : simulations of a habit that intentions are tested against; 0 leaves the test out
+    surrogates : simulations of a habit that intentions are tested against, at most; 0 leaves the test out
     max_iterations : EM iterations at most, None is the model's default
     seed : the one source of randomness
     """
@@ -57,7 +56,7 @@ class Select:
     by: str = "trajectory"
     splits: int = 3
     starts: int | None = None
-    surrogates: int = 19
+    surrogates: int = MOST
     max_iterations: int | None = None
     seed: int = 0
 
@@ -177,7 +176,7 @@ def try_numbers(
 
 def _tested(
     demos: Demonstrations, settings: Select, mdp: MDP | None, jobs: int, cache: Path, on_part: OnPart | None
-) -> Tested:
+) -> EvidenceResult:
     """The test against a habit, with the folds of the selection."""
     cache.mkdir(exist_ok=True)
     analysis = Analysis(folds=settings.folds, by=settings.by, seed=settings.seed)

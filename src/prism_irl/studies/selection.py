@@ -25,6 +25,7 @@ from prism_irl.errors import InputError
 from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
 from prism_irl.models.pair import PairModel
+from prism_irl.report.evidence_words import sentences
 from prism_irl.studies.analysis import independent
 from prism_irl.studies.full_fits import fit_to_all
 
@@ -304,45 +305,38 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
 
 
 def refused(evidence: Mapping[str, Any] | None) -> bool:
-    """Whether the test against a habit has said no: not where it was not made, or where it had too few surrogates."""
-    return evidence is not None and not evidence["found"] and bool(evidence.get("decided", True))
+    """Whether the test against a habit was made, and has not found anything."""
+    return evidence is not None and not evidence["found"]
 
 
 def _words(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | None, limit: int, k: int) -> str:
     chosen = candidates[k]
-    sentences = [_finding(chosen, evidence)]
+    said = [_finding(chosen, evidence)]
     no = refused(evidence)
-    if not no and k > 1 and (evidence is None or not evidence["found"]):
-        how = "not tested against a habit without intentions" if evidence is None else "tested with too few surrogates"
-        sentences.append(f"This was {how} (--surrogates 19).")
+    if k > 1 and evidence is None:
+        said.append("This was not tested against a habit without intentions (--surrogates 199).")
     others = sorted(other for other in candidates if 1 < other <= limit and other != k)
     if others and not no and k > 1:
         listed = ", ".join(f"{_number(candidates[other].agreement)} at K={other}" for other in others)
-        sentences.append(f"Halves agree to {listed}.")
+        said.append(f"Halves agree to {listed}.")
     if limit != k and not no:  # without evidence a habit is what predicts
         gain = candidates[limit].predictive_ll - chosen.predictive_ll
-        sentences.append(
+        said.append(
             f"Likelihood goes on rising up to K={limit} ({gain:+.4f} nats per step against K={k}): for prediction take "
             f"K={limit}, for interpretation K={k}."
         )
         if limit == max(candidates):
-            sentences.append(f"It was still rising at the largest K that was tried, {limit}.")
-    return " ".join(sentences)
+            said.append(f"It was still rising at the largest K that was tried, {limit}.")
+    return " ".join(said)
 
 
 def _finding(chosen: Candidate, evidence: Mapping[str, Any] | None) -> str:
     k = chosen.n_intentions
     if evidence is not None and refused(evidence):
-        return (
-            f"No evidence for intentions beyond habit: chains of intentions gain {evidence['gain']:+.4f} nats per step "
-            f"over a habit, and data simulated from the habit alone gains as much (p = {evidence['p_value']:.2g})."
-        )
+        return " ".join(finding.text for finding in sentences(evidence)[: 1 if evidence.get("decided", True) else 2])
     if k == 1:
         return "The data identifies one intention: no larger number predicts better and lasts."
-    tested = ""
-    if evidence is not None and evidence["found"]:
-        tested = f" There is evidence for intentions beyond habit (gain {evidence['gain']:+.4f} nats per step, p = "
-        tested += f"{evidence['p_value']:.2g})."
+    tested = f" {sentences(evidence)[0].text}" if evidence is not None and evidence["found"] else ""
     shares = ", ".join(f"{100 * share:.0f}%" for share in chosen.use)
     facts = (
         f"labellings from disjoint halves of the data agree to {_number(chosen.agreement)} (1 is the same cut, "

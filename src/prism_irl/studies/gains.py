@@ -1,0 +1,243 @@
+"""G₁: what intentions predict beyond a habit, on one test fold.
+
+The habit is fitted first, with a memory of what was done, individuals, and several habits of which every trajectory has
+one where validation trajectories prefer that. Chains of intentions then say how the present differs from the mean,
+
+    p(a | past) ∝ h(a | past) (c(a | past) / c̄(a | c_t))^β,
+
+where c is the prediction of the chain, c̄ that of its one policy with the same contexts, and β ≥ 0 a number: with 0 the
+habit stands alone, so that chains are never charged for what the habit has learned better, and a chain with the memory
+of the habit stands alone with 1. Which chain, and β, are chosen on validation trajectories inside the training fold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+
+from prism_irl.data.contexts import Contexts, levels_of
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.mdp import MDP
+from prism_irl.models.references import NGram
+from prism_irl.models.splits import validation_split
+from prism_irl.models.starts import first_responsibilities
+from prism_irl.studies.analysis import Analysis
+from prism_irl.studies.chains import Encoded, TableChain, fit_chain
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+VALIDATION = 0.2
+"""Share of the training trajectories that chooses among chains."""
+LARGEST = 2.0
+"""Largest β."""
+BINS = 4
+"""Quantiles of a covariate, each with a kernel of its own."""
+MIXTURE = 3
+MIXTURE_GAIN = 1e-3
+"""Nats per step on validation trajectories that several habits must gain over one."""
+
+
+class Recipe(NamedTuple):
+    """A chain that is tried: how many intentions, with the memory of the habit or without, and what switches follow.
+
+    ``follows`` is "" for a Markov chain, "state", or the number of a covariate.
+    """
+
+    n_intentions: int
+    remembers: bool = False
+    follows: str = ""
+    switches: bool = True
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        told = {"": "", "state": " by state"}.get(self.follows, f" by covariate {self.follows}")
+        return f"K={self.n_intentions}{told}{' with memory' if self.remembers else ''}"
+
+
+@dataclass
+class Gains:
+    """Likelihoods of one test fold per trajectory: of the habit, of several, and with intentions.
+
+    Attributes
+    ----------
+    plain, habit, intentions : (N_test,) log-likelihoods
+    chosen : name of the chain
+    memoryless : (N_test,) of a chain alone, without memory and without a habit
+    covariates : {name: (N_test,)} of the same chain beside the habit, its switches following a covariate or none ("")
+    memory : what the habit remembers
+    """
+
+    plain: FloatArray
+    habit: FloatArray
+    intentions: FloatArray
+    chosen: str
+    several: bool
+    memoryless: FloatArray
+    covariates: dict[str, FloatArray] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+
+
+def recipes(analysis: Analysis, habit: NGram, n_covariates: int = 0) -> list[Recipe]:
+    """Chains that are tried beside this habit."""
+    few, memories = min(analysis.intentions), [False] + [True] * (habit.length_ > 1)
+    found = [Recipe(few, memory) for memory in memories]
+    found += [Recipe(K) for K in analysis.intentions if few != K]
+    found += [Recipe(few, False, "state")]
+    return found + [Recipe(few, False, str(i)) for i in range(n_covariates)]
+
+
+def fold_gains(train: Demonstrations, test: Demonstrations, mdp: MDP | None, analysis: Analysis) -> Gains:
+    """Fit a habit and chains to the training trajectories; score all of them on the test trajectories."""
+    habit = analysis.habit(train).fit(train, mdp)
+    fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
+    assert held_out is not None
+    again = NGram(**habit.get_params() | remembered(habit)).fit(fitted, mdp)
+    with np.errstate(divide="ignore"):
+        before, after = np.log(again.action_proba(held_out)), np.log(habit.action_proba(test))
+    plain = likelihoods(after, test)
+    mixture = Recipe(MIXTURE, habit.length_ > 1, switches=False)
+    ratios, _ = _search(mixture, habit, fitted, held_out, test, analysis)
+    beta, gain = best_power(before, ratios[0], held_out)
+    several = gain > MIXTURE_GAIN
+    if several:
+        before, after = pooled(before, ratios[0], beta), pooled(after, ratios[1], beta)
+    few = min(analysis.intentions)
+    best = (0.0, "", 0.0, np.zeros((1, 1)))
+    found = Gains(plain, likelihoods(after, test), plain, "", several, plain, memory=remembered(habit))
+    n_covariates = 0 if train.observations is None else train.observations.shape[1]
+    for recipe in recipes(analysis, habit, n_covariates):
+        ratios, chain = _search(recipe, habit, fitted, held_out, test, analysis)
+        beta, gain = best_power(before, ratios[0], held_out)
+        if recipe == (few, False, "", True):
+            alone = taken(ratios[1], test) + chain.mean_log_likelihood(test)
+            found.memoryless = np.add.reduceat(alone, test.offsets[:-1])
+        if n_covariates and recipe.n_intentions == few and recipe.follows != "state" and not recipe.remembers:
+            found.covariates[f"follows {recipe.follows}"] = likelihoods(pooled(after, ratios[1], beta), test)
+        if gain > best[0] or not best[1]:
+            best = gain, recipe.name, beta, ratios[1]
+    found.chosen = best[1]
+    found.intentions = likelihoods(pooled(after, best[3], best[2]), test)
+    return found
+
+
+def label(demos: Demonstrations, fitted: Demonstrations, held_out: Demonstrations, analysis: Analysis) -> IntArray:
+    """Likeliest intention of every step by the smallest chain without memory, fitted to some trajectories."""
+    contexts = Contexts.fit(fitted, 1)
+    data, seen, all_of_it = (Encoded.of(them, contexts) for them in (fitted, held_out, demos))
+    recipe = Recipe(min(analysis.intentions))
+    chain = _best_start(recipe, contexts, fitted, data, seen, 1, 0.0, analysis)
+    return np.asarray(chain.smoothed(all_of_it).argmax(1))
+
+
+def remembered(habit: NGram) -> dict[str, Any]:
+    """What a habit has chosen to remember, as options."""
+    return {
+        "length": habit.length_,
+        "backoff": habit.backoff_,
+        "reads": habit.reads_,
+        "kernels": habit.kernels_ is not None,
+    }
+
+
+def _search(
+    recipe: Recipe,
+    habit: NGram,
+    fitted: Demonstrations,
+    held_out: Demonstrations,
+    test: Demonstrations,
+    analysis: Analysis,
+) -> tuple[tuple[FloatArray, FloatArray], TableChain]:
+    """What the best of some starts adds to its mean on validation and on test trajectories, and the chain."""
+    length = levels_of(habit.length_, habit.reads_) if recipe.remembers else 1
+    contexts = Contexts.fit(fitted, length, habit.reads_ if recipe.remembers else "states")
+    groups, n_groups = grouping(recipe.follows, fitted)
+    data, seen, rest = (Encoded.of(them, contexts, groups(them)) for them in (fitted, held_out, test))
+    chain = _best_start(recipe, contexts, fitted, data, seen, n_groups, habit.backoff_, analysis)
+    return (chain.ratio(seen), chain.ratio(rest)), chain
+
+
+def _best_start(
+    recipe: Recipe,
+    contexts: Contexts,
+    fitted: Demonstrations,
+    data: Encoded,
+    seen: Encoded,
+    n_groups: int,
+    backoff: float,
+    analysis: Analysis,
+) -> TableChain:
+    """The chain that predicts validation trajectories best, of some starts."""
+    best, chosen = -np.inf, None
+    for start in range(analysis.starts):
+        chain = TableChain(recipe.n_intentions, contexts, fitted, backoff, n_groups=n_groups, switches=recipe.switches)
+        generator = np.random.default_rng([analysis.seed, start])
+        kind: Any = ("windows", "random")[start % 2]
+        first = first_responsibilities(kind, fitted, recipe.n_intentions, generator)
+        score = fit_chain(chain, data, seen, first, analysis.max_iterations)
+        if chosen is None or score > best:
+            best, chosen = score, chain
+    assert chosen is not None
+    return chosen
+
+
+def grouping(follows: str, fitted: Demonstrations) -> tuple[Any, int]:
+    """Function of demonstrations → group of the kernel at every step, and how many groups there are."""
+    if follows == "state":
+        S = fitted.n_states
+
+        def left(demos: Demonstrations) -> IntArray:
+            before = np.concatenate([demos.states[:1], demos.states[:-1]]).astype(np.int64)
+            return np.asarray(np.minimum(before, S))
+
+        return left, S + 1
+    if follows == "":
+        return (lambda demos: None), 1
+    column = int(follows)
+    assert fitted.observations is not None
+    edges = np.unique(np.quantile(fitted.observations[:, column], np.arange(1, BINS) / BINS))
+
+    def quantile(demos: Demonstrations) -> IntArray:
+        assert demos.observations is not None
+        return np.searchsorted(edges, demos.observations[:, column], side="left").astype(np.int64)
+
+    return quantile, len(edges) + 1
+
+
+# -- predictions that are put together ---------------------------------------------------------------------------------
+
+
+def pooled(log_proba: FloatArray, ratio: FloatArray, beta: float) -> FloatArray:
+    """Log of h(a) ratio(a)^β, normalised, (n, A)."""
+    if beta == 0.0:
+        return log_proba
+    weights = log_proba + beta * ratio
+    top = weights.max(1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return np.asarray(weights - top - np.log(np.exp(weights - top).sum(1, keepdims=True)))
+
+
+def best_power(log_proba: FloatArray, ratio: FloatArray, demos: Demonstrations) -> tuple[float, float]:
+    """β that predicts best, and what it gains over 0 in nats per step."""
+    nothing = float(taken(log_proba, demos).mean())
+
+    def loss(beta: float) -> float:
+        return -float(taken(pooled(log_proba, ratio, beta), demos).mean())
+
+    found = minimize_scalar(loss, bounds=(0.0, LARGEST), method="bounded", options={"xatol": 0.01})
+    gain = -float(found.fun) - nothing
+    return (float(found.x), gain) if gain > 0 else (0.0, 0.0)
+
+
+def taken(log_proba: FloatArray, demos: Demonstrations) -> FloatArray:
+    """Log-likelihood of every step, (n,)."""
+    return np.asarray(log_proba[np.arange(demos.n_steps), demos.actions])
+
+
+def likelihoods(log_proba: FloatArray, demos: Demonstrations) -> FloatArray:
+    """Log-likelihood of every trajectory, (N,)."""
+    return np.asarray(np.add.reduceat(taken(log_proba, demos), demos.offsets[:-1]))
