@@ -183,11 +183,11 @@ def cells(first_seed: int, seeds: int, power_seeds: int) -> Iterator[Cell]:
                     yield from (Cell(family, n, first_seed) for n in SIZES[:-1])
 
 
-def run_cell(cell: Cell) -> dict[str, Any]:
+def run_cell(cell: Cell, surrogates: int) -> dict[str, Any]:
     """The joint verdict on one data set, and both questions."""
     demos, mdp = cell.make()
     clock = time.perf_counter()
-    found = evidence.summary(null.run(demos, Analysis(folds=FOLDS), mdp=mdp))
+    found = evidence.summary(null.run(demos, Analysis(folds=FOLDS), mdp=mdp, surrogates=surrogates))
     kept = ("found", "decided", "p_value", "g1", "g2", "agreement", "memory", "reads", "several_habits", "shrinkage")
     row = {"id": cell.id, "family": cell.family, "n": cell.n, "seed": cell.seed, "intentions": cell.truth}
     return row | {name: found[name] for name in kept} | {"seconds": time.perf_counter() - clock}
@@ -237,6 +237,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, help="seeds of every family without intentions")
     parser.add_argument("--power-seeds", type=int, default=10, help="seeds of every world with intentions")
     parser.add_argument("--development", action="store_true", help="seeds from 0 instead of 1,000")
+    parser.add_argument("--surrogates", type=int, default=99, help="of every data set at most")
     parser.add_argument("--only", help="families, comma-separated")
     parser.add_argument("--minutes", type=float, default=np.inf, help="begin no cell after that")
     given = parser.parse_args()
@@ -254,7 +255,7 @@ def main() -> None:
         if not path.exists():
             if time.perf_counter() - clock > 60 * given.minutes:
                 continue
-            path.write_text(json.dumps(run_cell(cell) | {"commit": commit()}))
+            path.write_text(json.dumps(run_cell(cell, given.surrogates) | {"commit": commit()}))
         rows.append(json.loads(path.read_text()))
         one, two = rows[-1]["g1"], rows[-1]["g2"] or {"effect": 0.0, "p_value": 1.0}
         print(
@@ -262,7 +263,13 @@ def main() -> None:
             f"G2 {two['effect']:+.4f} p {two['p_value']:.3f}  {rows[-1]['seconds']:.0f} s",
             flush=True,
         )
-        result = {"experiment": "calibration", "commit": commit(), "calibration": summary(rows), "cells": rows}
+        result = {
+            "experiment": "calibration",
+            "commit": commit(),
+            "surrogates": given.surrogates,
+            "calibration": summary(rows),
+            "cells": rows,
+        }
         (given.out / "metrics.json").write_text(json.dumps(result, indent=1))
     found = summary(rows)["false_positives"]
     print(f"False positives: {found['found']} of {found['of']}.")
