@@ -5,17 +5,14 @@ traces of past choices, place habits that repeat their last action, habits of me
 both, individual biases and slow drift. Worlds with intentions: the frustration gridworld, goals that end where they
 are reached, the same over practised routes, and simulated mice. Every cell is one data set; finished ones are kept.
 
-Seeds below 1,000 settled the rule (`python reproduce/evidence.py --development`); those from 1,000 on report it.
+Seeds below 1,000 settled the rule; those from 1,000 on report it.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +20,14 @@ import numpy as np
 from scipy import stats
 
 from prism_irl import maze
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import print_notes, print_table
+from prism_irl.cli.progress import counting
+from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
-from prism_irl.studies import evidence, null
+from prism_irl.scale import remember
+from prism_irl.studies import evidence, null, results
 from prism_irl.studies.analysis import Analysis
 from prism_irl.worlds import grid
 from prism_irl.worlds.frustration import FrustrationWorld
@@ -35,6 +37,10 @@ from worlds.habits import HabitWorld, _gaussian, _mixed
 SIZES = (50, 100, 200)
 STEPS = 60
 FOLDS = 3
+SURROGATES = 99
+"""Of every data set at most."""
+QUICK = 100
+"""Data sets below which a run is a preview."""
 Made = tuple[Demonstrations, MDP | None]
 
 
@@ -193,6 +199,39 @@ def run_cell(cell: Cell, surrogates: int) -> dict[str, Any]:
     return row | {name: found[name] for name in kept} | {"seconds": time.perf_counter() - clock}
 
 
+def run(
+    wanted: Sequence[Cell],
+    folder: Path,
+    *,
+    surrogates: int = SURROGATES,
+    jobs: int = 1,
+    on_part: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Make the cells that are not there yet, write metrics.json and cells.csv, and return the metrics."""
+    cache = folder / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    tell = None if on_part is None else lambda done: on_part(done, len(wanted))
+    rows = remember.spread(
+        run_cell, wanted, (surrogates,), lambda cell: cache / f"{cell.id}-{surrogates}.json", jobs=jobs, on_rows=tell
+    )
+    found = summary(rows)
+    result = {
+        "title": "Is the test for intentions right?",
+        "experiment": "calibration",
+        "quick": len(wanted) < QUICK,
+        "folds": FOLDS,
+        "surrogates": surrogates,
+        "calibration": found,
+        "notes": notes(found),
+        "methods": {name: {"name": name, **own} for name, own in found["families"].items()},
+    }
+    flat = [
+        {name: row[name] for name in ("id", "family", "n", "seed", "intentions", "found", "p_value")} for row in rows
+    ]
+    results.write_results(folder, result, flat)
+    return result
+
+
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """False positives and power, each with its exact 95% interval, by family and in all."""
     without = [row for row in rows if not row["intentions"]]
@@ -224,56 +263,38 @@ def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"found": count, "of": n, "share": count / n, "low": float(interval.low), "high": float(interval.high)}
 
 
-def commit() -> str:
-    """The commit that is checked out here, or "unknown"."""
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
-
-
-def main() -> None:
-    """Make cells that are not there yet, and write the table after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("runs/evidence-calibration"))
-    parser.add_argument("--seeds", type=int, default=20, help="seeds of every family without intentions")
-    parser.add_argument("--power-seeds", type=int, default=10, help="seeds of every world with intentions")
-    parser.add_argument("--development", action="store_true", help="seeds from 0 instead of 1,000")
-    parser.add_argument("--surrogates", type=int, default=99, help="of every data set at most")
-    parser.add_argument("--only", help="families, comma-separated")
-    parser.add_argument("--minutes", type=float, default=np.inf, help="begin no cell after that")
-    given = parser.parse_args()
-    wanted = list(cells(0 if given.development else 1000, given.seeds, given.power_seeds))
-    if given.only:
-        wanted = [cell for cell in wanted if cell.family in given.only.split(",")]
-    print(
-        f"{len(wanted)} cells; 15 s of one core for a null and 100 s for a positive make "
-        f"{sum(100 if cell.truth else 15 for cell in wanted) / 3600:.1f} CPU-hours."
-    )
-    (given.out / "cells").mkdir(parents=True, exist_ok=True)
-    clock, rows = time.perf_counter(), []
-    for cell in wanted:
-        path = given.out / "cells" / f"{cell.id}.json"
-        if not path.exists():
-            if time.perf_counter() - clock > 60 * given.minutes:
-                continue
-            path.write_text(json.dumps(run_cell(cell, given.surrogates) | {"commit": commit()}))
-        rows.append(json.loads(path.read_text()))
-        one, two = rows[-1]["g1"], rows[-1]["g2"] or {"effect": 0.0, "p_value": 1.0}
-        print(
-            f"{cell.id:28s} {'FOUND' if rows[-1]['found'] else '-':6s} G1 {one['effect']:+.4f} p {one['p_value']:.3f}  "
-            f"G2 {two['effect']:+.4f} p {two['p_value']:.3f}  {rows[-1]['seconds']:.0f} s",
-            flush=True,
+def notes(found: dict[str, Any]) -> list[str]:
+    """The outcome in words."""
+    wrong, right = found["false_positives"], found["power_at_largest"]
+    text = [
+        f"Data without intentions is taken for data with them in {wrong['found']} of {wrong['of']} cases "
+        f"({100 * wrong['share']:.1f}%, 95% interval {100 * wrong['low']:.1f} to {100 * wrong['high']:.1f}%; the level is "
+        "5%)."
+    ]
+    if right is not None:
+        text.append(
+            f"With intentions and {SIZES[-1]} trajectories they are found in {right['found']} of {right['of']}."
         )
-        result = {
-            "experiment": "calibration",
-            "commit": commit(),
-            "surrogates": given.surrogates,
-            "calibration": summary(rows),
-            "cells": rows,
-        }
-        (given.out / "metrics.json").write_text(json.dumps(result, indent=1))
-    found = summary(rows)["false_positives"]
-    print(f"False positives: {found['found']} of {found['of']}.")
+    above = found["families_above_the_level"]
+    text.append(f"Families above the level (exact binomial, Holm): {', '.join(above) or 'none'}.")
+    return text
 
 
-if __name__ == "__main__":
-    main()
+def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
+    """`prism reproduce evidence`."""
+    wanted = list(cells(1000, *((1, 1) if quick else (20, 10))))
+    hours = sum(100 if cell.truth else 20 for cell in wanted) / 3600
+    print(f"{len(wanted)} data sets, about {hours:.1f} hours of one core; finished ones are kept (--resume).")
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(wanted, path, jobs=fits.jobs, on_part=lambda done, total: report("data sets", done, total, ""))
+
+    config = {"settings": {"seeds": sorted({cell.seed for cell in wanted}), "surrogates": SURROGATES}}
+    folder.make(work, print_calibration, progress=lambda: counting("data sets"), config=config)
+
+
+def print_calibration(metrics: dict[str, Any]) -> None:
+    """Print how often evidence was found in data of every kind, and what that says about the test."""
+    columns = {"data": ("name", 0), "evidence found": ("found", 0), "data sets": ("of", 0), "share": ("share", 2)}
+    print_table(metrics["title"], metrics["methods"].values(), columns)
+    print_notes(metrics)

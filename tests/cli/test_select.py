@@ -11,7 +11,7 @@ import pytest
 
 from prism_irl.cli.main import main
 
-OPTIONS = "--intentions 1..3 --folds 2 --splits 2 --starts 2 --surrogates 19 --max-iterations 25 --jobs 1"
+OPTIONS = "--intentions 1..3 --folds 2 --splits 2 --starts 2 --surrogates 0 --max-iterations 25 --jobs 1"
 
 
 def opposite_policies() -> pd.DataFrame:
@@ -45,8 +45,8 @@ def test_two_intentions_are_recommended_where_there_are_two(selected: Path):
     assert metrics["methods"]["k2"]["agreement"] > 0.8
     assert metrics["methods"]["k2"]["predictive_ll"]["mean"] > metrics["methods"]["k1"]["predictive_ll"]["mean"] + 0.05
     assert metrics["methods"]["k1"]["agreement"] is None
-    assert metrics["evidence"]["found"]
-    assert [row["id"] for row in metrics["budget"]][-1] == "intentions"
+    assert "evidence" not in metrics
+    assert "not tested against a habit" in metrics["recommendation"]
     assert metrics["recommendation"].split(":")[0] in (selected / "stdout").read_text()
 
 
@@ -55,11 +55,10 @@ def test_everything_is_left_behind(selected: Path):
     rows = pd.read_csv(run / "table.csv")
     assert rows["n_intentions"].tolist() == [1, 2, 3]
     assert {"predictive_ll", "standard_error", "agreement", "minimum_use", "mean_dwell", "identified"} <= set(rows)
-    for name in ("config.json", "folds.csv", "report.html", "figures/selection.svg", "figures/budget.png"):
+    for name in ("config.json", "folds.csv", "report.html", "figures/selection.svg"):
         assert (run / name).is_file(), name
     page = (run / "report.html").read_text()
     assert "identifies 2 intentions" in page
-    assert "The budget of predictability" in page
     assert "Does the model behave like the agent?" in page
 
 
@@ -73,6 +72,18 @@ def test_the_winner_with_the_recommended_number_can_be_explored(selected: Path):
     page = (selected / "run" / "report.html").read_text()
     assert "the fit with K=2" in page
     assert "When does the agent switch?" in page
+
+
+def test_a_mood_that_repeats_its_last_choice_is_one_intention(selected: Path):
+    """Whoever prefers one action for a while chooses what was chosen of late: a habit does the same."""
+    options = "--intentions 1,2 --folds 2 --splits 1 --starts 1 --surrogates 10 --max-iterations 10 --simulations 0"
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["select", str(selected / "grid.csv"), *options.split(), "--out", str(selected / "tested")]) == 0
+    metrics = json.loads((selected / "tested" / "metrics.json").read_text())
+    assert not metrics["evidence"]["found"]
+    assert metrics["recommended"] == 1
+    assert [row["id"] for row in metrics["budget"]][-1] == "intentions"
+    assert metrics["recommendation"].split(". ")[0] in (selected / "tested" / "report.html").read_text()
 
 
 def test_wrong_input_is_one_sentence(selected: Path, capsys: pytest.CaptureFixture[str]):

@@ -32,17 +32,17 @@ def test_the_example_word_for_word(tmp_path: Path) -> None:
         json.loads((folder / "runs" / name / "metrics.json").read_text())["evidence"] for name in ("agent", "habit")
     )
     assert agent["found"]
-    assert agent["gain"] > max(agent["surrogate_gains"])
+    assert agent["g1"]["found"] or agent["g2"]["found"]
     assert not habit["found"]
     assert habit["p_value"] > 0.05
     said = " ".join(done.stdout.split())
-    assert said.index("Evidence for intentions beyond habit:") < said.index("No evidence for intentions beyond habit:")
+    assert said.index("There are intentions beyond habit.") < said.index("No evidence for intentions beyond habit.")
 
 
 def test_every_verdict_of_the_page_is_one_that_a_report_can_have() -> None:
     from prism_irl.report.verdict import overall, verdict
 
     page = PAGE.read_text()
-    for found, note in ((True, "Evidence"), (False, "No evidence"), (False, "Not decided")):
-        metrics = {"experiment": "evidence", "methods": {}, "evidence": {"found": found}, "notes": [f"{note}: …"]}
+    for found in ({"found": True}, {"found": False}, {"found": False, "decided": False}):
+        metrics = {"experiment": "evidence", "methods": {}, "evidence": found}
         assert f"**{overall(metrics, verdict(metrics))}**" in page

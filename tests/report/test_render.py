@@ -124,7 +124,7 @@ def test_the_budget_stands_beside_a_comparison_with_its_intervals(folder):
     assert "+ memory −1.4000 −1.4500 to −1.3500 0.0200 −0.0100 to 0.0500" in text
     assert "Intervals (95%) are over folds" in text
     assert page.count('alt="budget"') == 1  # in its own section, and not among the figures again
-    tested = report(folder, COMPARISON | {"budget": rows, "experiment": "evidence"})
+    tested = report(folder, COMPARISON | {"budget": rows, "experiment": "evidence", "evidence": {"found": True}})
     assert 'id="budget"' in tested
     assert 'id="methods"' not in tested  # the budget is its table, told once
     assert "a bootstrap over animals" in Page(tested).text

@@ -314,16 +314,18 @@ def test_the_recommendation_is_the_verdict_of_a_selection():
 
 def test_a_selection_that_was_not_tested_is_no_good_news():
     assert found(selection(), "Two it is.") == "warning"
-    assert found(selection(), "Not tested against a habit without intentions: leave --surrogates at 19") == "warning"
+    assert found(selection(), "Not tested against a habit without intentions: leave --surrogates as it is") == "warning"
     against = selection(evidence=EVIDENCE | {"found": False})
     assert found(against, "Two it is.") == "warning"
     assert found(against, "Not tested") is None
 
 
 def test_a_selection_whose_steps_are_not_settled_says_so():
-    open_steps = EVIDENCE | {"agreement_p_value": 0.3}
-    assert found(selection(evidence=open_steps), "(p = 0.3): there are intentions, but do not interpret") == "warning"
-    assert found(selection(evidence=EVIDENCE), "do not interpret single steps") is None
+    sure = EVIDENCE | {"agreement": 0.9, "agreement_p_value": 0.05}
+    open_steps = sure | {"agreement_p_value": 0.3}
+    assert found(selection(evidence=open_steps), "do not interpret single steps") == "warning"
+    assert found(selection(evidence=sure | {"agreement": 0.2}), "do not interpret single steps") == "warning"
+    assert found(selection(evidence=sure), "do not interpret single steps") is None
     assert found(selection(recommended=1, evidence=open_steps), "do not interpret single steps") is None
     assert found(selection(evidence=open_steps | {"level": 0.5}), "do not interpret single steps") is None
 
@@ -344,28 +346,15 @@ def test_a_selection_that_ends_at_the_largest_number_says_so():
 # -- verdict of a test against a habit ---------------------------------------------------------------------------------
 
 
-def against_habit(first="Evidence for intentions.", **changes):
-    notes = [first, "Halves agree to 0.9.", "How it was done."]
-    return {"experiment": "evidence", "methods": {}, "evidence": EVIDENCE | changes, "notes": notes}
-
-
 def test_evidence_is_good_news_and_none_is_a_problem():
-    assert verdict(against_habit()) == [
-        Finding("good", "Evidence for intentions."),
-        Finding("good", "Halves agree to 0.9."),
-    ]
-    assert overall(against_habit(), verdict(against_habit())) == "There are intentions beyond habit."
-    none = against_habit("No evidence.", found=False, p_value=0.4, agreement_p_value=0.6)
-    assert verdict(none) == [Finding("bad", "No evidence."), Finding("warning", "Halves agree to 0.9.")]
+    metrics = {"experiment": "evidence", "methods": {}, "evidence": EVIDENCE | {"found": True}}
+    assert verdict(metrics)[0].level == "good"
+    assert overall(metrics, verdict(metrics)) == "There are intentions beyond habit."
+    none = metrics | {"evidence": EVIDENCE | {"found": False}}
+    assert verdict(none)[0].level == "bad"
     assert overall(none, verdict(none)) == "No evidence for intentions beyond habit."
-
-
-def test_too_few_surrogates_decide_nothing_and_say_so():
-    few = against_habit("Not decided, for want of surrogates.", found=False, p_value=0.25, surrogates=3)
-    assert found(few, "Not decided") == "warning"
-    assert found(few, "With 3 surrogates p cannot go below 0.25") == "warning"
-    assert overall(few, verdict(few)) == "Not decided: too few surrogates."
-    assert found(against_habit(), "p cannot go below") is None
+    open_ = metrics | {"evidence": EVIDENCE | {"found": False, "decided": False}}
+    assert overall(open_, verdict(open_)) == "Not decided yet."
 
 
 def calibrated(low=0.01, power=0.95, *, quick=False):
