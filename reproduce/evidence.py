@@ -268,8 +268,8 @@ def notes(found: dict[str, Any]) -> list[str]:
     wrong, right = found["false_positives"], found["power_at_largest"]
     text = [
         f"Data without intentions is taken for data with them in {wrong['found']} of {wrong['of']} cases "
-        f"({100 * wrong['share']:.1f}%, 95% interval {100 * wrong['low']:.1f} to {100 * wrong['high']:.1f}%; the level is "
-        "5%)."
+        f"({100 * wrong['share']:.1f}%, 95% interval {100 * wrong['low']:.1f} to {100 * wrong['high']:.1f}%; the level "
+        "is 5%)."
     ]
     if right is not None:
         text.append(

@@ -1,8 +1,9 @@
 """The calibration: nulls have no intentions, cells resume, shares have exact intervals."""
 
-import evidence
 import numpy as np
 import pytest
+
+import evidence
 from evidence import NULLS, POSITIVES, Cell
 
 
