@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prism_irl.cli.known_evidence import content, read_evidence
+from prism_irl.cli.known_evidence import content, find_evidence, read_evidence
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 
@@ -36,6 +36,19 @@ def test_what_was_found_is_read_whether_or_not_animals_are_named(tmp_path: Path,
     assert named.checksum() != demos.checksum()
     found = read_evidence(run(tmp_path, named), demos)
     assert found == {**FOUND, "from": tmp_path.name}
+
+
+def test_evidence_beside_a_run_is_found(tmp_path: Path, demos: Demonstrations) -> None:
+    assert find_evidence(tmp_path / "fit", demos) is None
+    for name, data in (("other", demos.subset([0, 1])), ("evidence", demos)):
+        (tmp_path / name).mkdir()
+        run(tmp_path / name, data, g1={"found": False})
+    found = find_evidence(tmp_path / "fit", demos)
+    assert found is not None
+    assert (found["from"], found["g1"]) == ("evidence", {"found": False})
+    with_covariates = replace(demos, observations=np.zeros((demos.n_steps, 1), np.float32))
+    assert find_evidence(tmp_path / "fit", with_covariates) == found
+    assert find_evidence(tmp_path / "fit", demos.subset([0])) is None
 
 
 def test_other_data_and_other_folders_are_refused(tmp_path: Path, demos: Demonstrations) -> None:

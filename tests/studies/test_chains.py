@@ -19,7 +19,7 @@ def test_policies_back_off_as_those_of_the_models_do(make_demos, length, reads):
     chain = TableChain(2, contexts, demos, 4.0)
     chain.learn_policies(Encoded.of(demos, contexts), weights)
     model = TabularPolicies(2, demos.n_actions, contexts, demos.valid_actions, smoothing=0.01, backoff=4.0)
-    model.maximise(Prepared.of(demos, contexts), weights)
+    model.m_step(Prepared.of(demos, contexts), weights)
     found = chain.table.reshape(-1, demos.n_actions, 2)[:-1].transpose(2, 0, 1)
     np.testing.assert_allclose(found, model.policies, atol=1e-12)
 

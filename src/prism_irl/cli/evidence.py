@@ -71,7 +71,7 @@ def evidence(
         seed=seed,
     )
     if surrogates < 1:
-        raise InputError(f"--surrogates is {surrogates}; give at least 1, and 19 or more for p = 0.05.")
+        raise InputError(f"--surrogates is {surrogates}; give at least 1, and 39 or more for an answer.")
     limits.check_option("surrogates", surrogates)
     source = read_source(table, columns, world)
     check_tokens(source.demos, "evidence")
@@ -86,6 +86,7 @@ def evidence(
             cloning=cloning,
             mdp=source.mdp,
             events=source.events,
+            covariates=source.covariates,
             jobs=cut.jobs,
             title=f"Are there intentions in {table.name}?",
             on_part=lambda done, total: report("parts of the analysis", done, total, ""),

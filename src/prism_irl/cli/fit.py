@@ -85,7 +85,8 @@ def fit(
     simulations
         How often the fitted model is simulated, to be compared with the data in the report; 0 leaves that out.
     evidence
-        Folder of a prism evidence or prism select of the same data, which the verdict then speaks of.
+        Folder of a prism evidence or prism select of the same data, which the verdict then speaks of [default: the
+        newest one beside OUT, if there is any].
     intervals
         Resamples of the animals (--group; else of the trajectories) that are fitted again, from the fit: 95% intervals
         of usage, dwell, switching, rewards and values; 200 is usual, 0 leaves them out.
@@ -99,7 +100,7 @@ def fit(
         limits.check_option(name, value)
     with ExitStack() as claim:
         from prism_irl.cli.fitted import describe_and_write
-        from prism_irl.cli.known_evidence import read_evidence
+        from prism_irl.cli.known_evidence import find_evidence, read_evidence
         from prism_irl.cli.sources import is_continuous, read_inputs, read_table
         from prism_irl.cli.tensorboard import writer_class
         from prism_irl.evaluation.checks import check_simulations
@@ -119,7 +120,7 @@ def fit(
         assert source.rows is not None
         rows, covariates = read_inputs(source.rows, columns)
         demos = rows.demonstrations
-        known = None if evidence is None else read_evidence(evidence, demos)
+        known = find_evidence(folder.out, demos) if evidence is None else read_evidence(evidence, demos)
         if plain and not any(columns.covariates()):
             estimator = with_phases(estimator, options, demos)
             iterates = _iterates(estimator)

@@ -23,8 +23,10 @@ MOST_NEIGHBOURS = 200
 
 
 def content(demos: Demonstrations) -> str:
-    """Checksum of states and actions alone: a fit may leave out the groups that a test has used."""
-    return replace(demos, groups=None).checksum()
+    """Checksum of states and actions alone: a fit may leave out the groups or covariates that a test has used."""
+    if demos.state_space.continuous:
+        return replace(demos, groups=None).checksum()
+    return replace(demos, groups=None, observations=None).checksum()
 
 
 def read_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any]:

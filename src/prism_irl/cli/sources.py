@@ -38,6 +38,7 @@ class Source(NamedTuple):
     events: dict[str, Any]
     rows: Table | None = None
     layout: dict[str, Any] | None = None
+    covariates: tuple[str, ...] = ()
 
 
 def read_source(
@@ -49,9 +50,13 @@ def read_source(
             raise InputError(f"The world of {table} is known; leave --{next(iter(world.described()))} out.")
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
-    if any(columns.covariates()):
-        raise InputError("--covariates and --time-since belong to prism fit; leave them out here.")
-    return read_table(table, columns, world, discount)
+    source = read_table(table, columns, world, discount)
+    if not any(columns.covariates()):
+        return source
+    assert source.rows is not None
+    rows, inputs = read_inputs(source.rows, columns)
+    names = () if inputs is None else tuple(one.name for one in inputs.inputs)
+    return source._replace(demos=rows.demonstrations, rows=rows, covariates=names)
 
 
 def read_table(

@@ -67,6 +67,7 @@ def evidence(
     mdp: MDP | None = None,
     jobs: int = 1,
     events: null.Events | None = None,
+    covariates: Sequence[str] = (),
     title: str = "Are there intentions?",
     on_part: OnPart | None = None,
 ) -> dict[str, Any]:
@@ -78,11 +79,19 @@ def evidence(
     )
     cloned = _cloning(demos, analysis, mdp, jobs, cache) if cloning else None
     rows = budget(tested, cloned)
+    found, remarks = summary(tested), notes(tested)
+    for row in found["covariates"]:
+        row["name"] = covariates[row["covariate"]] if row["covariate"] < len(covariates) else str(row["covariate"])
+    told = [
+        f"Switches that follow {row['name']} gain {row['gain']:+.4f} nats per step over switches that do not (95% "
+        f"interval {row['low']:+.4f} to {row['high']:+.4f})."
+        for row in found["covariates"]
+    ]
     result = {
         **results.heading(title, demos, folds=analysis.folds, experiment="evidence"),
-        "evidence": summary(tested),
+        "evidence": found,
         "budget": [row._asdict() for row in rows],
-        "notes": notes(tested),
+        "notes": [*remarks[:-1], *told, remarks[-1]],
         "methods": {row.id: {name: value for name, value in row._asdict().items() if name != "id"} for row in rows},
     }
     results.write_results(folder, result, _flat(tested))
@@ -247,7 +256,8 @@ def budget(tested: EvidenceResult, cloned: FloatArray | None = None) -> list[Ste
         if before is not None:
             gain = (float((total - before).sum() / demos.n_steps), *tested.interval(total - before, everyone))
         score = float(total.sum() / demos.n_steps)
-        rows.append(Step(name, NAMES[name], score, *tested.interval(total, everyone), *gain))
+        low, high = tested.interval(total, everyone)  # a resample of equal numbers differs from them by rounding
+        rows.append(Step(name, NAMES[name], score, min(low, score), max(high, score), *gain))
         before = before if name == "cloning" else total
     return rows
 
