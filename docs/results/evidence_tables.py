@@ -10,13 +10,17 @@ from blocks import block, need, number, table
 @block("calibration")
 def calibration(metrics: dict[str, Any]) -> str:
     """How often evidence is found in data of every kind."""
-    rows = []
-    for entry in need(metrics, "methods").values():
-        gain = entry["gain_over_habit"]
-        signed = ("+" if (gain["mean"] if isinstance(gain, dict) else gain) > 0 else "") + number(gain, 4)
-        rows.append([entry["name"], number(entry["evidence_found"], 0), number(entry["data_sets"], 0), signed])
+    rows = [
+        [
+            entry["name"],
+            number(entry["found"], 0),
+            number(entry["of"], 0),
+            f"{number(entry['low'], 2)} to {number(entry['high'], 2)}",
+        ]
+        for entry in need(metrics, "methods").values()
+    ]
     notes = "\n".join(f"- {note}" for note in metrics.get("notes", []))
-    return table(["data", "evidence found", "of", "mean gain over the habit"], rows) + "\n" + notes
+    return table(["data", "evidence found", "of", "95% interval of the share"], rows) + "\n" + notes
 
 
 @block("labyrinth-evidence")

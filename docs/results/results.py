@@ -34,7 +34,6 @@ from blocks import BLOCK, COMMANDS, HERE, ROOT, pages, read, rendered, spent
 
 ORIGIN = ("command", "settings", "date", "versions", "machine", "seconds", "resumed")
 IMAGES = {
-    "calibration": {"power.png": "power.png"},
     "gridworld": {"method_bars.png": "gridworld.png", "rewards_all.png": "gridworld_rewards.png"},
 }
 """Figures of a run that pages show: name in the run folder → name in docs/images."""
