@@ -66,7 +66,8 @@ class Intentions(PairModel):  # noqa: D101
     @property
     def _chooses_pair(self) -> bool:
         """Whether nobody named a component."""
-        return vars(self).get("switching") is None and vars(self).get("rewards") is None
+        own = type(self).switching is None and type(self).rewards is None  # a named method has a pair of its own
+        return own and vars(self).get("switching") is None and vars(self).get("rewards") is None
 
     def _per_trajectory(self, demos: Demonstrations) -> FloatArray:
         """Predictive log-likelihood of every trajectory, (N,)."""
