@@ -44,6 +44,7 @@ from prism_irl.cli.segment import segment
 from prism_irl.cli.select import select_command
 from prism_irl.cli.study import with_study
 from prism_irl.cli.tokenize import tokenize
+from prism_irl.cli.triage import triage
 from prism_irl.errors import InputError, one_line
 
 FORMER = {"--inputs": "--covariates", "--since": "--time-since", "--observations": "--network-inputs"}
@@ -85,6 +86,7 @@ app.command(methods, group=START)
 app.command(data)
 app.command(reproduce, group=EXPERIMENTS)
 app.command(tokenize, group=ROBOTS)
+app.command(triage, group=ROBOTS)
 
 
 def main(tokens: list[str] | None = None) -> int:
