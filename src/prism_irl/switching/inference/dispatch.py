@@ -21,6 +21,8 @@ from prism_irl.data.batching import Batch, Prepared
 from prism_irl.switching.base import Counted, Posterior
 
 try:
+    import numba
+
     from prism_irl.switching.inference import kernel as compiled
 except ImportError:  # numba is an extra
     compiled = None  # type: ignore[assignment]
@@ -119,6 +121,8 @@ def passes(
 ) -> FloatArray | None:
     """Run the compiled passes into ``out``; Σ pairwise posteriors (K, K), or None where a step underflows.
 
+    Emissions are made where smoothed probabilities will be, also in rows of no trajectory: each is read before it is
+    written, and one array less is fresh.
     ``kernels``: probabilities (m, K, K), the row of each trajectory's first step among them, and how many rows a step
     goes on by: 1, or 0 where one kernel is for all steps.
     """
@@ -126,17 +130,16 @@ def passes(
     transitions = np.zeros((len(rows[0]), K, K))
     begin, kernel = np.ascontiguousarray(initial.reshape(-1, K)), np.ascontiguousarray(kernels[0])
 
-    def run(emission: FloatArray) -> bool:
-        given = (begin, kernel, *kernels[1:], emission, *rows)
+    def run(logs: FloatArray) -> bool:
+        given = (begin, kernel, *kernels[1:], np.exp(logs, out=out.smoothed, dtype=np.float64), *rows)
         beliefs = (out.predicted, out.filtered, out.smoothed, out.log_likelihood, transitions, out.pairwise)
         return bool(compiled.forward_backward(tuple(range(K)), given, beliefs))
 
-    emission = np.exp(np.ascontiguousarray(log_emission, dtype=np.float64))
     impossible = None
-    if not run(emission):
+    if not run(log_emission):
         # An action that is impossible under every intention says nothing about the intention (`reference.possible`).
         impossible = np.asarray(np.isneginf(log_emission).all(-1))
-        if not (impossible.any() and run(np.where(impossible[:, None], 1.0, emission))):
+        if not (impossible.any() and run(np.where(impossible[:, None], 0.0, log_emission))):
             return None
     np.log(out.log_likelihood, out=out.log_likelihood)
     if impossible is not None:
@@ -151,15 +154,14 @@ def _side_by_side(
     rows: tuple[IntArray, IntArray],
     out: FlatBeliefs,
 ) -> FloatArray | None:
-    """Beliefs of many trajectories at once into ``out``: every step is a pair of its own; None on underflow."""
-    n, K = log_emission.shape
+    """Beliefs of many trajectories at once into ``out``, whose rows begin as emissions; None on underflow."""
+    K = log_emission.shape[-1]
     parts = max(1, min(compiled.PARTS, -(-len(rows[0]) // compiled.LANES)))
-    table = np.exp(np.ascontiguousarray(log_emission, dtype=np.float64))
-    out.smoothed[...] = 0.0
+    table = np.exp(log_emission, out=out.smoothed, dtype=np.float64)
     moves = np.zeros((parts, K, K))
-    found = (np.zeros((parts, K)), moves, out.smoothed[None], np.zeros((parts, 1)), out.log_likelihood)
-    given = (np.ascontiguousarray(initial), np.ascontiguousarray(kernel), table, np.arange(n))
-    if not compiled.expected_counts(tuple(range(K)), given, rows, found):
+    found = (np.zeros((parts, K)), moves, table[None], np.zeros((parts, 1)), out.log_likelihood)
+    given = (np.ascontiguousarray(initial), np.ascontiguousarray(kernel), table, np.empty(0, dtype=np.int64))
+    if not compiled.expected_counts(tuple(range(K)), given, rows, found, numba.get_num_threads()):
         return None
     np.log(out.log_likelihood, out=out.log_likelihood)
     np.negative(out.log_likelihood, out=out.log_likelihood)
@@ -181,7 +183,8 @@ def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, 
     parts = max(1, min(compiled.PARTS, groups, demos.n_steps // len(table)))
     sums = (np.zeros((parts, K)), np.zeros((parts, K, K)), np.zeros((parts, *table.shape)), np.zeros((parts, 1)))
     rows = (demos.offsets[:-1][order].astype(np.int64), demos.lengths[order].astype(np.int64))
-    if not compiled.expected_counts(tuple(range(K)), (initial, kernel, table, data.pairs), rows, (*sums, np.empty(0))):
+    given, found = (initial, kernel, table, data.pairs), (*sums, np.empty(0))
+    if not compiled.expected_counts(tuple(range(K)), given, rows, found, numba.get_num_threads()):
         return None
     begun, moves, choices, likelihood = (values.sum(0) for values in sums)
     return Counted(Stats(initial=begun, transitions=moves), choices, float(likelihood[0]))
@@ -281,8 +284,9 @@ def _compiled(
     constant = log_kernel.stride(0) == 0 and log_kernel.stride(1) == 0 and not pairwise  # comes as an expanded view
     kernel = (log_kernel[:1, :1] if constant else log_kernel).double().exp().reshape(-1, K, K).numpy()
     out = FlatBeliefs.room(B * T, K, online=True, pairwise=pairwise)
-    for values, padding in zip(out[:4], (0.0, 0.0, 0.0, 1.0), strict=True):
-        values.fill(padding)
+    for values in (out.predicted, out.filtered):
+        values.fill(0.0)
+    out.log_likelihood.fill(1.0)
     transitions = passes(
         log_initial.double().exp().numpy(),
         (kernel, np.zeros_like(rows), 0) if constant else (kernel, rows, 1),
@@ -296,6 +300,7 @@ def _compiled(
         torch.from_numpy(values).view(B, T, *values.shape[1:]) for values in out[:4]
     )
     likelihood.masked_fill_(~mask, 0.0)
+    smoothed.masked_fill_(~mask.unsqueeze(-1), 0.0)
     pairs = torch.from_numpy(out.pairwise).view(B, T, K, K) if pairwise else None
     return ChainBeliefs(predicted, filtered, smoothed, likelihood, torch.from_numpy(transitions), pairs)
 

@@ -15,7 +15,9 @@ replaces by its weights), the filtered probabilities (replaced by the smoothed o
 Rows at constant distances in one array cannot overlap, which the compiler must know before it vectorises a step. Time
 is cut into blocks that fit the innermost cache. Where policies are a table, all that closed-form M-steps need are sums:
 of first steps (K,), of moves (K, K) and of choices (P, K) over the pairs of context and action; one number per step is
-read and none is written. Sums are made in a number of parts that depends on the data alone, not on threads.
+read and none is written. Where beliefs are asked for, every step has a row of its own in place of a pair. Sums are made
+in a number of parts that depends on the data alone; scratch is one per thread, because fresh pages cost more than the
+arithmetic.
 
 Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference.dispatch` chooses it by itself.
 """
@@ -233,13 +235,13 @@ def _backward_step(intentions: Any, kernel: Array, t: int, lanes: int, scratch: 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _look_up(intentions: Any, table: Array, pairs: Array, rows: Any, begin: int, end: int, scratch: Array) -> None:
-    """Probabilities of the steps begin ≤ t < end; garbage beyond an end."""
+    """Probabilities of the steps begin ≤ t < end, by pairs or where none are given by steps; garbage beyond an end."""
     first, lengths = rows
     K = len(intentions)
     for lane in range(len(first)):
         row = first[lane]
         for t in range(begin, min(end, lengths[lane])):
-            pair = np.int64(pairs[UINT(row + t)])
+            pair = np.int64(pairs[UINT(row + t)]) if len(pairs) else row + t
             for k in range(K):
                 scratch[UINT(((2 * K + 1) * t + k) * LANES + lane)] = table[UINT(pair), UINT(k)]
 
@@ -252,6 +254,18 @@ def _store_scales(intentions: Any, scratch: Array, rows: Any, begin: int, end: i
     for lane in range(len(first)):
         for t in range(begin, min(end, lengths[lane])):
             steps[UINT(first[lane] + t)] = scratch[UINT(((2 * K + 1) * t + 2 * K) * LANES + lane)]
+
+
+@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+def _store_smoothed(intentions: Any, scratch: Array, rows: Any, begin: int, end: int, smoothed: Array) -> None:
+    """Smoothed probabilities of the steps begin ≤ t < end, to where each step is."""
+    first, lengths = rows
+    K = len(intentions)
+    for lane in range(len(first)):
+        row = first[lane]
+        for t in range(begin, min(end, lengths[lane])):
+            for k in range(K):
+                smoothed[UINT(row + t), UINT(k)] = scratch[UINT(((2 * K + 1) * t + K + k) * LANES + lane)]
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
@@ -320,7 +334,10 @@ def _group(intentions: Any, given: Any, rows: Any, out: Any, memory: Any) -> boo
                 bad += lanes - _backward_step(intentions, kernel, t, lanes, scratch, counts)
         if bad:
             return False
-        _count(intentions, scratch, pairs, rows, begin, end, choices)
+        if len(steps):
+            _store_smoothed(intentions, scratch, rows, begin, end, choices)
+        else:
+            _count(intentions, scratch, pairs, rows, begin, end, choices)
     for j in range(K):
         for lane in range(n):
             begun[j] += scratch[(K + j) * LANES + lane]
@@ -330,7 +347,7 @@ def _group(intentions: Any, given: Any, rows: Any, out: Any, memory: Any) -> boo
 
 
 @numba.njit(cache=True, error_model="numpy", parallel=True, fastmath={"contract", "nsz", "arcp"})
-def expected_counts(intentions: tuple[int, ...], given: Any, rows: Any, out: Any) -> bool:
+def expected_counts(intentions: tuple[int, ...], given: Any, rows: Any, out: Any, threads: int) -> bool:
     """Count what is expected of B trajectories, in W ≤ B / LANES (rounded up) parts; False where a step underflows.
 
     Parameters
@@ -338,33 +355,37 @@ def expected_counts(intentions: tuple[int, ...], given: Any, rows: Any, out: Any
     intentions : (0, …, K - 1), a tuple: its length is known to the compiler, which unrolls all loops over intentions
     given : (initial, kernel, table, pairs)
     rows : (first, lengths)
-    out : (begun, moves, choices, likelihood, steps), zeros
+    out : (begun, moves, choices, likelihood, steps), zeros where they are sums
+    threads : how many share the parts; asked for in here, the number would forbid to cache what is compiled
 
     initial, kernel : (K,) and (K, K) probabilities
     table : (P, K), probability of each pair of context and action under each intention
-    pairs : (N,), the pair of every step; step t of trajectory b is number first[b] + t
+    pairs : (N,), the pair of every step; step t of trajectory b is number first[b] + t. Empty where beliefs are asked
+        for: then the table has a row for every step
     first, lengths : (B,), the longest trajectory first
     begun, moves, choices : (W, K), (W, K, K) and (W, P, K), out
-    likelihood : (W, 1), out, log-likelihood of all steps, unless ``steps`` are asked for
-    steps : (N,), out, one over the likelihood of each step, or empty
+    likelihood : (W, 1), out, log-likelihood of all steps, unless beliefs are asked for
+    steps : (N,), out, one over the likelihood of each step, where beliefs are asked for, or else empty
 
-    Where every step is a pair of its own, its count is its responsibility: then one table (1, N, K) of choices is
-    enough for all parts, because no two of them share a step.
+    Beliefs are smoothed probabilities, written into ``choices`` (1, N, K), which may be the table: a step's row is read
+    before it is written, and by no other step.
     """
     first, lengths = rows
     begun, moves, choices, likelihood, steps = out
     K, B, parts = len(intentions), len(first), len(begun)
     groups = (B + LANES - 1) // LANES
+    workers = min(parts, threads)
     fine = np.ones(parts, dtype=np.bool_)
-    for p in numba.prange(parts):
-        part = np.int64(p)  # prange counts in unsigned numbers, which do not mix with signed ones
-        memory = (np.empty(lengths[part * LANES] * (2 * K + 1) * LANES), np.empty(K * K * LANES))
-        own = part if len(choices) > 1 else 0
-        mine = (begun[part], moves[part], choices[own], likelihood[part], steps)
-        for group in range(part, groups, parts):  # in turns, so that nobody has all the long ones
-            begin, end = group * LANES, min(group * LANES + LANES, B)
-            if fine[part]:
-                fine[part] = _group(intentions, given, (first[begin:end], lengths[begin:end]), mine, memory)
+    for w in numba.prange(workers):
+        worker = np.int64(w)  # prange counts in unsigned numbers, which do not mix with signed ones
+        memory = (np.empty(lengths[worker * LANES] * (2 * K + 1) * LANES), np.empty(K * K * LANES))
+        for part in range(worker, parts, workers):
+            own = part if len(choices) > 1 else 0
+            mine = (begun[part], moves[part], choices[own], likelihood[part], steps)
+            for group in range(part, groups, parts):  # in turns, so that nobody has all the long ones
+                begin, end = group * LANES, min(group * LANES + LANES, B)
+                if fine[part]:
+                    fine[part] = _group(intentions, given, (first[begin:end], lengths[begin:end]), mine, memory)
     return bool(fine.all())
 
 
