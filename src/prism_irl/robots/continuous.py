@@ -2,8 +2,8 @@
 
     prism fit DATASET --observe observation.state --act action --intentions 5 --out runs/arm
 
-LeRobot, RLDS and raw BridgeData are read episode by episode (`episodes.open_episodes`). ``observation.state`` and
-``action`` are the whole vectors, and LeRobot datasets may have others, such as ``observation.velocity``;
+LeRobot, RLDS, raw BridgeData, HDF5 and zarr are read episode by episode (`episodes.open_episodes`).
+``observation.state`` and ``action`` are the whole vectors, and datasets may have others (``observation.velocity``);
 ``observation.state[0:19]`` takes some of their numbers, for example a robot's own
 joints without what only a simulator knows. A camera such as ``observation.images.front`` is observed as 16 numbers that
 a fixed encoder makes of its frames (`vision.encoders.FixedEncoder`), the same for every recording. Trajectories are
@@ -29,6 +29,7 @@ from prism_irl.data.labels import read_known
 from prism_irl.data.read import Table, column_names
 from prism_irl.data.vocabulary import Vocabulary, distinct
 from prism_irl.errors import InputError
+from prism_irl.robots.arrays import SUFFIXES
 from prism_irl.robots.episodes import Episode, Skipped, open_episodes
 
 STATE, ACTION = "observation.state", "action"
@@ -39,7 +40,9 @@ _PART = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<part>[^\[\]]+)\])?")
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether a folder is a robot dataset, and no folder of demonstrations."""
+    """Whether a path is a robot dataset, and no folder of demonstrations: a folder, or an HDF5 file."""
+    if path.is_file():
+        return path.suffix.lower() in SUFFIXES
     return path.is_dir() and not (path / "meta.json").is_file()
 
 
@@ -177,7 +180,9 @@ def _values(
         raise InputError(f"The dataset has no vector {name!r}; name {there} or {ACTION}{cameras}.")
     values = known[name]
     if values is None:
-        raise InputError(f"Episode {episode.name} has no {name}; name what the recording has, such as {ACTION}.")
+        raise InputError(
+            f"Episode {episode.name} has no {name}; name what the recording has: {', '.join([*others[:20], ACTION])}."
+        )
     kept = _kept(name, part, role, values.shape[1], joints)
     return values[:, kept], tuple(f"{name}[{joints[i] if joints else i}]" for i in kept)
 

@@ -1,8 +1,8 @@
 """Robot demonstrations as a stream of episodes: what every reader yields, and what happens to a damaged one.
 
 An episode holds its actions and proprioceptive states in memory and opens its frames only while somebody iterates over
-them, so that a dataset of any size passes through a few megabytes. Readers for LeRobot, RLDS/TFDS and raw BridgeData
-folders subclass `EpisodeSource`; `open_episodes` picks the reader from what lies in the folder.
+them, so that a dataset of any size passes through a few megabytes. Readers for LeRobot, RLDS/TFDS, raw BridgeData,
+HDF5 and zarr subclass `EpisodeSource`; `open_episodes` picks the reader from what lies in the folder.
 """
 
 from __future__ import annotations
@@ -174,6 +174,8 @@ class EpisodeSource(ABC):
 
     files: ClassVar[tuple[str, ...]] = ()
     """Patterns of the files that the episodes are read from."""
+    one_file: ClassVar[bool] = False
+    """Whether a file may take the place of the folder."""
     n_episodes: int | None = None
     """How many episodes the dataset says it has, for progress bars; None where it does not say."""
 
@@ -184,7 +186,7 @@ class EpisodeSource(ABC):
         self.position = 0
         self.wanted: tuple[str, ...] = ()
         self.wanted_vectors: tuple[str, ...] = ()
-        if not self.folder.is_dir():
+        if not (self.folder.is_dir() or (self.one_file and self.folder.is_file())):
             raise InputError(f"There is no folder {self.folder}; give the folder of a dataset.")
 
     @abstractmethod
@@ -236,6 +238,8 @@ class EpisodeSource(ABC):
         """SHA-256 of the files: of all bytes of tables and metadata, and of samples of what is larger."""
         total = hashlib.sha256()
         found = {path for pattern in self.files for path in self.folder.glob(pattern) if path.is_file()}
+        if self.folder.is_file():
+            found = {self.folder}
         for path in sorted(found):
             size, name = path.stat().st_size, path.relative_to(self.folder).as_posix()
             total.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
@@ -300,16 +304,19 @@ def of_dataset(folder: Path) -> Iterator[None]:
 
 
 def open_episodes(folder: str | Path, *, split: str | None = None, strict: bool = False) -> EpisodeSource:
-    """Open a LeRobot dataset, a folder of TFRecord shards or raw BridgeData, whichever lies in ``folder``.
+    """Open a LeRobot dataset, TFRecord shards, raw BridgeData, HDF5 or zarr, whichever lies in ``folder``.
 
     ``split`` names one of the splits of TFRecord shards ("train", "val", …), or "all" of them; where there are several,
     the default is "train", because an episode of one split may be repeated in another.
     """
+    from prism_irl.robots.arrays import HDF5Source, ZarrSource
     from prism_irl.robots.bridge_data import BridgeSource
     from prism_irl.robots.lerobot import LeRobotSource
     from prism_irl.robots.rlds import open_rlds
 
     path = Path(folder)
+    if path.is_file() and HDF5Source.found_in(path) and split is None:
+        return HDF5Source(path, strict=strict)
     if not path.is_dir():
         raise InputError(f"There is no folder {path}; give the folder of a dataset.")
     with of_dataset(path):
@@ -319,11 +326,15 @@ def open_episodes(folder: str | Path, *, split: str | None = None, strict: bool 
             raise InputError(f"{path} has no splits; leave out --split, which belongs to TFRecord shards (RLDS).")
         if (path / "meta" / "info.json").is_file():
             return LeRobotSource(path, strict=strict)
+        if HDF5Source.found_in(path):
+            return HDF5Source(path, strict=strict)
+        if ZarrSource.found_in(path):
+            return ZarrSource(path, strict=strict)
         if BridgeSource.found_in(path):
             return BridgeSource(path, strict=strict)
     raise InputError(
         f"{path} is no dataset that prism reads; give a LeRobot folder (meta/info.json), a folder with TFRecord shards "
-        "and features.json, or raw BridgeData V2 (traj_group*/traj*)."
+        "and features.json, raw BridgeData V2 (traj_group*/traj*), HDF5 (robomimic, ALOHA), or zarr (Diffusion Policy)."
     )
 
 

@@ -19,6 +19,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import maker
 from prism_irl.errors import InputError
+from prism_irl.robots.continuous import is_dataset
 from prism_irl.robots.episodes import DamagedEpisodeWarning, EpisodeSource, Frame, open_episodes
 
 TOKENIZE = "prism tokenize"
@@ -53,7 +54,7 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
     InputError
         If the dataset is no longer where it was, or is another one.
     """
-    if table.is_dir() and demos.trajectory_names is not None and not (table / "meta.json").is_file():
+    if is_dataset(table) and demos.trajectory_names is not None:
         source = open_episodes(table)  # read without tokens, straight from the dataset
         return Recordings(source, _observed_camera(source, demos))
     config = _config(table, demos)
