@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
@@ -18,6 +19,14 @@ def demonstrations(task, n=16, seed=3):
     return Demonstrations.continuous(
         [one.states for one in found], [one.actions for one in found], labels=[one.phases for one in found]
     )
+
+
+def told(demos, known):
+    """The demonstrations with known phases in the place of the truth."""
+    seen, done, known = (
+        [values[a:b] for a, b in pairwise(demos.offsets)] for values in (demos.observations, demos.motions, known)
+    )
+    return Demonstrations.continuous(seen, done, known=known)
 
 
 def equal_parts(demos, K):
@@ -79,13 +88,61 @@ def test_a_cycle_begins_again():
 def test_known_phases_are_kept(fitted):
     _, demos = fitted
     known = np.where(np.arange(demos.n_steps) < demos.offsets[3], demos.labels, -1)
-    told = Demonstrations.continuous(
-        [demos.observations[a:b] for a, b in zip(demos.offsets[:-1], demos.offsets[1:], strict=True)],
-        [demos.motions[a:b] for a, b in zip(demos.offsets[:-1], demos.offsets[1:], strict=True)],
-        known=[known[a:b] for a, b in zip(demos.offsets[:-1], demos.offsets[1:], strict=True)],
-    )
-    labels = Phases(n_intentions=6).fit(told).predict(demos)
+    labels = Phases(n_intentions=6).fit(told(demos, known)).predict(demos)
     assert (labels == demos.labels).mean() > 0.8
+
+
+def regression(demos, labels, n_labelled):
+    """Labels by logistic regression on windows of five steps each way, without an order."""
+    x = np.concatenate([demos.observations, demos.motions], axis=1).astype(float)
+    x = (x - x.mean(0)) / np.maximum(x.std(0), 1e-9)
+    around = np.arange(-5, 6)
+    rows = [np.clip(np.arange(a, b)[:, None] + around, a, b - 1) for a, b in pairwise(demos.offsets)]
+    windows = x[np.concatenate(rows)].reshape(len(x), -1)
+    return LogisticRegression(max_iter=1000).fit(windows[:n_labelled], labels[:n_labelled]).predict(windows)
+
+
+def test_three_labelled_episodes_teach_at_least_what_regression_learns_and_in_any_numbering():
+    gains, announced = [], []
+    for task in ("two-objects", "drawer", "buttons", "wipe", "insert"):
+        demos = demonstrations(task, 14)
+        K, n = int(demos.labels.max()) + 1, demos.offsets[3]
+        labels = np.random.default_rng(1).permutation(K)[demos.labels]  # of words, which are in no order of stages
+        model = Phases(n_intentions=K).fit(told(demos, np.where(np.arange(demos.n_steps) < n, labels, -1)))
+        assert model.order_ == ("free" if task == "wipe" else "once")
+        right = [(found == labels)[n:].mean() for found in (model.predict(demos), regression(demos, labels, n))]
+        gains.append(right[0] - right[1])
+        announced.append(model.chosen_["label_accuracy"] - right[0])
+        assert model.chosen_["label_accuracy"] == max(row["label_accuracy"] for row in model.choice_)
+    assert np.sum(np.array(gains) >= 0) >= 4
+    assert np.mean(gains) > 0.01
+    assert np.abs(announced).mean() < 0.05
+
+
+def test_labels_of_parts_of_episodes_are_enough(tmp_path):
+    demos = demonstrations("pick-place", 8)
+    rng = np.random.default_rng(0)
+    some = (np.arange(demos.n_steps) < demos.offsets[4]) & (rng.random(demos.n_steps) < 0.3)
+    model = Phases().fit(told(demos, np.where(some, demos.labels, -1)))
+    assert model.n_intentions == 6
+    assert (model.predict(demos) == demos.labels).mean() > 0.8
+    assert (model.filter_proba(demos).argmax(1) == demos.labels).mean() > 0.6
+    model.save(tmp_path / "run")
+    np.testing.assert_array_equal(model.predict_proba(demos), load(tmp_path / "run").predict_proba(demos))
+
+
+def test_labelled_episodes_may_each_show_a_part_of_the_phases():
+    demos = demonstrations("pick-place", 6)
+    episode = np.repeat(np.arange(6), demos.lengths)
+    known = np.where((episode < 6) & (demos.labels == episode), demos.labels, -1)  # one phase of each
+    model = Phases(n_intentions=6).fit(told(demos, known))
+    assert (model.predict(demos) == demos.labels).mean() > 0.6
+
+
+def test_more_known_phases_than_asked_for_are_refused():
+    demos = demonstrations("pick-place", 3)
+    with pytest.raises(InputError, match="number 3"):
+        Phases(n_intentions=2).fit(told(demos, np.minimum(demos.labels, 2)))
 
 
 def test_stream_knows_only_the_past_and_nearly_what_the_filter_knows(fitted):

@@ -67,12 +67,12 @@ def _labelled(model: Any, demos: Demonstrations) -> Demonstrations:
     return demos.subset(np.sort(order[:enough]))
 
 
-def left_out(demos: Demonstrations, seed: int) -> list[npt.NDArray[np.int64]]:
+def left_out(demos: Demonstrations, seed: int, most: int = FOLDS) -> list[npt.NDArray[np.int64]]:
     """Trajectories that are left out together: of an individual, where there are several, else each by itself."""
     own = np.arange(len(demos))
     who = own if demos.groups is None or len(np.unique(demos.groups)) < 2 else np.asarray(demos.groups)
     names = np.random.default_rng(seed).permutation(np.unique(who))
-    return [own[np.isin(who, part)] for part in np.array_split(names, min(FOLDS, len(names)))]
+    return [own[np.isin(who, part)] for part in np.array_split(names, min(most, len(names)))]
 
 
 def _accuracy(rewards: RewardModel, data: list[Prepared], n_intentions: int) -> float:

@@ -10,13 +10,20 @@ count as a handful of independent observations (`WEIGHTS`), divided by the root 
 block; a gripper is one dimension and counts most, and a border is likelier where the arm pauses. Where nothing speaks,
 phases last equally long. Fitted by EM over whole segments (`switching.segmental`) from equal parts, or where any order
 is possible, from k-means. What predicts is causal: filtered beliefs that do not know how long an episode will be, and
-a linear-Gaussian policy of commands per phase. Choose it for demonstrations of a task; for animals and play, a chain.
+a linear-Gaussian policy of commands per phase.
+
+Where some steps of every phase are known, EM over the others may drown them. What learns is chosen by leaving labelled
+episodes out in turn (`CANDIDATES`): the same densities from labelled steps alone, with EM on top, or logistic
+regression on windows; each decoded with the order and the lengths that the labels show. What filters and predicts
+commands is causal all the same, with densities that learn from these labels.
+
+Choose it for demonstrations of a task; for animals and play, a chain.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -25,6 +32,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.labels import FAR, check_known
+from prism_irl.data.mapped import chunks
 from prism_irl.data.movement import (
     CONSTANT,
     TWO_VALUED,
@@ -34,13 +43,16 @@ from prism_irl.data.movement import (
     share_by_time,
     signals,
 )
-from prism_irl.data.sampling import some_trajectories
+from prism_irl.data.sampling import some_trajectories, steps_of
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel
+from prism_irl.models.label_choices import left_out
 from prism_irl.switching import segmental
 
 Order = Literal["auto", "once", "cycle", "free"]
+CLASSIFIED = 3_000
+"""Labelled steps that a classifier learns from, about, at most."""
 SAMPLE = 150_000
 """Steps that EM sees of larger data."""
 PART = 2**18
@@ -60,7 +72,19 @@ FEWEST, MOST, LARGE_GAIN = 2, 10, 0.1
 """Numbers of phases that are tried, and the share of the whole gain that the last phase must bring."""
 SOME = 40_000
 """Steps that are looked at to find their number."""
-FAR = 1e3
+FOLDED = 10_000
+"""Steps on which candidates are compared where episodes are labelled; the labelled ones among them first."""
+PARTS = 5
+"""Parts of the labelled episodes that are left out in turn, at most."""
+CANDIDATES: tuple[dict[str, Any], ...] = (
+    {"learner": "windows", "columns": "as they are", "window": 5},
+    {"learner": "windows", "columns": "movement", "window": 5},
+    {"learner": "windows", "columns": "as they are", "window": 15},
+    {"learner": "windows", "columns": "movement", "window": 15},
+    {"learner": "densities"},
+    {"learner": "densities and unlabelled steps"},
+)
+"""What may learn from labelled steps; the first where a single episode is labelled."""
 
 
 class Shape(NamedTuple):
@@ -107,6 +131,8 @@ class Phases(IntentionModel):
     dropped_ : names of the columns that never change; switches_ : of those that have two values
     lengths_ : (K, 2), mean and spread of the length of each phase as a share of its episode
     moves_, first_ : (K, K) and (K,), probabilities of the phase after a phase, and at the beginning
+    stages_ : (K,), phases in the order in which they come: that of their number, unless labels show another
+    chosen_, choice_ : what learned from labels, and all candidates with the ``label_accuracy`` of episodes left out
     """
 
     n_intentions: int = 0
@@ -126,7 +152,9 @@ class Phases(IntentionModel):
             raise InputError(f"There are {self.n_intentions} phases to find; ask for one at least.")
         self.tried_: list[float] = []
         if self.n_intentions == 0:
-            self.n_intentions = self._number(demos)
+            labelled = len(_labelled(demos)) > 0
+            self.n_intentions = int(known_steps(demos).max()) + 1 if labelled else self._number(demos)
+        check_known(demos, self.n_intentions)
         kept = some_trajectories(demos, SAMPLE, self.seed)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         movement = Movement.fit(demos, kept)
@@ -136,15 +164,131 @@ class Phases(IntentionModel):
         self.typical_ = float(np.median(np.diff(offsets)))
         self.share_by_time_ = share_by_time(moved, offsets)
         self.order_ = self.order
-        if self.order == "auto":
-            in_stages = self.share_by_time_ >= IN_STAGES or len(demos) < 3
-            self.order_ = "once" if in_stages else "free"
+        self._read_order(part)
         self._set_evidence(moved)
         self._set_columns(part)
-        clamp = self._clamp(part)
-        if self.order_ == "once":
+        self.chosen_: dict[str, Any] = {}
+        self.choice_: list[dict[str, Any]] = []
+        if len(np.unique(known_steps(part)[known_steps(part) >= 0])) == self.n_intentions:
+            self._learn_by_choice(part)
+        else:
+            self._learn(part, moved, known_steps(part))
+        self._fit_commands(part, moved)
+        return self
+
+    def _read_order(self, demos: Demonstrations) -> None:
+        """Whether phases come once and in which order: as whole labelled episodes show, else as movement in time."""
+        K, known = self.n_intentions, known_steps(demos)
+        moment = np.concatenate([(np.arange(n) + 0.5) / n for n in demos.lengths])
+        usual = [moment[known == k].mean() if (known == k).any() else (k + 0.5) / K for k in range(K)]
+        self.stages_ = np.argsort(usual, kind="stable")
+        if self.order == "auto":
+            whole = [path[np.r_[True, np.diff(path) != 0]] for path in _whole(demos, known)]
+            in_stages = self.share_by_time_ >= IN_STAGES or len(demos) < 3
+            if whole:
+                in_stages = all(np.array_equal(path, self.stages_) for path in whole)
+            self.order_ = "once" if in_stages else "free"
+
+    def _learn_by_choice(self, demos: Demonstrations) -> None:
+        """Learn from labels as the candidate that labels episodes left out best."""
+        some = demos.subset(some_trajectories(demos, FOLDED, self.seed))
+        moved, known = self._movement(some), known_steps(some)
+        labelled = _labelled(some)
+        parts = (
+            [labelled[part] for part in left_out(some.subset(labelled), self.seed, PARTS)] if len(labelled) > 1 else []
+        )
+        self.chosen_ = dict(CANDIDATES[0])
+        for candidate in CANDIDATES if len(parts) > 1 else ():
+            right = []
+            for part in parts:
+                rows = steps_of(some.offsets, part)
+                rest = known.copy()
+                rest[rows] = -1
+                self._learn(some, moved, rest, candidate)
+                asked, truth = some.subset(part), known[rows]
+                labels = self.labels_of(self._beliefs(asked, self._movement(asked)), asked)
+                right.append(float((labels == truth)[truth >= 0].mean()))
+            self.choice_.append({**candidate, "label_accuracy": float(np.mean(right))})
+        if self.choice_:
+            best = max(range(len(CANDIDATES)), key=lambda i: self.choice_[i]["label_accuracy"])
+            self.chosen_ = dict(self.choice_[best])
+        moved, known = self._movement(demos), known_steps(demos)
+        self._learn(demos, moved, known, self.chosen_)
+        if len(self.classifier_):  # densities, which filter, learn from what windows say of every step
+            self._take_shape(self._shape(moved, self._beliefs(demos, moved, _clamp(known, self.n_intentions))))
+
+    def _learn(
+        self, demos: Demonstrations, moved: Moved, known: IntArray, candidate: Mapping[str, Any] | None = None
+    ) -> None:
+        """Find what tells phases apart: from known steps alone, or with those that nobody knows, by EM."""
+        offsets, K = demos.offsets, self.n_intentions
+        self.classifier_, self.window_, self.columns_ = np.zeros((0, K)), 0, "movement"
+        for name in ("monitor_", "starts_", "converged_", "n_iterations_"):  # of EM, which not every candidate needs
+            vars(self).pop(name, None)
+        labels = None
+        if candidate is not None:
+            weights = np.where((known >= 0)[:, None], np.eye(K)[known], 0.0)
+            paths = _whole(demos, known)
+            moves, first = segmental.moved(paths, K)
+            ends = np.cumsum([0, *(len(path) for path in paths)])
+            lengths = _runs(np.concatenate([*paths, np.zeros(0, np.int64)]), ends, K)
+            if not paths:
+                lengths = np.tile([1.0 / K, max(0.5 / K, LEAST_SPREAD)], (K, 1))
+            if self.order_ == "once":
+                lengths[:, 1] = np.maximum(lengths[:, 1], LEAST_SPREAD)
+            self._take({"shape": self._shape(moved, weights), "lengths": lengths, "moves": moves, "first": first})
+            if candidate["learner"] == "windows":
+                self._classify(demos, moved, known, candidate)
+            if candidate["learner"] != "densities and unlabelled steps":
+                return
+            labels = self._infer(self._log_evidence(moved) + _clamp(known, K), moved, offsets)[0].argmax(1)
+        self._search(demos, moved, _clamp(known, K), labels)
+
+    def _classify(self, demos: Demonstrations, moved: Moved, known: IntArray, candidate: Mapping[str, Any]) -> None:
+        """Logistic regression of known phases on windows."""
+        from sklearn.linear_model import LogisticRegression
+
+        self.window_, self.columns_ = int(candidate["window"]), str(candidate["columns"])
+        steps = np.flatnonzero(known >= 0)
+        steps = steps[:: 1 + len(steps) // CLASSIFIED]
+        x = _windows(self._seen(demos, moved), demos.offsets, self.window_, steps)
+        weights = np.zeros((x.shape[1] + 1, self.n_intentions))
+        shown = np.unique(known[steps])
+        weights[-1] = -FAR  # of a phase that nobody showed
+        weights[-1, shown] = 0.0
+        if len(shown) > 1:
+            found = LogisticRegression(max_iter=200).fit(x, known[steps])
+            own = shown if len(shown) > 2 else shown[1:]
+            weights[:, own] = np.column_stack([found.coef_, found.intercept_]).T
+        self.classifier_ = weights
+
+    def _seen(self, demos: Demonstrations, moved: Moved) -> FloatArray:
+        """What windows are of, (n, r)."""
+        if self.columns_ == "movement":
+            return np.concatenate([moved.place, moved.motion, moved.switch], axis=1)
+        mean = np.concatenate([self.seen_mean_, self.done_mean_])
+        spread = np.concatenate([self.seen_spread_, self.done_spread_])
+        return np.asarray(np.clip((signals(demos)[0] - mean) / spread, -10, 10))
+
+    def _beliefs(self, demos: Demonstrations, moved: Moved, clamp: FloatArray | float = 0.0) -> FloatArray:
+        """P(z_t = k | the whole episode), (n, K)."""
+        if not len(self.classifier_):
+            return self._infer(self._log_evidence(moved) + clamp, moved, demos.offsets)[0]
+        seen, logs = self._seen(demos, moved), np.empty((demos.n_steps, self.n_intentions))
+        for rows in chunks(demos.n_steps, 2**12):
+            x = _windows(seen, demos.offsets, self.window_, np.arange(demos.n_steps)[rows])
+            logs[rows] = x @ self.classifier_[:-1] + self.classifier_[-1]
+        logs -= np.logaddexp.reduce(logs, axis=1)[:, None]
+        return self._infer(logs + clamp, moved, demos.offsets)[0]
+
+    def _search(self, demos: Demonstrations, moved: Moved, clamp: FloatArray | float, labels: IntArray | None) -> None:
+        """EM from labels, from equal parts or from k-means; the best run stays."""
+        offsets = demos.offsets
+        if labels is not None:
+            starts = [labels]
+        elif self.order_ == "once":
             moment = np.concatenate([(np.arange(n) + 0.5) / n for n in np.diff(offsets)])
-            starts = [np.minimum((moment * self.n_intentions).astype(np.int64), self.n_intentions - 1)]
+            starts = [self.stages_[np.minimum((moment * self.n_intentions).astype(np.int64), self.n_intentions - 1)]]
         else:
             starts = [self._clusters(moved, self.seed + i) for i in range(max(self.n_starts, 1))]
         best: dict[str, Any] | None = None
@@ -162,8 +306,6 @@ class Phases(IntentionModel):
             row["best"] = row["score"] == best["score"]
         self.converged_, self.n_iterations_ = best["converged"], best["iterations"]
         self._take(best)
-        self._fit_commands(part, moved)
-        return self
 
     def _number(self, demos: Demonstrations) -> int:
         """How many phases episodes have, by the likelihood of those that were not fitted."""
@@ -173,14 +315,15 @@ class Phases(IntentionModel):
         fitted, held_out = demos.subset(kept[::2]), demos.subset(kept[1::2])
         for n in range(FEWEST, MOST + 1):
             model = Phases(n_intentions=n, order=self.order, n_starts=1, seed=self.seed).fit(fitted)
-            found = model._infer(model._movement(held_out), held_out.offsets)[1]
+            moved = model._movement(held_out)
+            found = model._infer(model._log_evidence(moved), moved, held_out.offsets)[1]
             self.tried_.append(found * held_out.n_steps / len(held_out))
         gains = np.diff(self.tried_) / max(max(self.tried_) - self.tried_[0], 1e-9)
         large = np.flatnonzero(gains >= LARGE_GAIN)
         return FEWEST + (int(large[-1]) + 1 if len(large) else 0)
 
     def _run(
-        self, moved: Moved, offsets: IntArray, labels: IntArray, clamp: FloatArray | None, start: int
+        self, moved: Moved, offsets: IntArray, labels: IntArray, clamp: FloatArray | float, start: int
     ) -> dict[str, Any]:
         """EM from labels; what it found, and the likelihood that compares starts."""
         K = self.n_intentions
@@ -193,7 +336,8 @@ class Phases(IntentionModel):
         for iteration in range(self.max_iterations):
             shape = self._shape(moved, beliefs)
             self._take({"shape": shape, "lengths": lengths, "moves": moves, "first": first})
-            beliefs, score = self._infer(moved, offsets, clamp, hard=self.order_ == "free")
+            evidence = self._log_evidence(moved) + clamp
+            beliefs, score = self._infer(evidence, moved, offsets, hard=self.order_ == "free")
             self.monitor_.append(
                 {"start": float(start), "iteration": float(iteration), "objective": score, "train": score}
             )
@@ -213,11 +357,13 @@ class Phases(IntentionModel):
         return found | {"iterations": iteration, "converged": converged}
 
     def _take(self, found: dict[str, Any]) -> None:
-        shape: Shape = found["shape"]
+        self._take_shape(found["shape"])
+        self.lengths_, self.moves_, self.first_ = found["lengths"], found["moves"], found["first"]
+
+    def _take_shape(self, shape: Shape) -> None:
         self.place_, self.place_variance_ = shape.place, shape.place_variance
         self.motion_, self.motion_variance_ = shape.motion, shape.motion_variance
         self.switch_ = shape.switch
-        self.lengths_, self.moves_, self.first_ = found["lengths"], found["moves"], found["first"]
 
     def _shape(self, moved: Moved, weights: FloatArray) -> Shape:
         """M-step of what tells phases apart."""
@@ -242,16 +388,6 @@ class Phases(IntentionModel):
         K = min(self.n_intentions, len(np.unique(values[:10_000], axis=0)))
         found = MiniBatchKMeans(K, n_init=3, batch_size=4096, random_state=seed).fit_predict(values)
         return np.asarray(found, dtype=np.int64)
-
-    def _clamp(self, demos: Demonstrations) -> FloatArray | None:
-        """What is added to the evidence where phases are known, (n, K)."""
-        if demos.known is None or not (demos.known >= 0).any():
-            return None
-        steps = np.flatnonzero(demos.known >= 0)
-        clamp = np.zeros((demos.n_steps, self.n_intentions))
-        clamp[steps] = -FAR
-        clamp[steps, demos.known[steps]] = 0.0
-        return clamp
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 
@@ -292,20 +428,18 @@ class Phases(IntentionModel):
 
     def _structure(self, length: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Which phases may follow, begin and end an episode of so many bins."""
-        if self.order_ == "once":
-            moves, first, last = segmental.once(self.n_intentions)
-            return moves, first, last if length >= self.n_intentions else np.zeros_like(last)
-        if self.order_ == "cycle":
-            return segmental.cycle(self.n_intentions)
-        return segmental.anything(self.moves_, self.first_)
+        if self.order_ == "free":
+            return segmental.anything(self.moves_, self.first_)
+        moves, first, last = (segmental.once if self.order_ == "once" else segmental.cycle)(self.n_intentions)
+        if length < self.n_intentions:
+            last = np.zeros_like(last)
+        place = np.argsort(self.stages_)
+        return np.ascontiguousarray(moves[place][:, place]), first[place], last[place]
 
     def _infer(
-        self, moved: Moved, offsets: IntArray, clamp: FloatArray | None = None, *, hard: bool = False
+        self, log_evidence: FloatArray, moved: Moved, offsets: IntArray, *, hard: bool = False
     ) -> tuple[FloatArray, float]:
         """Beliefs (n, K) and the log-likelihood per step; ``hard`` ones are those of the likeliest segments."""
-        log_evidence = self._log_evidence(moved)
-        if clamp is not None:
-            log_evidence += clamp
         beliefs, total = np.empty_like(log_evidence), 0.0
         tables: dict[int, FloatArray] = {}
         for a, b in pairwise(offsets):
@@ -341,7 +475,7 @@ class Phases(IntentionModel):
         demos = self._check_new(demos)
         found = np.empty((demos.n_steps, self.n_intentions))
         for rows, part, moved in self._parts(demos):
-            found[rows] = self._infer(moved, part.offsets)[0]
+            found[rows] = self._beliefs(part, moved)
         return found
 
     def labels_of(self, probabilities: FloatArray, demos: Demonstrations) -> IntArray:
@@ -413,7 +547,7 @@ class Phases(IntentionModel):
 
     def _fit_commands(self, demos: Demonstrations, moved: Moved) -> None:
         """A linear policy per phase, weighted by the beliefs: what predicts commands."""
-        beliefs = self._infer(moved, demos.offsets)[0]
+        beliefs = self._beliefs(demos, moved)
         x, y = self._inputs(demos), self._commands(demos)
         weights, noise = [], []
         for k in range(self.n_intentions):
@@ -525,6 +659,41 @@ class PhaseFilter:
             movement.switch(values[None]),
             np.zeros(1),
         )
+
+
+def _clamp(known: IntArray, n_phases: int) -> FloatArray | float:
+    """What is added to the evidence where phases are known, (n, K)."""
+    steps = np.flatnonzero(known >= 0)
+    if not len(steps):
+        return 0.0
+    clamp = np.zeros((len(known), n_phases))
+    clamp[steps] = -FAR
+    clamp[steps, known[steps]] = 0.0
+    return clamp
+
+
+def known_steps(demos: Demonstrations) -> IntArray:
+    """Known phase of every step, (n,); −1 where nobody knows it."""
+    return np.full(demos.n_steps, -1, np.int64) if demos.known is None else demos.known.astype(np.int64)
+
+
+def _labelled(demos: Demonstrations) -> IntArray:
+    """Episodes in which some step is known."""
+    return np.flatnonzero(np.logical_or.reduceat(known_steps(demos) >= 0, demos.offsets[:-1]))
+
+
+def _whole(demos: Demonstrations, known: IntArray) -> list[IntArray]:
+    """Labels of the episodes in which every step is known."""
+    parts = (known[a:b] for a, b in pairwise(demos.offsets))
+    return [part for part in parts if (part >= 0).all()]
+
+
+def _windows(values: FloatArray, offsets: IntArray, width: int, steps: IntArray) -> FloatArray:
+    """Values (n, r) around some steps, (m, (2 w + 1) r); an episode goes on as it ends."""
+    episode = np.searchsorted(offsets, steps, side="right") - 1
+    around = steps[:, None] + np.arange(-width, width + 1)
+    around = np.clip(around, offsets[episode][:, None], offsets[episode + 1][:, None] - 1)
+    return np.asarray(values[around].reshape(len(steps), -1))
 
 
 def _effective(values: FloatArray) -> float:

@@ -99,7 +99,9 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
             f"Policies are {shape} with a ridge of {ridge:g}: of {len(tried)} choices the one that predicted "
             "validation trajectories best."
         )
-    if isinstance(tried, list) and (right := _best_accuracy(tried)) is not None:
+    if isinstance(learner := options.get("learner"), str):
+        said.append(_learner_in_words(learner, options, len(tried) if isinstance(tried, list) else 0))
+    elif isinstance(tried, list) and (right := _best_accuracy(tried)) is not None:
         window, power, share = (number(options.get(name)) for name in ("window", "power", "shrinkage"))
         words = [f"of {window:.0f} steps each way"] * (window is not None)
         words += [f"each worth {power:g} of an independent one"] * (power is not None)
@@ -119,6 +121,21 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
             "curve of EM is that of the windows, and is no prediction."
         )
     return said
+
+
+def _learner_in_words(learner: str, options: Mapping[str, Any], n_tried: int) -> str:
+    """What learned phases from labels, and how right it was about labelled episodes that were left out."""
+    window, right = number(options.get("window")), number(options.get("label_accuracy"))
+    words = learner
+    if window is not None:
+        seen = "movement" if options.get("columns") == "movement" else "the columns as they are"
+        words = f"logistic regression on windows of {window:.0f} steps each way, of {seen}"
+    if right is None:
+        return f"Labels teach {words}; nothing was compared, because fewer than two episodes (or animals) have any."
+    return (
+        f"Labels teach {words}: of {n_tried} choices the one that labelled most steps right where labelled episodes "
+        f"were left out in turn ({right:.3f}; being the best of {n_tried}, that share flatters a little)."
+    )
 
 
 def _best_accuracy(tried: list[Any]) -> float | None:
