@@ -59,7 +59,7 @@ def test_a_shape_that_no_memory_holds_is_refused(folder: Path, tmp_path: Path) -
     with h5py.File(path, "a") as store:
         store.create_dataset("acquisition/huge", shape=(10**12,), dtype="f8", chunks=(10**6,))
     assert path.stat().st_size < 10**7
-    refused(path, "of memory", "PRISM_MAX_MEMORY=GB", state="cell", action="move")
+    refused(path, "would become", "PRISM_MAX_MEMORY=GB", state="cell", action="move")
 
 
 def test_the_file_holds_probabilities_and_segments(folder: Path) -> None:
