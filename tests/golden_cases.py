@@ -33,8 +33,10 @@ NET: dict[str, Any] = {
 }
 
 METHODS: dict[str, Callable[[], Any]] = {
-    "prism-recurrent": lambda: prism.Intentions(3, network="rnn", **SMALL, **NET),
-    "prism-recurrent-h2": lambda: prism.Intentions(2, network="gru", history=2, recount=True, **SMALL, **NET),
+    "prism-recurrent": lambda: prism.Intentions(3, switching="recurrent", network="rnn", **SMALL, **NET),
+    "prism-recurrent-h2": lambda: prism.Intentions(
+        2, switching="recurrent", network="gru", history=2, recount=True, **SMALL, **NET
+    ),
     "prism": lambda: prism.Intentions(3, switching="independent", network="rnn", **SMALL, **NET),
     "prism-lstm": lambda: prism.Intentions(2, switching="independent", network="lstm", l1=0.5, kl=0.2, **SMALL, **NET),
     "prism-paper": lambda: prism.PRISM.paper("labyrinth", max_iterations=6, hidden=8, embedding=8, device="cpu"),

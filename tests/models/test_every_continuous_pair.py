@@ -49,7 +49,11 @@ def test_interface(name: str, fitted: dict[str, IntentionModel]) -> None:
     assert np.isfinite(model.score(TEST))
     intentions = model.predict_proba(TEST)
     np.testing.assert_allclose(intentions.sum(axis=1), 1.0, atol=1e-6)
-    np.testing.assert_array_equal(model.predict(TEST), intentions.argmax(axis=1))
+    if name.startswith("ordered"):  # labels are the best path in order, and no step goes back
+        within = np.diff(model.predict(TEST))[~TEST.first_steps[1:]]
+        assert (within >= 0).all()
+    else:
+        np.testing.assert_array_equal(model.predict(TEST), intentions.argmax(axis=1))
     if name.endswith("landmarks"):
         assert model.places_.shape == (model.n_intentions, 2)
     assert model.looks_ahead == name.endswith("windows")

@@ -41,7 +41,7 @@ MEMORY = {"history": 2, "backoff": 4.0}
 CONTINUOUS = {entry.id: entry for entry in registry.entries() if entry.id.endswith(("+landmarks", "+windows"))}
 """What has no tokens to choose among; see test_every_continuous_pair.py."""
 METHODS = {
-    **{entry.id: entry for entry in registry.entries() if entry.id not in CONTINUOUS},
+    **{entry.id: entry for entry in registry.entries() if entry.id not in {*CONTINUOUS, "phases"}},
     "hiql-iql": registry.Entry("hiql-iql", "", "prism_irl.models.hiql:HIQL", "", options={"rewards": "iql"}),
 }
 

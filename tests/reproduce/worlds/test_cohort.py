@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
+from prism_irl.evaluation.facts import dwell_per_intention
 from prism_irl.evaluation.units import count_units, ratio
 from worlds.cohort import CohortWorld
 
@@ -26,7 +27,9 @@ def test_a_large_cohort_has_the_expected_numbers(effect):
         counts = count_units(Oracle(), part, np.unique(part.groups, return_inverse=True)[1])
         found = ratio(np.ones((1, len(counts.over))), counts)[0]
         assert found[:2] == pytest.approx(truth["usage"][i], abs=0.03)
-        assert found[2:4] == pytest.approx(truth["dwell"][i], rel=0.08)
+        # segments that begin or end with their trajectory are shorter than what the truth says of whole ones
+        assert found[2:4] == pytest.approx(dwell_per_intention(part.labels, part.offsets, 2), rel=0.08)
+        assert (found[2:4] < truth["dwell"][i]).all()
         assert found[4] == pytest.approx(truth["switch_rate"][i], rel=0.06)
 
 
