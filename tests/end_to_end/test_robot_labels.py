@@ -122,8 +122,8 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     kept = pd.read_parquet(tmp_path / "run" / "segments.parquet")
     assert kept["labels"].notna().sum() == 16
     found = kept["predicted_intention"].to_numpy()[:20]  # `intention` are the true phases
-    assert (found[:10] == 0).mean() > 0.9  # what the first label calls push
-    assert (found[10:] == 1).mean() > 0.9
+    assert (found[:10] == 0).mean() >= 0.9  # what the first label calls push
+    assert (found[10:] == 1).mean() >= 0.9
     assert "was told the intention of 16 steps" in done.stdout
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "which was told labels of 16 of the steps" in page

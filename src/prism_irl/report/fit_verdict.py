@@ -103,9 +103,11 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
         said.append(_learner_in_words(learner, options, len(tried) if isinstance(tried, list) else 0))
     elif isinstance(tried, list) and (right := _best_accuracy(tried)) is not None:
         window, power, share = (number(options.get(name)) for name in ("window", "power", "shrinkage"))
-        words = [f"of {window:.0f} steps each way"] * (window is not None)
-        words += [f"each worth {power:g} of an independent one"] * (power is not None)
-        words += [f"with a share of {share:g} white noise"] * (share is not None)
+        words = [] if window is None else [f"of {window:.0f} steps each way"]
+        if power is not None:
+            words.append(f"each worth {power:g} of an independent one")
+        if share is not None:
+            words.append(f"with a share of {share:g} white noise")
         said.append(
             f"Windows are {', '.join(words)}: of {len(tried)} choices the one that labelled most steps right where "
             f"labelled trajectories were left out in turn ({right:.2f}; being the best of many, that share flatters)."
