@@ -46,7 +46,7 @@ def test_equal_models_are_fitted_once_and_come_back_in_order(demos, monkeypatch)
 def test_fits_that_share_a_gpu_are_those_that_they_would_be_alone(demos, monkeypatch):
     """The stack runs on a CPU here; on a GPU it is chosen by itself."""
     options = {"hidden": 4, "embedding": 4, "max_iterations": 3, "warm_up": 1, "n_candidates": 1, "device": "cpu"}
-    models = [Intentions(2, **options, n_starts=2, seed=seed) for seed in (0, 1)]
+    models = [Intentions(2, switching="recurrent", **options, n_starts=2, seed=seed) for seed in (0, 1)]
     alone = fit_to_all([*models, MODELS[0]], demos, None)
     stacks = []
     fit_together = stacked.fit_together

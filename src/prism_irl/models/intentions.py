@@ -35,7 +35,7 @@ class Intentions(PairModel):  # noqa: D101
         """
         vars(self).pop("_trial", None)
         super().fit(demos, mdp, **watch)
-        if not self._chooses_pair:
+        if not self.chooses_pair:
             self.default_ = None
             return self
         switching, rewards, why = self._default_pair
@@ -64,7 +64,7 @@ class Intentions(PairModel):  # noqa: D101
         return self
 
     @property
-    def _chooses_pair(self) -> bool:
+    def chooses_pair(self) -> bool:
         """Whether nobody named a component."""
         own = type(self).switching is None and type(self).rewards is None  # a named method has a pair of its own
         return own and vars(self).get("switching") is None and vars(self).get("rewards") is None

@@ -126,9 +126,10 @@ def test_the_paper_gate_without_validation_data() -> None:
 
 def test_what_can_be_stacked() -> None:
     demos = ragged(1)
-    assert can_stack(Intentions(2), demos)
+    assert can_stack(Intentions(2, switching="recurrent"), demos)
+    assert not can_stack(Intentions(2), demos)  # the pair is chosen by the data
     assert not can_stack(Intentions(2, switching="markov"), demos)
     assert not can_stack(Intentions(2, rewards="goals"), demos)
     assert not can_stack(Intentions(2, switching="state", rewards="soft-1"), demos)
-    assert not can_stack(Intentions(2, network="transformer"), demos)
-    assert not can_stack(Intentions(2, smoothing=0.0), demos)
+    assert not can_stack(Intentions(2, switching="recurrent", network="transformer"), demos)
+    assert not can_stack(Intentions(2, switching="recurrent", smoothing=0.0), demos)

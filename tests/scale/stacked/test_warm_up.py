@@ -18,7 +18,8 @@ VARIANTS = [(2, 0, 1), (3, 1, 2), (1, 2, 1)]  # intentions, seed, history
 
 def begun(kind: str, warm: int) -> list:
     """Models, their starts at no point yet, and their data."""
-    options = {"hidden": 4, "embedding": 4, "n_starts": 2, "n_candidates": 3, "warm_up": warm, "starts": kind}
+    options = {"switching": "recurrent", "hidden": 4, "embedding": 4}
+    options |= {"n_starts": 2, "n_candidates": 3, "warm_up": warm, "starts": kind}
     found = []
     for (K, seed, history), demos in zip(VARIANTS, DATA, strict=True):
         model = Intentions(K, seed=seed, history=history, device="cpu", **options)

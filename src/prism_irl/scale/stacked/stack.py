@@ -53,6 +53,7 @@ def can_stack(model: object, demos: Demonstrations) -> bool:
     return (
         isinstance(model, Intentions)
         and type(model) is Intentions
+        and not model.chooses_pair
         and isinstance(model.switching, str)
         and isinstance(model.rewards, str)
         and model.switching_options.stackable

@@ -131,7 +131,9 @@ def passes(
     begin, kernel = np.ascontiguousarray(initial.reshape(-1, K)), np.ascontiguousarray(kernels[0])
 
     def run(logs: FloatArray) -> bool:
-        given = (begin, kernel, *kernels[1:], np.exp(logs, out=out.smoothed, dtype=np.float64), *rows)
+        with np.errstate(over="ignore"):  # of a density in many dimensions; what is not finite is refused below
+            emissions = np.exp(logs, out=out.smoothed, dtype=np.float64)
+        given = (begin, kernel, *kernels[1:], emissions, *rows)
         beliefs = (out.predicted, out.filtered, out.smoothed, out.log_likelihood, transitions, out.pairwise)
         return bool(compiled.forward_backward(tuple(range(K)), given, beliefs))
 
@@ -157,7 +159,8 @@ def _side_by_side(
     """Beliefs of many trajectories at once into ``out``, whose rows begin as emissions; None on underflow."""
     K = log_emission.shape[-1]
     parts = max(1, min(compiled.PARTS, -(-len(rows[0]) // compiled.LANES)))
-    table = np.exp(log_emission, out=out.smoothed, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        table = np.exp(log_emission, out=out.smoothed, dtype=np.float64)
     moves = np.zeros((parts, K, K))
     found = (np.zeros((parts, K)), moves, table[None], np.zeros((parts, 1)), out.log_likelihood)
     given = (np.ascontiguousarray(initial), np.ascontiguousarray(kernel), table, np.empty(0, dtype=np.int64))
