@@ -77,7 +77,14 @@ def ablation(iterations: int, n: int | None = None) -> list[Intentions]:
 
 def chains(iterations: int, n: int = 20) -> list[Intentions]:
     """Fits of recurrent switching, one start each, which begins with a short Markov chain."""
-    options: dict[str, Any] = {"n_starts": 1, "hidden": 32, "embedding": 32, "warm_up": 2, "n_candidates": 1}
+    options: dict[str, Any] = {
+        "switching": "recurrent",
+        "n_starts": 1,
+        "hidden": 32,
+        "embedding": 32,
+        "warm_up": 2,
+        "n_candidates": 1,
+    }
     return [Intentions(3, seed=seed, max_iterations=iterations, patience=None, **options) for seed in range(n)]
 
 
@@ -87,7 +94,7 @@ def first_points(rows: dict[str, Any], demos: Demonstrations) -> None:
     def fits(n: int) -> list[tuple[Intentions, list[Any], Any]]:
         found = []
         for seed in range(n):
-            model = Intentions(3, seed=seed, hidden=32, embedding=32, device="cpu")
+            model = Intentions(3, switching="recurrent", seed=seed, hidden=32, embedding=32, device="cpu")
             model._set_up(model._checked(demos, None), None)
             train, _ = model._validation_split(demos)
             found.append((model, [model._new_start(index, train.demos) for index in range(model.n_starts)], train))

@@ -38,7 +38,9 @@ def model_rows(folder: Path) -> Iterator[Row]:
     """A model of 127 states and a network of the default size: its file, and all that loading it takes."""
     rng = np.random.default_rng(0)
     demos = Demonstrations.from_arrays(rng.integers(0, 127, (20, 100)), rng.integers(0, 4, (20, 100)))
-    prism.Intentions(3, n_starts=1, max_iterations=1, warm_up=1, device="cpu").fit(demos).save(folder)
+    prism.Intentions(3, switching="recurrent", n_starts=1, max_iterations=1, warm_up=1, device="cpu").fit(demos).save(
+        folder
+    )
     path = folder / "model.safetensors"
 
     def unchecked() -> None:  # the same model by plain safetensors: no checksum
