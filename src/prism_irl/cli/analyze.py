@@ -46,7 +46,7 @@ def analyze_command(
     out: Path | None = None,
     quick: bool = False,
     intentions: int | None = None,
-    surrogates: int = 19,
+    surrogates: int = 39,
     jobs: int = 2,
     seed: int = 0,
     overwrite: bool = False,
@@ -72,7 +72,7 @@ def analyze_command(
     intentions
         Number of intentions, where it is known [default: found].
     surrogates
-        Simulations of a habit that the data is tested against.
+        Simulations of a habit that the data is tested against, at most; two questions need 39 for a yes.
     jobs
         Fits that run at the same time.
     seed
@@ -98,7 +98,7 @@ class Settings:
 
     quick: bool = False
     intentions: int | None = None
-    surrogates: int = 19
+    surrogates: int = 39
     jobs: int = 2
     seed: int = 0
 
@@ -250,7 +250,7 @@ def analyze(
     out: str | Path = "runs/analysis",
     quick: bool = False,
     n_intentions: int | None = None,
-    surrogates: int = 19,
+    surrogates: int = 39,
     jobs: int = 2,
     seed: int = 0,
     overwrite: bool = False,
