@@ -1,7 +1,7 @@
 """The pair that is fitted where nobody names one: the only place that chooses it.
 
 States that actions connect are places, and intentions are places to get to (goals that end). States of trials (a cue,
-the last outcome) are none: free policies with a chain that stays. With the goals found, held-out trajectories decide
+the last outcome) are none: free policies with a Markov chain. With the goals found, held-out trajectories decide
 whether what ends an intention is arrival alone, or whether a network or the state say more (`ALTERNATIVES`).
 """
 
@@ -31,7 +31,7 @@ def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
         return "markov", "features", "States and actions are numbers: policies on features with a Markov chain."
     if are_places(demos):
         return "arrival", "places", "States are places that actions connect: intentions are places, and end there."
-    return "markov", "tabular", "States are no places that actions connect: free policies, and a chain that stays."
+    return "markov", "tabular", "States are no places that actions connect: free policies with a Markov chain."
 
 
 def are_places(demos: Demonstrations) -> bool:
