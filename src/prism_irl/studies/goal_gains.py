@@ -8,13 +8,15 @@ smaller gain of goals over the habit *without* memory than the data themselves.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
+from prism_irl.rewards.detours import Detours
+from prism_irl.rewards.place_search import SETTINGS, GoalSearch, Steps, habit_of
+from prism_irl.rewards.places import candidates_of, place_of
 
 FloatArray = npt.NDArray[np.float64]
 PREDICTABLE = 0.5
@@ -24,13 +26,8 @@ FEWEST = 5
 FOLDS = 2
 LARGEST = 40_000
 """Steps of the trajectories that goals are fitted to at most; more of them are a sample."""
-
-
-class Places(NamedTuple):
-    """Where goals can be: the place of every state (S,), and of every action the detour to each, (G, S, A)."""
-
-    of_state: npt.NDArray[np.int64]
-    detours: FloatArray
+SETTING, NOISE, HEAVY = SETTINGS[2], 0.02, 0.01
+"""Where the search begins, the share of the habit in every policy, and the weight from which a place is a goal."""
 
 
 def are_places(demos: Demonstrations, mdp: MDP) -> bool:
@@ -41,12 +38,12 @@ def are_places(demos: Demonstrations, mdp: MDP) -> bool:
     S, A = demos.n_states, demos.n_actions
     if len(np.unique(demos.states)) < FEWEST or A < 2:
         return False
-    P = np.asarray(mdp.transitions.toarray()).reshape(S, A, S)
     pairs = demos.states.astype(np.int64) * A + demos.actions
-    weights = np.bincount(pairs, minlength=S * A).reshape(S, A) / demos.n_steps
-    following = np.einsum("sa,sax->sx", weights, P)
-    given_state = _entropy(following) - _entropy(weights.sum(1))
-    given_both = float((weights * -np.sum(P * np.log(np.maximum(P, 1e-300)), axis=-1)).sum())
+    weights = np.bincount(pairs, minlength=S * A) / demos.n_steps
+    following = mdp.transitions.multiply(weights[:, None]).tocsr()
+    given_both = _entropy(following.data) - _entropy(weights)
+    by_state = sparse.kron(sparse.eye(S), np.ones((1, A)), "csr") @ following
+    given_state = _entropy(by_state.data) - _entropy(weights.reshape(S, A).sum(1))
     return given_state > 1e-9 and 1 - given_both / given_state >= PREDICTABLE
 
 
@@ -61,34 +58,23 @@ def sample(demos: Demonstrations, seed: int) -> npt.NDArray[np.int64]:
     return np.sort(kept if len(kept) > FOLDS else order[: FOLDS + 1])
 
 
-def goal_gains(demos: Demonstrations, places: Places, by: str, seed: int) -> tuple[FloatArray, list[int]]:
+def goal_gains(demos: Demonstrations, detours: Detours, by: str, seed: int) -> tuple[FloatArray, list[int]]:
     """Log-likelihood of goals minus that of a memoryless habit per trajectory (N,), and the goals of all data.
 
     Each trajectory is predicted by a fit to the other half of them.
     """
-    found = np.zeros(len(demos))
-    goals: list[int] = []
+    gain, goals = np.zeros(len(demos)), set[int]()
     for train, test in demos.fold_indices(min(FOLDS, int(demos.units(by).max()) + 1), by=by, seed=seed):
         fitted, rest = demos.subset(train), demos.subset(test)
-        model = fit_goals(fitted, places)
-        goals += [int(g) for g in model.goals()]
-        own, habit = model.log_likelihood(rest), np.log(model.habit[rest.states, rest.actions])
-        found[test] = np.add.reduceat(own - habit, rest.offsets[:-1])
-    return found, sorted(set(goals))
+        search = GoalSearch(detours, habit_of(fitted, detours), NOISE)
+        found = search.begin(candidates_of(fitted, detours.place), Steps(fitted, detours.place), SETTING)
+        likelihood = search.expect(found, Steps(rest, detours.place)).log_likelihood
+        habit = np.log(search.habit[rest.states, rest.actions])
+        gain[test] = likelihood - np.add.reduceat(habit, rest.offsets[:-1])
+        goals |= set(found.goals[found.chain.initial >= HEAVY].tolist())
+    return gain, sorted(goals)
 
 
-def fit_goals(demos: Demonstrations, places: Places) -> Any:
-    """A fitted model of goals that end."""
-    from prism_irl.studies.goal_numerics import GoalsThatEnd
-
-    return GoalsThatEnd(places.detours, places.of_state, demos.valid_actions).fit(demos)
-
-
-def find_places(demos: Demonstrations, mdp: MDP) -> Places | None:
-    """Every state as a place, where states are places."""
-    from prism_irl.studies.goal_numerics import detours
-
-    if not are_places(demos, mdp):
-        return None
-    S = demos.n_states
-    return Places(np.arange(S), detours(mdp, np.eye(S, dtype=bool)))
+def find_detours(demos: Demonstrations, mdp: MDP) -> Detours | None:
+    """Detours on the way to every place, where states are places."""
+    return Detours(mdp, place_of(demos)) if are_places(demos, mdp) else None

@@ -39,11 +39,11 @@ from prism_irl.labels import ari
 from prism_irl.mdp import MDP
 from prism_irl.models.references import Empirical, NGram, Uniform
 from prism_irl.models.splits import validation_split
+from prism_irl.rewards.detours import Detours
 from prism_irl.scale import fanout, remember
 from prism_irl.studies import gains, goal_gains
 from prism_irl.studies.analysis import Analysis, independent
 from prism_irl.studies.cross_validation import data_key
-from prism_irl.studies.goal_gains import Places
 
 LEVEL = 0.05
 EXCEEDING = 5
@@ -225,7 +225,7 @@ def run(
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
     habit, matching = match(analysis.habit(demos).fit(demos, mdp), demos, known, analysis)
-    places = goal_gains.find_places(demos, known)
+    places = goal_gains.find_detours(demos, known)
     found = EvidenceResult(demos, analysis, habit, matching, places is not None, surrogates)
     key = hashlib.sha256(f"{data_key(demos, mdp, None)} {analysis!r} {__version__}".encode()).hexdigest()[:24]
     told = _events_key(events)
@@ -343,7 +343,7 @@ def _run_part(
     mdp: MDP | None,
     habit: NGram,
     analysis: Analysis,
-    places: Places | None,
+    places: Detours | None,
     parallel: bool,
     events: Events | None = None,
 ) -> dict[str, Any]:
@@ -361,7 +361,7 @@ def _analyse(
     mdp: MDP | None,
     habit: NGram,
     analysis: Analysis,
-    places: Places | None,
+    places: Detours | None,
     events: Events | None,
 ) -> dict[str, Any]:
     data = surrogate(habit, demos, known, analysis, task.data)
@@ -405,7 +405,7 @@ def _gain(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everyth
     return row
 
 
-def _goals(demos: Demonstrations, places: Places, analysis: Analysis, *, everything: bool) -> dict[str, Any]:
+def _goals(demos: Demonstrations, places: Detours, analysis: Analysis, *, everything: bool) -> dict[str, Any]:
     """G₂ over both folds."""
     kept = goal_gains.sample(demos, analysis.seed)
     data = demos.subset(kept)
