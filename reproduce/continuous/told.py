@@ -70,11 +70,15 @@ def told(data: Data, subject: str, seed: int, options: dict[str, Any], row: Told
     if not row.windowed:
         pair = {"switching": "markov", "rewards": LINEAR}
         model = fit(
-            _motions(replace(train, known=known)), data.n_intentions + 1, pair, seed, {**options, **row.options}
+            _motions(replace(train, partial_labels=known)),
+            data.n_intentions + 1,
+            pair,
+            seed,
+            {**options, **row.options},
         )
         return Labelled(true, model.decode(test), {})
     names = np.unique(known[known >= 0])  # a gesture that no labelled trial shows is none that could be found
-    train = replace(train, known=np.where(known >= 0, np.searchsorted(names, known), -1))
+    train = replace(train, partial_labels=np.where(known >= 0, np.searchsorted(names, known), -1))
     given = (len(names), seed, options)
     alone = row.learns != "all"
     model = _fitted(train, Windows(window="auto"), *given, alone=alone)
@@ -96,8 +100,8 @@ def left_out_accuracy(
     for group in np.unique(train.groups):
         model = _fitted(train.subset(train.groups != group), windows, K, seed, options, alone=alone)
         left = train.subset(_labelled(train) & (train.groups == group))
-        assert left.known is not None
-        found.append(float((model.predict(left) == left.known)[left.known >= 0].mean()))
+        assert left.partial_labels is not None
+        found.append(float((model.predict(left) == left.partial_labels)[left.partial_labels >= 0].mean()))
     return float(np.mean(found))
 
 
@@ -111,8 +115,8 @@ def _fitted(
 
 def _labelled(demos: Demonstrations) -> npt.NDArray[np.bool_]:
     """Which trajectories have a known label, (N,)."""
-    assert demos.known is not None
-    return np.logical_or.reduceat(demos.known >= 0, demos.offsets[:-1])
+    assert demos.partial_labels is not None
+    return np.logical_or.reduceat(demos.partial_labels >= 0, demos.offsets[:-1])
 
 
 def _motions(demos: Demonstrations) -> Demonstrations:

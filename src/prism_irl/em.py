@@ -122,7 +122,7 @@ def _part_statistics(
     """Statistics of a part; by counts alone where both components allow it, equal up to rounding."""
     parts = part if isinstance(part, Parts) else Parts(part)
     data = parts.data
-    table = rewards.action_table(data.n_steps) if data.demos.known is None else None
+    table = rewards.action_table(data.n_steps) if data.demos.partial_labels is None else None
     if table is not None:
         counted = switching.counted(data, table if power == 1.0 else table**power)
         if counted is not None:
@@ -176,7 +176,7 @@ def emissions(
 
 def likelihood(switching: Switching, rewards: RewardModel, data: Prepared) -> float:
     """Mean log-likelihood per step of an E-step of which nothing else is kept."""
-    table = rewards.action_table(data.n_steps) if data.demos.known is None else None
+    table = rewards.action_table(data.n_steps) if data.demos.partial_labels is None else None
     counted = None if table is None else switching.counted(data, table)
     if counted is not None:
         return counted.log_likelihood / data.n_steps

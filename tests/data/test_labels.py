@@ -27,7 +27,7 @@ from support import assert_same, frame, one_sentence, prism, refused
 
 def steps(known: list[int]) -> Demonstrations:
     n = len(known)
-    return Demonstrations.from_arrays([np.arange(n) % 3], [np.arange(n) % 2], known=[np.array(known)])
+    return Demonstrations.from_arrays([np.arange(n) % 3], [np.arange(n) % 2], partial_labels=[np.array(known)])
 
 
 @settings(max_examples=30, deadline=None)
@@ -82,20 +82,20 @@ def test_more_known_intentions_than_intentions_are_refused():
 def test_a_column_of_labels_with_empty_cells_is_read_and_written(tmp_path):
     table = frame(phase=["reach", None, "grasp", "", None])
     demos = read_data(table, labels="phase").demonstrations
-    np.testing.assert_array_equal(demos.known, [0, 1, -1, -1, -1])
-    assert demos.known_names == ("reach", "grasp")
+    np.testing.assert_array_equal(demos.partial_labels, [0, 1, -1, -1, -1])
+    assert demos.partial_label_names == ("reach", "grasp")
     again = read_data(to_pandas(demos), labels="labels").demonstrations
-    np.testing.assert_array_equal(again.known, demos.known)
+    np.testing.assert_array_equal(again.partial_labels, demos.partial_labels)
     for name in ("d.npz", "folder"):
         demos.save(tmp_path / name)
         assert_same(Demonstrations.open(tmp_path / name), demos)
-    assert demos.subset([1]).known.tolist() == [-1, -1]
+    assert demos.subset([1]).partial_labels.tolist() == [-1, -1]
     assert demos.checksum() != read_data(table).demonstrations.checksum()
 
 
 def test_numbers_of_intentions_stay_what_they_are():
     demos = read_data(frame(phase=[2.0, None, None, 0.0, None]), labels="phase").demonstrations
-    np.testing.assert_array_equal(demos.known, [2, -1, -1, -1, 0])
+    np.testing.assert_array_equal(demos.partial_labels, [2, -1, -1, -1, 0])
 
 
 def test_labels_that_nobody_filled_in_are_refused():
@@ -114,7 +114,7 @@ def test_continuous_pairs_are_told(rewards):
     known = np.where(np.arange(demos.n_steps) % 2 == 0, names, -1)
     options = {"n_starts": 1, "max_iterations": 4, "warm_up": 2, "n_candidates": 1, "device": "cpu"}
     model = Intentions(3, switching="markov", rewards=rewards, validation_fraction=0.0, **options)
-    model.fit(replace(demos, known=known))
+    model.fit(replace(demos, partial_labels=known))
     found = model.predict(demos)  # which is told nothing
     assert (found == names).mean() > 0.6
 
@@ -135,7 +135,7 @@ def test_every_pair_is_told(switching, rewards):
     known[:: 5 if switching != "per-trajectory" else 20] = 1
     if switching == "ordered":
         known[demos.first_steps] = 0
-    told = replace(demos, known=known)
+    told = replace(demos, partial_labels=known)
     options = {"n_starts": 1, "max_iterations": 3, "warm_up": 2, "n_candidates": 1, "embedding": 8, "hidden": 4}
     memory = {"history": 1, "backoff": 5.0} if rewards == "goals" else {}
     model = Intentions(
@@ -197,8 +197,8 @@ def written(folder: Path, text: str) -> Path:
 )
 def test_steps_and_stretches_say_the_same(text, tmp_path):
     demos = with_labels(two_trajectories(), written(tmp_path, text))
-    np.testing.assert_array_equal(demos.known, [0, 0, -1, -1, -1, 1, 1])
-    assert demos.known_names == ("reach", "grasp")  # as they come in the data, whatever the order of the file
+    np.testing.assert_array_equal(demos.partial_labels, [0, 0, -1, -1, -1, 1, 1])
+    assert demos.partial_label_names == ("reach", "grasp")  # as they come in the data, whatever the order of the file
 
 
 @settings(max_examples=25, deadline=None)
@@ -213,17 +213,19 @@ def test_stretches_of_any_labels_give_them_back(tmp_path_factory, known):
     ]
     path = tmp_path_factory.mktemp("labels") / "known.parquet"
     pd.DataFrame(rows, columns=["trajectory", "start", "end", "label"]).to_parquet(path)
-    np.testing.assert_array_equal(with_labels(two_trajectories(), path).known, flat)
+    np.testing.assert_array_equal(with_labels(two_trajectories(), path).partial_labels, flat)
 
 
 def test_stretches_are_in_the_times_of_the_data(tmp_path):
     seconds = two_trajectories(times=[[0.0, 0.5, 1.0, 1.5], [10.0, 10.5, 11.0]])
     text = "trajectory,start,end,label\na,0.4,1.2,1\nb,10.5,99,0\n"
-    np.testing.assert_array_equal(with_labels(seconds, written(tmp_path, text)).known, [-1, 1, 1, -1, -1, 0, 0])
+    np.testing.assert_array_equal(
+        with_labels(seconds, written(tmp_path, text)).partial_labels, [-1, 1, 1, -1, -1, 0, 0]
+    )
     days = np.array(["2026-01-01T10:00:00", "2026-01-01T10:01:00", "2026-01-01T10:02:00"], dtype="datetime64[ns]")
     dated = Demonstrations.from_arrays([[0, 1, 0]], [[0, 0, 0]], times=[days])
     text = "trajectory,start,end,label\n0,2026-01-01 10:00:30,2026-01-01 10:01:30,1\n"
-    np.testing.assert_array_equal(with_labels(dated, written(tmp_path, text)).known, [-1, 1, -1])
+    np.testing.assert_array_equal(with_labels(dated, written(tmp_path, text)).partial_labels, [-1, 1, -1])
 
 
 @settings(max_examples=40, deadline=None)
@@ -237,9 +239,9 @@ def test_seconds_are_frames_at_any_rate(tmp_path_factory, rate, data):
     digits = data.draw(st.sampled_from([7, 9, 15]))
     folder = tmp_path_factory.mktemp("labels")
     rows = f"trajectory,start_s,end_s,label\n0,{begin / rate:.{digits}f},{end / rate:.{digits}f},x\n"
-    told = with_labels(demos, written(folder, rows), rate=rate).known
+    told = with_labels(demos, written(folder, rows), rate=rate).partial_labels
     np.testing.assert_array_equal(told == 0, (frames >= begin) & (frames < end))
-    plain = with_labels(demos, written(folder, f"trajectory,start,end,label\n0,{begin},{end},x\n")).known
+    plain = with_labels(demos, written(folder, f"trajectory,start,end,label\n0,{begin},{end},x\n")).partial_labels
     np.testing.assert_array_equal(told, plain)
 
 
@@ -247,11 +249,11 @@ def test_seconds_count_from_the_first_step_where_the_data_have_a_clock(tmp_path)
     path = written(tmp_path, "trajectory,start_s,end_s,label\na,0.7,1.5,x\nb,0,0.3,y\n")
     clock = [[10.0, 10.7, 11.0, 11.5], [3.0, 3.3, 4.0]]  # 10.7 − 10 is a little less than 0.7
     expected = [-1, 0, 0, -1, 1, -1, -1]
-    np.testing.assert_array_equal(with_labels(two_trajectories(times=clock), path).known, expected)
+    np.testing.assert_array_equal(with_labels(two_trajectories(times=clock), path).partial_labels, expected)
     dates = [
         np.datetime64("2026-01-01T10:00:00", "ns") + (1e9 * np.array(one)).astype("timedelta64[ns]") for one in clock
     ]
-    np.testing.assert_array_equal(with_labels(two_trajectories(times=dates), path).known, expected)
+    np.testing.assert_array_equal(with_labels(two_trajectories(times=dates), path).partial_labels, expected)
     for demos, rate, words in (
         (two_trajectories(), None, "with --hz, or give start and end"),
         (two_trajectories(times=[[0, 1, 2, 3], [0, 1, 2]]), None, "whole numbers for times or none"),
@@ -268,7 +270,7 @@ def test_labels_stand_beside_the_rows_of_a_table(tmp_path):
     assert table.frame is not None
     assert table.frame["labels"].fillna("").tolist() == ["run", "", "", "drink", ""]  # rows of b and a take turns
     again = read_data(table.frame, trajectory="bout", labels="labels").demonstrations
-    np.testing.assert_array_equal(again.known, table.demonstrations.known)
+    np.testing.assert_array_equal(again.partial_labels, table.demonstrations.partial_labels)
     assert "labels" in to_pandas(table.demonstrations)
     with pytest.raises(InputError, match="column 'labels' already") as error:
         labelled(read_data(frame(labels=0)), written(tmp_path, "trajectory,step,label\na,1,drink\n"))
@@ -329,3 +331,17 @@ def test_data_that_cannot_be_labelled_are_refused(tmp_path):
     with pytest.raises(InputError, match="are dates") as error:
         with_labels(dated, path)
     one_sentence(error)
+
+
+def test_archives_with_the_former_name_of_partial_labels_are_read(tmp_path):
+    demos = replace(steps([0, -1, 1]), partial_label_names=("eat", "run"))
+    arrays = {"states": demos.states, "actions": demos.actions, "lengths": demos.lengths}
+    np.savez(tmp_path / "old.npz", known=demos.partial_labels, known_names=np.array(["eat", "run"]), **arrays)
+    demos.save(tmp_path / "old")
+    (tmp_path / "old/partial_labels.npy").rename(tmp_path / "old/known.npy")
+    meta = (tmp_path / "old/meta.json").read_text().replace("partial_labels", "known")
+    (tmp_path / "old/meta.json").write_text(meta.replace("partial_label_names", "known_names"))
+    for path, verify in ((tmp_path / "old.npz", True), (tmp_path / "old", False)):
+        found = Demonstrations.open(path, verify=verify)
+        np.testing.assert_array_equal(found.partial_labels, demos.partial_labels)
+        assert found.partial_label_names == ("eat", "run")

@@ -47,7 +47,7 @@ def test_a_fit_from_a_folder_is_that_in_memory(tmp_path, monkeypatch, everything
     demos = walking(n_trajectories=10, length=60)
     stages = demos.step_index * 3 // 60  # what is known of stages is in order
     known = np.where(np.arange(demos.n_steps) % 7 == 0, stages if switching == "ordered" else demos.labels, -1)
-    data = replace(demos, known=known)
+    data = replace(demos, partial_labels=known)
     data.save(tmp_path / "folder")
     options = {"n_starts": 2, "max_iterations": 3, "warm_up": 2, "device": "cpu", "validation_fraction": 0.2}
     network = {"embedding": 4, "hidden": 4, "batch_size": 3, "epochs_per_m_step": 2} if switching == "recurrent" else {}

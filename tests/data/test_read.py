@@ -637,7 +637,7 @@ def test_parts_make_the_same_file(tmp_path, monkeypatch, named):
     known = np.full(demos.n_steps, -1)
     known[-3:] = 1  # nobody knows anything about the first parts
     names = np.array(list("abcdefg")) if named else np.array(["twice"] * 7)
-    demos = replace(demos, known=known, known_names=("go", "stay"), trajectory_names=names)
+    demos = replace(demos, partial_labels=known, partial_label_names=("go", "stay"), trajectory_names=names)
     one = Vocabulary(None, 1)
     table = Table(demos, None, np.arange(demos.n_steps), one, one, None)
     rng = np.random.default_rng(0)

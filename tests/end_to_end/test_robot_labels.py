@@ -52,8 +52,8 @@ def with_column(dataset: Path, name: str, cells: list[object]) -> None:
 def test_a_column_of_words_or_numbers_with_gaps(dataset, cells, names):
     with_column(dataset, "stage", cells)
     demos = read_dataset(dataset, *VECTORS, labels="stage").demonstrations
-    np.testing.assert_array_equal(demos.known, (KNOWN * 24)[:120])
-    assert demos.known_names == names
+    np.testing.assert_array_equal(demos.partial_labels, (KNOWN * 24)[:120])
+    assert demos.partial_label_names == names
     assert demos.label_names == ("right", "left")  # phases stay what is true
 
 
@@ -61,11 +61,11 @@ def test_subtasks_that_were_written_back_are_known_by_their_words(dataset, tmp_p
     frames, found = np.arange(10), np.array([1] * 4 + [0] * 6)
     add_column(dataset, tmp_path / "copy", {2: (frames, found)}, subtasks=["carry", "reach"])
     demos = read_dataset(tmp_path / "copy", *VECTORS, labels="subtask_index").demonstrations
-    assert demos.known_names == ("reach", "carry")
-    assert (demos.known >= 0).sum() == 10  # frames that were not segmented are not known
-    np.testing.assert_array_equal(demos.known[40:50], 1 - found)
+    assert demos.partial_label_names == ("reach", "carry")
+    assert (demos.partial_labels >= 0).sum() == 10  # frames that were not segmented are not known
+    np.testing.assert_array_equal(demos.partial_labels[40:50], 1 - found)
     again = read_dataset(tmp_path / "copy", *VECTORS, labels="intention", intention="phase").demonstrations
-    np.testing.assert_array_equal(again.known[40:50], found)
+    np.testing.assert_array_equal(again.partial_labels[40:50], found)
     np.testing.assert_array_equal(np.array(again.label_names)[again.labels], np.array(["right", "left"])[demos.labels])
 
 
@@ -87,7 +87,7 @@ def write_shards(folder: Path, features: dict[str, object] | None, **columns: ob
 @pytest.mark.parametrize("cells", [np.array(KNOWN), [b"reach", b"grasp", b"", b"-1", b"reach"]])
 def test_a_step_feature_of_tfrecord_shards(tmp_path, cells):
     demos = read_dataset(write_shards(tmp_path / "arm", None, stage=cells), *VECTORS, labels="stage").demonstrations
-    np.testing.assert_array_equal(demos.known, KNOWN)
+    np.testing.assert_array_equal(demos.partial_labels, KNOWN)
 
 
 def test_columns_that_are_not_there_are_refused(dataset, tmp_path):
@@ -135,8 +135,8 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     assert "push" in (tmp_path / "run" / "figures" / "dwell.csv").read_text()
     done = prism("fit", "arm", *vectors, "--labels", "known.csv", *small, "--out", "run", "--overwrite", cwd=tmp_path)
     fitted = open_run_data(tmp_path / "run")  # what contrasts and individuals read
-    assert fitted.demos.known is not None
-    assert (fitted.demos.known >= 0).sum() == 16
+    assert fitted.demos.partial_labels is not None
+    assert (fitted.demos.partial_labels >= 0).sum() == 16
     assert fitted.demos.observations.shape == (120, 3)
     done = prism("segment", "run", "arm", "--write-back", "arm", "--subtask-index", "--out", "copy", cwd=tmp_path)
     words = pd.read_parquet(tmp_path / "copy" / "meta" / "subtasks.parquet")
@@ -149,7 +149,7 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
         told = read_rows(
             dataset, hz=hz[1] if hz else None, observe=VECTORS[0], act=VECTORS[1], labels=tmp_path / "seconds.csv"
         )
-        np.testing.assert_array_equal(told.demonstrations.known, fitted.demos.known)
+        np.testing.assert_array_equal(told.demonstrations.partial_labels, fitted.demos.partial_labels)
     refused = prism("fit", "arm", *vectors, "--labels", "seconds.csv", "--hz", 0, *small, "--out", "no", cwd=tmp_path)
     assert refused.returncode == 2
     assert "--hz is 0; give the steps per second" in refused.stderr

@@ -56,7 +56,7 @@ def _labels(corpus: Corpus, rng: random.Random, folder: Path) -> None:
         if good:
             raise WrongError(f"good labels ({kind[0]}) of {data.name} were refused")
         return
-    told = found.demonstrations.known
+    told = found.demonstrations.partial_labels
     if told.shape != (demos.n_steps,) or told.min() < -1 or told.max() < 0:
         raise WrongError("labels that are no intentions, or of no step")
     if good and not np.array_equal(told >= 0, known >= 0):

@@ -29,7 +29,7 @@ def rhythms(n: int = 10, told: int = 5, length: int = 80) -> Demonstrations:
     phase = np.cumsum(np.where(labels == 0, 2.0 * np.pi / 20.0, 2.0 * np.pi / 5.0), axis=1)
     commands = np.sin(phase + rng.uniform(0.0, 6.0, (n, 1)))[..., None] + rng.normal(0, 0.1, (n, length, 1))
     demos = Demonstrations.continuous(rng.normal(size=(n, length, 1)), commands, labels=labels)
-    return replace(demos, known=np.where(demos.trajectory_index < told, demos.labels, -1))
+    return replace(demos, partial_labels=np.where(demos.trajectory_index < told, demos.labels, -1))
 
 
 def fitted(demos, **options):
@@ -45,7 +45,7 @@ def test_labels_choose_a_window_that_labels_the_others(tmp_path):
     assert model.chosen_["covariance"] == "shared"
     assert len(model.choice_) == len(SHRINKAGES) * len(POWERS) * len({row["window"] for row in model.choice_})
     assert model.rewards_model_.reach[0] == model.chosen_["window"] > 2
-    others = demos.known < 0
+    others = demos.partial_labels < 0
     assert (model.predict(demos) == demos.labels)[others].mean() > 0.9
     assert "prior of the policies" not in model.validation_chose_
     model.save(tmp_path)
@@ -73,7 +73,7 @@ def test_leaving_out_by_subtraction_is_fitting_to_the_others():
     shares = []
     for i, left in enumerate(data):
         part = Prepared.of(ready.subset([j for j in range(6) if j != i]), contexts)
-        rewards, chain, known = built(part), MarkovChain(2), part.demos.known
+        rewards, chain, known = built(part), MarkovChain(2), part.demos.partial_labels
         for trajectory in np.split(known, part.demos.offsets[1:-1]):
             for before, after in pairwise(trajectory):
                 chain.moves[before, after] += 1.0
@@ -82,7 +82,7 @@ def test_leaving_out_by_subtraction_is_fitting_to_the_others():
         chain.moves -= MarkovChain(2).moves
         chain.moves /= chain.moves.sum(axis=1, keepdims=True)
         found = chain.expectation(left, rewards.log_likelihood(left)).responsibilities.argmax(axis=1)
-        shares.append((found == left.demos.known).mean())
+        shares.append((found == left.demos.partial_labels).mean())
     rewards = built(Prepared.of(ready, contexts))
     assert label_choices._accuracy(rewards, data, 2) == pytest.approx(np.mean(shares))
 
@@ -94,8 +94,8 @@ def test_individuals_are_left_out_whole_and_validation_takes_no_part():
     assert len(label_choices.left_out(replace(demos, groups=np.array(["a"] * 8)), 0)) == 8
     model = prism.Intentions(2, switching="markov", rewards=Windows(window="auto"), validation_fraction=0.25, **FEW)
     held_out = demos.split_indices(0.25, seed=0)[0]
-    wrong = np.where(np.isin(demos.trajectory_index, held_out), 1 - demos.known, demos.known)
-    found = [model.fit(one).choice_ for one in (demos, replace(demos, known=wrong))]
+    wrong = np.where(np.isin(demos.trajectory_index, held_out), 1 - demos.partial_labels, demos.partial_labels)
+    found = [model.fit(one).choice_ for one in (demos, replace(demos, partial_labels=wrong))]
     assert [row["label_accuracy"] for row in found[0]] == [row["label_accuracy"] for row in found[1]]
 
 
@@ -104,14 +104,14 @@ def test_what_is_usual_is_taken_where_labels_cannot_choose():
     assert alone.choice_ == []
     assert (alone.chosen_["power"], alone.chosen_["shrinkage"]) == (POWERS[0], SHRINKAGES[0])
     without = prism.Intentions(2, switching="markov", rewards=Windows(window=5), **FEW).fit(
-        replace(rhythms(), known=None)
+        replace(rhythms(), partial_labels=None)
     )
     assert without.chosen_ == {"components": 12, "covariance": "full", "power": 1.0, "shrinkage": 0.0}
 
 
 def test_the_command_says_what_the_labels_chose(tmp_path):
     demos = rhythms(6, 3, 60)
-    known = np.where(demos.known >= 0, np.array(["slow", "fast"])[demos.known], "")
+    known = np.where(demos.partial_labels >= 0, np.array(["slow", "fast"])[demos.partial_labels], "")
     columns = {"trajectory": demos.trajectory_index, "x": demos.observations[:, 0], "v": demos.motions[:, 0]}
     pd.DataFrame({**columns, "gesture": known}).to_csv(tmp_path / "arm.csv", index=False)
     small = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 3, "--observe", "x", "--act", "v")

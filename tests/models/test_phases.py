@@ -26,7 +26,7 @@ def told(demos, known):
     seen, done, known = (
         [values[a:b] for a, b in pairwise(demos.offsets)] for values in (demos.observations, demos.motions, known)
     )
-    return Demonstrations.continuous(seen, done, known=known)
+    return Demonstrations.continuous(seen, done, partial_labels=known)
 
 
 def equal_parts(demos, K):

@@ -35,7 +35,7 @@ def test_every_picture_is_drawn(model: HIQL, demos: Demonstrations) -> None:
 
 
 def test_labels_that_are_words_name_the_intentions(model: HIQL, demos: Demonstrations) -> None:
-    told = replace(demos, known=np.zeros(demos.n_steps, np.int64), known_names=("eat",))
+    told = replace(demos, partial_labels=np.zeros(demos.n_steps, np.int64), partial_label_names=("eat",))
     (ax,) = model.plot.timeline(told, 0).axes
     assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == ["eat", "intention 1"]
 

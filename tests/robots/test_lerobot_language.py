@@ -64,8 +64,8 @@ def test_they_are_read_back_as_labels(written):
     _, copy, values = written
     for style, words in (("subtask", NAMES), ("motion", MOTIONS)):
         demos = read_dataset(copy, "observation.state", "action", labels=style).demonstrations
-        assert demos.known_names == words
-        np.testing.assert_array_equal(demos.known, np.concatenate([labels for _, labels in values.values()]))
+        assert demos.partial_label_names == words
+        np.testing.assert_array_equal(demos.partial_labels, np.concatenate([labels for _, labels in values.values()]))
 
 
 def test_phases_without_names_have_motions_alone(written, tmp_path):

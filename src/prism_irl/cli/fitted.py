@@ -77,7 +77,7 @@ def _names(before: Path, result: FitResult, data: Mapping[str, Any]) -> list[str
     """
     K, found = result.n_intentions, result.posterior
     names = default_names(K)
-    if (called := told_names(result.demos.known_names, K)) is not None:
+    if (called := told_names(result.demos.partial_label_names, K)) is not None:
         return called
     if not (before / NAMES).is_file():
         return names

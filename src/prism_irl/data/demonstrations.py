@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.integer[Any]]
 FloatArray = npt.NDArray[np.floating[Any]]
-PLAIN = ("labels", "known", "times", "groups", "valid_actions", "n_states", "n_actions")
+PLAIN = ("labels", "partial_labels", "times", "groups", "valid_actions", "n_states", "n_actions")
 """What trajectories of ids and of vectors have in common."""
 
 
@@ -67,7 +67,7 @@ class Demonstrations:
         Vectors that the switching network may read in addition to the state.
     labels : (n,) integers, optional
         True intentions: for evaluation only, never read by a fit.
-    known : (n,) integers, optional
+    partial_labels : (n,) integers, optional
         Intention of a step where somebody knows it, −1 elsewhere: what a fit is told (`prism_irl.data.labels`).
     times : (n,), optional
         Time stamps, kept for output.
@@ -77,7 +77,7 @@ class Demonstrations:
         Which actions exist in which state; all of them when absent.
     places : (S,) integers from 0, optional
         The place that a state belongs to, where several states are one place (a junction, whatever the heading).
-    state_names, action_names, label_names, known_names, place_names : tuple of str, optional
+    state_names, action_names, label_names, partial_label_names, place_names : tuple of str, optional
         Names behind the ids when the data had labels instead of integers.
     trajectory_names : (N,) array, optional
         The identifiers of the trajectories in the table they came from.
@@ -103,14 +103,14 @@ class Demonstrations:
     n_actions: int
     observations: npt.NDArray[np.float32] | None = None
     labels: IntArray | None = None
-    known: IntArray | None = None
+    partial_labels: IntArray | None = None
     times: npt.NDArray[Any] | None = None
     groups: npt.NDArray[Any] | None = None
     valid_actions: npt.NDArray[np.bool_] | None = None
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
     label_names: tuple[str, ...] | None = None
-    known_names: tuple[str, ...] | None = None
+    partial_label_names: tuple[str, ...] | None = None
     trajectory_names: npt.NDArray[Any] | None = None
     unknown_state: bool = False
     motions: npt.NDArray[np.float64] | None = None
@@ -124,7 +124,7 @@ class Demonstrations:
     place_names: tuple[str, ...] | None = None
 
     per_step: ClassVar[tuple[str, ...]] = (
-        *("states", "actions", "observations", "labels", "known", "times", "motions", "design"),
+        *("states", "actions", "observations", "labels", "partial_labels", "times", "motions", "design"),
     )
     per_trajectory: ClassVar[tuple[str, ...]] = ("groups", "trajectory_names")
 
@@ -215,7 +215,7 @@ class Demonstrations:
             for present, text in (
                 (self.observations is not None and not self.state_space.continuous, "observations"),
                 (self.labels is not None, "true labels"),
-                (self.known is not None, "known intentions"),
+                (self.partial_labels is not None, "partial labels"),
                 (self.groups is not None, f"{0 if self.groups is None else len(np.unique(self.groups))} groups"),
                 (self.valid_actions is not None, "valid actions"),
             )
@@ -238,7 +238,7 @@ class Demonstrations:
         actions: npt.ArrayLike | Sequence[npt.ArrayLike],
         *,
         labels: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
-        known: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
+        partial_labels: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
         observations: Any = None,
         times: Any = None,
         groups: npt.ArrayLike | None = None,
@@ -254,7 +254,8 @@ class Demonstrations:
         flat_states, offsets = _flatten(states, "states")
         fields: dict[str, Any] = {"valid_actions": valid_actions, "groups": groups, "places": places}
         fields = {name: None if given is None else np.asarray(given) for name, given in fields.items()}
-        per_step = {"actions": actions, "labels": labels, "known": known, "observations": observations, "times": times}
+        per_step = {"actions": actions, "labels": labels, "partial_labels": partial_labels}
+        per_step |= {"observations": observations, "times": times}
         for name, ragged in per_step.items():
             if ragged is None:
                 continue
@@ -278,7 +279,7 @@ class Demonstrations:
     ) -> Demonstrations:
         """Trajectories of observations (T, d) and commands (T, m), each a list of arrays or one array (N, T, …).
 
-        ``options`` are those of `from_arrays` (labels, known, groups) and names.
+        ``options`` are those of `from_arrays` (labels, partial_labels, groups) and names.
         """
         rows = [np.asarray(part) for part in observations]
         moves = [np.asarray(part, dtype=np.float64) for part in commands]
@@ -444,7 +445,7 @@ class Demonstrations:
         digest = hashlib.sha256(f"{self.n_states} {self.n_actions}".encode())
         if self.groups is not None:  # individuals may have policies of their own
             digest.update("\n".join(self.groups.astype(str)).encode())
-        told = () if self.known is None else (self.known,)  # older archives have checksums without it
+        told = () if self.partial_labels is None else (self.partial_labels,)  # older archives have checksums without it
         for part in (self.states, self.actions, self.offsets, self.observations, self.valid_actions, *told):
             if part is None:
                 digest.update(b"-")
@@ -508,8 +509,8 @@ def checked_fields(demos: Demonstrations) -> dict[str, Any]:
     for name, limit in ends.items():
         if getattr(demos, name) is not None:
             fields[name] = _ids(demos, np.asarray(getattr(demos, name)), name[:-1], limit, n)
-    if demos.known is not None:
-        fields["known"] = _known(demos, np.asarray(demos.known), n)
+    if demos.partial_labels is not None:
+        fields["partial_labels"] = _partial_labels(demos, np.asarray(demos.partial_labels), n)
     for name in ("observations", "times"):
         values = getattr(demos, name)
         if values is not None and len(values) != n:
@@ -556,7 +557,7 @@ def _ids(demos: Demonstrations, ids: npt.NDArray[Any], what: str, limit: int, n:
     return ids.astype(smallest, copy=ids.flags.writeable)
 
 
-def _known(demos: Demonstrations, known: npt.NDArray[Any], n: int) -> npt.NDArray[np.int32]:
+def _partial_labels(demos: Demonstrations, known: npt.NDArray[Any], n: int) -> npt.NDArray[np.int32]:
     """Intentions (n,) where somebody knows them, −1 elsewhere."""
     if known.shape != (n,) or known.dtype.kind not in "iu":
         raise InputError(

@@ -96,7 +96,11 @@ def check_known(demos: Demonstrations, n_intentions: int) -> None:
     steps, intentions = _partial_labels(demos)
     if len(steps) and int(intentions.max()) >= n_intentions:
         step = int(steps[np.argmax(intentions)])
-        name = str(intentions.max()) if demos.known_names is None else repr(demos.known_names[int(intentions.max())])
+        name = (
+            str(intentions.max())
+            if demos.partial_label_names is None
+            else repr(demos.partial_label_names[int(intentions.max())])
+        )
         raise InputError(
             f"The known intention {name} at {demos.where(step)} is number {int(intentions.max()) + 1}, and the model "
             f"has {n_intentions} intentions; ask for at least as many as there are known ones."
@@ -104,10 +108,10 @@ def check_known(demos: Demonstrations, n_intentions: int) -> None:
 
 
 def _partial_labels(demos: Demonstrations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    if demos.known is None:
+    if demos.partial_labels is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    steps = np.flatnonzero(demos.known >= 0)
-    return steps, demos.known[steps].astype(np.int64)
+    steps = np.flatnonzero(demos.partial_labels >= 0)
+    return steps, demos.partial_labels[steps].astype(np.int64)
 
 
 def filled(values: pd.Series[Any]) -> npt.NDArray[np.int64]:
@@ -158,10 +162,12 @@ def labelled(table: Table, path: str | Path, trajectory: str | None = None, rate
                 f"The data have a column {COLUMN!r} already, where those of {path} would stand; give --labels {COLUMN} "
                 "to use it, or rename it."
             )
-        assert demos.known is not None
-        words = np.array([*(demos.known_names or range(int(demos.known.max()) + 1)), None], dtype=object)
+        assert demos.partial_labels is not None
+        words = np.array(
+            [*(demos.partial_label_names or range(int(demos.partial_labels.max()) + 1)), None], dtype=object
+        )
         cells = np.empty(len(frame), dtype=object)
-        cells[table.order] = words[demos.known]  # −1 is the last one: an empty cell
+        cells[table.order] = words[demos.partial_labels]  # −1 is the last one: an empty cell
         frame = frame.assign(**{COLUMN: cells})
     return table._replace(demonstrations=demos, frame=frame)
 
@@ -202,7 +208,7 @@ def with_labels(
     values = np.array([*rows["label"], None], dtype=object)
     flat = pd.Series(values[row_of], name="label")  # −1 is the last one: nobody knows
     known, names = read_known(flat, "label", lambda step: where(int(there[row_of[step]])))
-    return replace(demos, known=known, known_names=names)
+    return replace(demos, partial_labels=known, partial_label_names=names)
 
 
 def _lacking(path: Path, frame: pd.DataFrame) -> InputError:

@@ -97,7 +97,9 @@ def taken(values: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[
 
 FORMAT = "prism-demonstrations"
 VERSION = 1
-NAMES = ("state_names", "action_names", "label_names", "known_names")
+NAMES = ("state_names", "action_names", "label_names", "partial_label_names")
+FORMER_NAMES = {"known": "partial_labels", "known_names": "partial_label_names"}
+"""Names in older archives, and what they are now."""
 MOTIONS = ("noise_blocks", "motion_names", "design_names", "observation_names", "log_volume")
 SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
 """What all parts of one archive have in common, besides the valid actions; kept in meta.json."""
@@ -252,11 +254,13 @@ def _load(folder: Path, meta: Any) -> Demonstrations:
     if meta.get("version") != VERSION:
         raise InputError(f"{folder} is of version {meta.get('version')} and this program reads {VERSION}; update it.")
     allowed = {"offsets", "valid_actions", *Demonstrations.per_step, *Demonstrations.per_trajectory}
+    meta = {FORMER_NAMES.get(key, key): value for key, value in meta.items()}
     try:
-        listed = set(meta["arrays"])
+        files = {FORMER_NAMES.get(name, name): name for name in meta["arrays"]}
+        listed = files.keys()
         if not {"states", "actions", "offsets"} <= listed <= allowed:
             raise ValueError(f"the arrays {', '.join(sorted(listed ^ allowed))} are missing or unknown")
-        arrays = {name: _map(folder, name) for name in sorted(listed)}
+        arrays = {name: _map(folder, files[name]) for name in sorted(listed)}
         sizes = {key: int(meta[key]) for key in ("n_states", "n_actions", "n_steps", "n_trajectories")}
         names = {key: None if meta.get(key) is None else tuple(map(str, meta[key])) for key in NAMES}
         unknown_state = bool(meta["unknown_state"])

@@ -35,7 +35,7 @@ from prism_irl.data.files import (
     write_table,
 )
 from prism_irl.data.labels import read_known
-from prism_irl.data.mapped import native, open_folder, storable
+from prism_irl.data.mapped import FORMER_NAMES, native, open_folder, storable
 from prism_irl.data.rows import (
     Columns,
     Dates,
@@ -271,8 +271,8 @@ def _from_frame(
         n_actions=actions.size,
         observations=np.stack(observations, axis=1)[order] if observations else None,
         labels=labels.encode(*intention)[order] if labels and intention else None,
-        known=None if known is None else known[order],
-        known_names=known_names,
+        partial_labels=None if known is None else known[order],
+        partial_label_names=known_names,
         times=None if times is None else times[order],
         groups=read_groups(codes, names, key, *column("group"))[rows.parents] if "group" in found else None,
         valid_actions=only_one_action(states.size, actions.size) if extra and not unknown_state else None,
@@ -311,8 +311,10 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
     demos = replace(
         table.demonstrations,
         observations=stored.get("observations"),
-        known=stored.get("known"),
-        known_names=tuple(stored["known_names"].astype(str)) if "known_names" in stored else None,
+        partial_labels=stored.get("partial_labels"),
+        partial_label_names=tuple(stored["partial_label_names"].astype(str))
+        if "partial_label_names" in stored
+        else None,
         times=stored.get("times"),
         groups=stored.get("groups"),
         valid_actions=stored.get("valid_actions") if same else None,
@@ -379,9 +381,11 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
         columns["group"] = demos.groups[index]
     if demos.labels is not None:
         columns["intention"] = _named(demos.labels, demos.label_names)
-    if demos.known is not None:
-        words: Sequence[Any] = demos.known_names or range(int(demos.known.max(initial=-1)) + 1)
-        columns["labels"] = np.array([*words, None], dtype=object)[demos.known]  # −1 is the last one: an empty cell
+    if demos.partial_labels is not None:
+        words: Sequence[Any] = demos.partial_label_names or range(int(demos.partial_labels.max(initial=-1)) + 1)
+        columns["labels"] = np.array([*words, None], dtype=object)[
+            demos.partial_labels
+        ]  # −1 is the last one: an empty cell
     if demos.action_space.continuous:
         return pd.DataFrame(columns | commands_frame(demos))
     if demos.observations is not None:
@@ -514,7 +518,7 @@ VECTORS = {"observations": 1, "motions": 1, "design": 2}
 
 def load_npz(path: Path) -> dict[str, Array]:
     """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
-    stored = read_arrays(path)
+    stored = {FORMER_NAMES.get(name, name): values for name, values in read_arrays(path).items()}
     if not {"states", "actions"} <= stored.keys():
         raise InputError(f"{path} needs the arrays states and actions; it holds {', '.join(stored) or 'nothing'}.")
     shape, lengths = stored["states"].shape, stored.get("lengths")
@@ -629,6 +633,6 @@ def write_segments(table: Table, labels: npt.NDArray[Any], probabilities: npt.ND
 
 def _with_most(demos: Demonstrations) -> Demonstrations:
     """A trajectory whose rows have something in every column: one with a label where there is one."""
-    known = np.flatnonzero(demos.known >= 0)[:1] if demos.known is not None else np.zeros(0, np.int64)
+    known = np.flatnonzero(demos.partial_labels >= 0)[:1] if demos.partial_labels is not None else np.zeros(0, np.int64)
     first = 0 if not len(known) else int(np.searchsorted(demos.offsets, known[0], side="right")) - 1
     return demos.subset([first])

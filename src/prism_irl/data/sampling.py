@@ -74,8 +74,8 @@ def some_trajectories(demos: Demonstrations, most: int, seed: int, among: IntArr
     if int(lengths.sum()) <= most:
         return index
     order = np.random.default_rng(seed).permutation(len(index))
-    if demos.known is not None:
-        told = np.maximum.reduceat(demos.known, demos.offsets[:-1])[index] >= 0
+    if demos.partial_labels is not None:
+        told = np.maximum.reduceat(demos.partial_labels, demos.offsets[:-1])[index] >= 0
         order = order[np.argsort(~told[order], kind="stable")]
     enough = int(np.searchsorted(np.cumsum(lengths[order]), most)) + 1
     return index[np.sort(order[:enough])]

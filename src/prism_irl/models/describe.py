@@ -107,7 +107,7 @@ def describe(
             "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},
         },
         labelled={
-            "known_steps": 0 if demos.known is None else int((demos.known >= 0).sum()),
+            "known_steps": 0 if demos.partial_labels is None else int((demos.partial_labels >= 0).sum()),
             **label_metrics(found.labels, demos),
             **_baselines(model, demos, found.labels),
         },

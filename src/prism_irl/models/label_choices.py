@@ -60,8 +60,8 @@ def _labelled(model: Any, demos: Demonstrations) -> Demonstrations:
     """Training trajectories with labels, some where there are many."""
     if model.validation_fraction > 0 and len(demos) > 1:
         demos = demos.subset(demos.split_indices(model.validation_fraction, seed=model.seed)[1])
-    assert demos.known is not None
-    labelled = np.flatnonzero(np.logical_or.reduceat(demos.known >= 0, demos.offsets[:-1]))
+    assert demos.partial_labels is not None
+    labelled = np.flatnonzero(np.logical_or.reduceat(demos.partial_labels >= 0, demos.offsets[:-1]))
     order = np.random.default_rng(model.seed).permutation(labelled)
     enough = int(np.searchsorted(np.cumsum(demos.lengths[order]), LABELLED_STEPS)) + 1
     return demos.subset(np.sort(order[:enough]))
@@ -88,7 +88,7 @@ def _accuracy(rewards: RewardModel, data: list[Prepared], n_intentions: int) -> 
         logs = rewards.log_likelihood(part)
         logs[:, sizes - own_sizes < 0.5] = logs.min() - FAR  # of an intention that the others never showed
         beliefs = chain.expectation(part, chain.reads(logs), online=False).responsibilities
-        known = part.demos.known
+        known = part.demos.partial_labels
         assert known is not None
         found.append(float((beliefs.argmax(axis=1) == known)[known >= 0].mean()))
     return float(np.mean(found))
@@ -96,7 +96,7 @@ def _accuracy(rewards: RewardModel, data: list[Prepared], n_intentions: int) -> 
 
 def _counts(rewards: RewardModel, data: Prepared, n_intentions: int) -> tuple[Any, Any, Any]:
     """What a chain and policies learn from the labels of some trajectories: statistics of both, and steps (K,)."""
-    weights, known = _weights(data.demos, n_intentions), data.demos.known
+    weights, known = _weights(data.demos, n_intentions), data.demos.partial_labels
     assert known is not None
     both = (known[:-1] >= 0) & (known[1:] >= 0) & ~data.demos.first_steps[1:]
     moves = np.zeros((n_intentions, n_intentions))
@@ -107,5 +107,7 @@ def _counts(rewards: RewardModel, data: Prepared, n_intentions: int) -> tuple[An
 
 def _weights(demos: Demonstrations, n_intentions: int) -> FloatArray:
     """One at the known intention of a step, (n, K); nothing where nobody knows it."""
-    assert demos.known is not None
-    return np.where((demos.known >= 0)[:, None], np.eye(n_intentions)[np.maximum(demos.known, 0)], 0.0)
+    assert demos.partial_labels is not None
+    return np.where(
+        (demos.partial_labels >= 0)[:, None], np.eye(n_intentions)[np.maximum(demos.partial_labels, 0)], 0.0
+    )

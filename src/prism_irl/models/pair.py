@@ -186,7 +186,7 @@ class PairModel(Settings, PairRewards):
         """
         self.chosen_ = {}
         if not self.switching_options.reads_partial_labels:
-            demos = replace(demos, known=None, known_names=None)
+            demos = replace(demos, partial_labels=None, partial_label_names=None)
         self._check_parameters(demos)
         self.units_ = None
         if demos.state_space.continuous:

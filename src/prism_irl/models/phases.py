@@ -674,7 +674,9 @@ def _clamp(known: IntArray, n_phases: int) -> FloatArray | float:
 
 def known_steps(demos: Demonstrations) -> IntArray:
     """Known phase of every step, (n,); −1 where nobody knows it."""
-    return np.full(demos.n_steps, -1, np.int64) if demos.known is None else demos.known.astype(np.int64)
+    return (
+        np.full(demos.n_steps, -1, np.int64) if demos.partial_labels is None else demos.partial_labels.astype(np.int64)
+    )
 
 
 def _labelled(demos: Demonstrations) -> IntArray:

@@ -30,7 +30,7 @@ class Plot:
         from prism_irl.report.names import default_names, told_names
 
         n = int(self._model.n_intentions)
-        return told_names(demos.known_names, n) or default_names(n)
+        return told_names(demos.partial_label_names, n) or default_names(n)
 
     def raster(self, demos: Demonstrations | None = None) -> Figure:
         """Intention of every step, one row per trajectory."""

@@ -97,7 +97,7 @@ def report(
     data, path = data_of(model, demos, f'report("{folder}", demos)'), Path(folder)
     _check_folder(path, overwrite=overwrite)
     result = describe(model, data, events=events, layout=layout)
-    names = told_names(data.known_names, model.n_intentions) or default_names(model.n_intentions)
+    names = told_names(data.partial_label_names, model.n_intentions) or default_names(model.n_intentions)
     write_run(path, model, result, names, {"data": {"file": "in memory", "columns": {}}, "world": {}})
     return Page(write_report(path))
 
@@ -115,7 +115,9 @@ def summary(model: IntentionModel, demos: Demonstrations | None = None) -> Summa
     data = data_of(model, demos, "summary(demos)")
     result = describe(model, data, references=False)
     return Summary(
-        summary_text(result, told_names(data.known_names, model.n_intentions) or default_names(model.n_intentions))
+        summary_text(
+            result, told_names(data.partial_label_names, model.n_intentions) or default_names(model.n_intentions)
+        )
     )
 
 

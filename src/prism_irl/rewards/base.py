@@ -350,7 +350,7 @@ def match_partial_labels(
 ) -> None:
     """Put the intentions that a search has found, and its chain, into the order of the partial labels, if any."""
     chain, train = fit.chain, fit.train
-    if train.demos.known is None or chain is None:
+    if train.demos.partial_labels is None or chain is None:
         return
     found = chain.expectation(train, chain.reads(rewards.log_likelihood(train))).responsibilities
     order = alignment(found, train.demos, keep_last=keep_last)

@@ -525,7 +525,7 @@ class Windows(RewardOptions):
             raise InputError("Windows need continuous data; name columns with --observe and --act.")
         if self.window != "auto":
             in_steps(self.window, demos)
-        elif demos.known is None or (demos.known < 0).all():
+        elif demos.partial_labels is None or (demos.partial_labels < 0).all():
             raise InputError(
                 "How far windows reach is chosen by known labels, and there are none; name them with --labels, or give "
                 "a number of steps such as --window 15."
@@ -551,7 +551,7 @@ class Windows(RewardOptions):
         from prism_irl.rewards.windows import MOST_COMPONENTS, POWERS, SHRINKAGES, USUAL, measured, reaches
 
         left = [name for name in ("window", *USUAL) if getattr(self, name) == "auto"]
-        if demos.known is None or (demos.known < 0).all():
+        if demos.partial_labels is None or (demos.partial_labels < 0).all():
             return [{name: USUAL[name] for name in left}] if left else []
         width = DESCRIBED * sum(part.shape[1] for part in measured(demos))
         grid: dict[str, Any] = {"window": reaches(demos), "shrinkage": SHRINKAGES, "power": POWERS}

@@ -225,8 +225,8 @@ class WindowPolicies(RewardModel):
 
 def reaches(demos: Demonstrations) -> list[int]:
     """Windows to try, in steps: around the median length of a stretch with one known label."""
-    assert demos.known is not None
-    found = segments(demos.known.astype(np.int64) + 1, demos.offsets)
+    assert demos.partial_labels is not None
+    found = segments(demos.partial_labels.astype(np.int64) + 1, demos.offsets)
     typical = float(np.median(found.lengths[found.labels > 0]))
     longest = int(demos.lengths.max())
     return list(dict.fromkeys(int(np.clip(round(share * typical), 1, longest)) for share in REACHES))

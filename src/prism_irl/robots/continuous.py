@@ -134,7 +134,7 @@ def read_dataset(
         demos = replace(demos, labels=np.concatenate(phased), label_names=phase_names or None)
     if labels is not None:
         known, words = read_known(_column(columns, labels), "labels", demos.where)
-        demos = replace(demos, known=known, known_names=words)
+        demos = replace(demos, partial_labels=known, partial_label_names=words)
     one = Vocabulary(None, 1)
     return Table(demos, None, np.arange(demos.n_steps), one, one, truth, _left_out(source.skipped))
 

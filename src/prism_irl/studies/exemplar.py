@@ -75,7 +75,7 @@ def write_exemplar(
         Names, actions, events and what else `write_explorer` takes.
     """
     if order is None and details.get("names") is None:
-        details["names"] = told_names(demos.known_names, model.n_intentions)
+        details["names"] = told_names(demos.partial_label_names, model.n_intentions)
     place = {"layout": details.pop("layout")} if "layout" in details else {}
     result = describe(model, demos, simulations=simulations if order is None else 0, references=False, **place)
     if order is not None:

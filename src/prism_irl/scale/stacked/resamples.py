@@ -38,7 +38,7 @@ def can_stack_refits(model: PairModel, demos: Demonstrations) -> bool:
         model.switching_.free_kernel
         and model.rewards_model_.action_table() is not None
         and cast(TabularPolicies, model.rewards_model_).smoothing > 0
-        and demos.known is None
+        and demos.partial_labels is None
     )
 
 

@@ -63,7 +63,7 @@ def can_stack(model: object, demos: Demonstrations) -> bool:
         and model.smoothing > 0
         and not model.individuals
         and demos.observations is None
-        and demos.known is None
+        and demos.partial_labels is None
     )
 
 
