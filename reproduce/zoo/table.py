@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import __version__, storage
-from prism_irl.cli.options import FitsOptions, ModelOptions, build_model, continuous_defaults
+from prism_irl.cli.options import FitsOptions, ModelOptions, build_model
 from prism_irl.cli.printing import print_table
 from prism_irl.cli.progress import counting
 from prism_irl.cli.reproduce import in_script
@@ -153,7 +153,7 @@ def unfitted(method: str, world: World) -> tuple[Any, bool]:
     if method == STICKY:
         return StickyHMM(world.n_intentions), True
     if method == "default":
-        return build_model(continuous_defaults(ModelOptions(), None, None, world.continuous)), False
+        return build_model(ModelOptions(), continuous=world.continuous), False
     model: Any = registry.method(method).model
     if model.n_intentions is None:
         return model, False

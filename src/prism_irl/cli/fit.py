@@ -17,10 +17,8 @@ from prism_irl.cli.options import (
     ModelOptions,
     WorldOptions,
     build_model,
-    continuous_defaults,
     flag_of,
     given,
-    with_phases,
 )
 from prism_irl.cli.run_folder import RunFolder, write_report
 from prism_irl.cli.switching_inputs import with_inputs
@@ -108,9 +106,8 @@ def fit(
         from prism_irl.scale import memory
 
         check_simulations(simulations)
-        options, plain = model, preset is None and method is None and is_continuous(table, columns)
-        model = continuous_defaults(model, preset, method, is_continuous(table, columns))
-        estimator = with_inputs(build_model(model, preset, method), columns)
+        built = build_model(model, preset, method, continuous=is_continuous(table, columns))
+        estimator = with_inputs(built, columns)
         if tensorboard:
             writer_class()
         iterates = _iterates(estimator)
@@ -121,10 +118,8 @@ def fit(
         rows, covariates = read_inputs(source.rows, columns)
         demos = rows.demonstrations
         known = find_evidence(folder.out, demos) if evidence is None else read_evidence(evidence, demos)
-        if plain and not any(columns.covariates()):
-            estimator = with_phases(estimator, options, demos)
-            iterates = _iterates(estimator)
-            resume, watch = folder.resume and iterates, {"resume": folder.resume and iterates}
+        if (suited := estimator.suited(demos)) is not estimator:
+            estimator, resume, iterates = suited, False, False
         estimator = with_window(estimator, table, demos, columns.hz)
         if isinstance(estimator, PairModel):
             estimator._check_parameters(demos)  # before a folder is made

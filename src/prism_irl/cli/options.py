@@ -21,12 +21,12 @@ from prism_irl import halves, limits
 from prism_irl.cli.signature import Option, read_options
 from prism_irl.errors import InputError
 from prism_irl.models import registry
+from prism_irl.models.default import usual_pair
 from prism_irl.models.settings import Settings
 from prism_irl.rewards import REWARDS
 from prism_irl.switching import SWITCHING
 
 if TYPE_CHECKING:
-    from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.base import IntentionModel
 
 RENAMED = {
@@ -39,8 +39,7 @@ RENAMED = {
 }
 """Flags of parameters that have another name in Python."""
 COMPONENTS = {"switching": SWITCHING, "rewards": REWARDS}
-MANY_NUMBERS, SOME_STEPS = 6, 50_000
-"""Observed numbers from which on continuous data are taken for an arm's, and steps that are looked at to tell."""
+ORDER = "Phases of demonstrations come once and in order, in a cycle, or in any order [of phases; default: auto]."
 PAPER = ("gridworld", "labyrinth", "bridge")
 """Experiments of the paper that have a preset."""
 
@@ -205,6 +204,7 @@ def _model_options() -> type:
             continue
         texts = [f"{option.help} [of {', '.join(of)}; default: {option.default}]" for option, of in variants.items()]
         found[name] = next(iter(variants))._replace(help=" ".join(texts))
+    found["order"] = Option(Literal["auto", "once", "cycle", "free"], None, ORDER)
     fields: list[Any] = []
     for name, option in found.items():
         text = option.help + (
@@ -233,40 +233,9 @@ def given(options: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value != ()}
 
 
-def continuous_defaults(options: Any, preset: str | None, method: str | None, continuous: bool) -> Any:
-    """Options for continuous data: policies on features and a Markov chain, unless another pair was asked for."""
-    said = given(options)
-    if not continuous or preset is not None or method is not None:
-        return options
-    usual = {"switching": "markov", "rewards": "features" if said.get("window") is None else "windows"}
-    return ModelOptions(**{**usual, **said})
-
-
-def suits_phases(demos: Demonstrations) -> bool:
-    """Whether continuous demonstrations look like a robot's: stages of a task, or more numbers than a place has."""
-    from prism_irl.data.movement import Movement, share_by_time
-    from prism_irl.data.sampling import some_trajectories
-    from prism_irl.models.phases import IN_STAGES
-
-    if demos.observations is None or demos.motions is None or demos.design is not None:
-        return False
-    if demos.observations.shape[1] >= MANY_NUMBERS:
-        return True
-    part = demos.subset(some_trajectories(demos, SOME_STEPS, 0)) if demos.n_steps > SOME_STEPS else demos
-    return share_by_time(Movement.fit(part)(part), part.offsets) >= IN_STAGES
-
-
-def with_phases(model: IntentionModel, options: Any, demos: Demonstrations) -> IntentionModel:
-    """`phases` instead of the usual pair, where nobody named a method, the data suit it, and it has what was asked."""
-    said = given(options)
-    method = registry.method("phases", said.get("n_intentions")).model
-    known = {"n_intentions", *method.get_params(deep=False)}
-    if not set(said) <= known or not suits_phases(demos):
-        return model
-    return _with_options(method, said, "phases")
-
-
-def build_model(options: Any, preset: str | None = None, method: str | None = None) -> IntentionModel:
+def build_model(
+    options: Any, preset: str | None = None, method: str | None = None, *, continuous: bool = False
+) -> IntentionModel:
     """Return the unfitted model: of a pair, of a preset, or another method, with the options given.
 
     ``method`` is an identifier of `prism_irl.models.registry`: a named method, a pair, or MODULE:CLASS from outside.
@@ -274,6 +243,8 @@ def build_model(options: Any, preset: str | None = None, method: str | None = No
     said = given(options)
     for name, value in said.items():
         limits.check_option(name, value)
+    if "order" in said and method is None and preset is None:
+        method = "phases"
     if method is not None and (preset is not None or {"switching", "rewards"} & set(said)):
         raise InputError("A method is a pair already; pass --method, or --switching and --rewards, or a preset.")
     if method is not None:
@@ -289,6 +260,7 @@ def build_model(options: Any, preset: str | None = None, method: str | None = No
     from prism_irl.models.intentions import Intentions
 
     model = Intentions(**{name: said[name] for name in ("switching", "rewards") if name in said})
+    model._usual_pair = usual_pair(continuous=continuous, windows="window" in said)
     return _with_options(model, said, f"{model.switching}+{model.rewards}")
 
 

@@ -53,6 +53,10 @@ class IntentionModel(Parametrised, ABC):
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """p(a | s_≤t, a_<t) of every step, (n, A); rows sum to one."""
 
+    def suited(self, demos: Demonstrations) -> IntentionModel:
+        """The unfitted model that its fit to these demonstrations will be: another one only where that is left open."""
+        return self
+
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """P(z_t=k | everything), (n, K); ones, (n, 1), where there is a single intention."""
         if self.n_intentions != 1:

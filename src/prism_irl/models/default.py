@@ -1,8 +1,9 @@
-"""The pair that is fitted where nobody names one: the only place that chooses it.
+"""What is fitted where nobody names it: the only place that chooses.
 
 States that actions connect are places, and intentions are places to get to (goals that end). States of trials (a cue,
-the last outcome) are none: free policies with a Markov chain. With the goals found, held-out trajectories decide
-whether what ends an intention is arrival alone, or whether a network or the state say more (`ALTERNATIVES`).
+the last outcome) are none: free policies with a Markov chain. With the goals found, held-out
+trajectories decide whether what ends an intention is arrival alone, or whether a network or the state say more
+(`ALTERNATIVES`). Demonstrations of robots have phases.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 USUAL_PAIR = "recurrent", "tabular"
 """Switching and rewards where no data are known yet."""
+MANY_NUMBERS, SOME_STEPS = 6, 50_000
+"""Observed numbers from which on continuous data are taken for an arm's, and steps that are looked at to tell."""
 ALTERNATIVES: Mapping[tuple[str, str], tuple[str, ...]] = {("arrival", "places"): ("recurrent", "state")}
 """Kinds of switching that are tried in the place of a default one."""
 CLEARLY, ERRORS, LEAST_HELD_OUT = 0.01, 2.0, 5
@@ -25,10 +28,29 @@ FEWEST_PLACES, PREDICTABLE, CONNECTED = 7, 0.5, 0.5
 from one of them no more than this share of all is a step away."""
 
 
+def usual_pair(*, continuous: bool, windows: bool = False) -> tuple[str, str]:
+    """Switching and rewards beside a component that somebody named."""
+    return ("markov", "windows" if windows else "features") if continuous else USUAL_PAIR
+
+
+def suits_phases(demos: Demonstrations) -> bool:
+    """Whether continuous demonstrations look like a robot's: stages of a task, or more numbers than a place has."""
+    if demos.observations is None or demos.motions is None or demos.design is not None:
+        return False
+    if demos.observations.shape[1] >= MANY_NUMBERS:
+        return True
+    from prism_irl.data.movement import Movement, share_by_time
+    from prism_irl.data.sampling import some_trajectories
+    from prism_irl.models.phases import IN_STAGES
+
+    part = demos.subset(some_trajectories(demos, SOME_STEPS, 0)) if demos.n_steps > SOME_STEPS else demos
+    return share_by_time(Movement.fit(part)(part), part.offsets) >= IN_STAGES
+
+
 def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
     """Switching and rewards for demonstrations, and why these, in one sentence."""
     if demos.state_space.continuous:
-        return "markov", "features", "States and actions are numbers: policies on features with a Markov chain."
+        return *usual_pair(continuous=True), "States and actions are numbers: policies on features with a Markov chain."
     if are_places(demos):
         return "arrival", "places", "States are places that actions connect: intentions are places, and end there."
     return "markov", "tabular", "States are no places that actions connect: free policies with a Markov chain."

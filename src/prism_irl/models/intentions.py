@@ -1,7 +1,7 @@
 """The estimator: any switching with any rewards (Sheng, Zhu & Boedecker, and beyond).
 
-``Intentions()`` chooses the pair by the data (`models.default`). `PRISM` is the paper's own model; `models.registry`
-has the pairs that somebody published.
+``Intentions()`` chooses by the data (`models.default`): a pair, or phases for robots. `PRISM` is the paper's own
+model; `models.registry` has the pairs that somebody published.
 """
 
 from __future__ import annotations
@@ -16,8 +16,16 @@ from prism_irl import halves
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray
-from prism_irl.models.default import ALTERNATIVES, CLEARLY, ERRORS, LEAST_HELD_OUT, default_pair
+from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.default import (
+    ALTERNATIVES,
+    CLEARLY,
+    ERRORS,
+    LEAST_HELD_OUT,
+    default_pair,
+    suits_phases,
+    usual_pair,
+)
 from prism_irl.models.pair import PairModel
 from prism_irl.models.settings import Settings
 from prism_irl.switching import NETWORKS
@@ -30,10 +38,18 @@ class Intentions(PairModel):  # noqa: D101
     def fit(self, demos: Demonstrations, mdp: MDP | None = None, **watch: Any) -> Self:
         """Fit by EM (`PairModel.fit`); where nobody named a pair, the one that suits the data (`models.default`).
 
+        Demonstrations of robots make it a fitted `Phases`.
+
         With goals found, other kinds of switching are tried on them, and one is taken where it clearly predicts
         trajectories better that were left out; ``default_`` says what was taken, and why.
         """
         vars(self).pop("_trial", None)
+        if (phases := self.suited(demos)) is not self:
+            found = vars(phases.fit(demos, mdp))
+            vars(self).clear()
+            vars(self).update(found)
+            self.__class__ = type(phases)  # type: ignore[assignment]
+            return self
         super().fit(demos, mdp, **watch)
         if not self.chooses_pair:
             self.default_ = None
@@ -63,6 +79,16 @@ class Intentions(PairModel):  # noqa: D101
         self.default_ = {"pair": taken, "why": why, "held_out": scores}
         return self
 
+    def suited(self, demos: Demonstrations) -> IntentionModel:
+        """Return `Phases` where the data suit them and nobody asked for what they do not have; else this model."""
+        from prism_irl.models.phases import Phases
+
+        usual = self._defaults()
+        given = {name: value for name, value in self.get_params(deep=False).items() if value not in (None, usual[name])}
+        if not self.chooses_pair or not set(given) <= set(Phases._defaults()) or not suits_phases(demos):
+            return self
+        return Phases(**given)
+
     @property
     def chooses_pair(self) -> bool:
         """Whether nobody named a component."""
@@ -82,6 +108,7 @@ class Intentions(PairModel):  # noqa: D101
         self._check_parameters(train.demos)
 
     def _check_parameters(self, demos: Demonstrations) -> None:
+        self._usual_pair = usual_pair(continuous=demos.state_space.continuous)
         self._default_pair = vars(self).get("_trial") or default_pair(demos)
         super()._check_parameters(demos)
         # also what the components chosen do not read: a wrong number is a mistake all the same

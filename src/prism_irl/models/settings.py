@@ -193,7 +193,8 @@ class Settings:
             return field
         if name in ("switching", "rewards"):
             alone = vars(self).get("switching") is None and vars(self).get("rewards") is None
-            usual = vars(self).get("_default_pair", USUAL_PAIR) if alone else USUAL_PAIR
+            beside = vars(self).get("_usual_pair", USUAL_PAIR)
+            usual = vars(self).get("_default_pair", beside) if alone else beside
             suited = {} if alone or name == "rewards" else defaults_of(usual[0], vars(self)["rewards"])
             return suited.get(name, usual[name == "rewards"])
         return {**DEFAULTS, **defaults_of(*self._halves()), **vars(self).get("_discovered", {})}.get(name)
