@@ -89,7 +89,7 @@ def gridworld_rewards(metrics: dict[str, Any]) -> str:
         if any(entry.get(key) is not None for key in keys):
             rows.append([_name(entry), *(number(entry.get(key), 2, spread=key.startswith("transfer")) for key in keys)])
     words = ("planned with the recovered reward", "distance of the reward", "policy carried over")
-    image = "![Recovered rewards of every method with greedy actions, goal above abandon](images/gridworld_rewards.png)"
+    image = "![Recovered rewards of every method, greedy actions, goal above abandon](../images/gridworld_rewards.png)"
     return table(["method", *(f"{kind}, {name}" for kind in words for name in INTENTIONS)], rows) + "\n" + image
 
 

@@ -1,4 +1,4 @@
-"""Sentences of the paper that can be measured, with what we measured beside them (docs/paper.md)."""
+"""Sentences of the paper that can be measured, with what we measured beside them (docs/results/paper.md)."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def paper_claims(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
             "make bench",
             "by construction",
             lambda: "linear in steps",
-            "**confirmed**: [growth of an iteration with steps](benchmarks.md)",
+            "**confirmed**: [growth of an iteration with steps](speed.md)",
         ),
     ]
     return rows_of(rows)

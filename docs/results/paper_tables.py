@@ -1,4 +1,4 @@
-"""Tables of the paper with ours beside them (docs/paper.md)."""
+"""Tables of the paper with ours beside them (docs/results/paper.md)."""
 
 from __future__ import annotations
 

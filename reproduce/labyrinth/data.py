@@ -45,7 +45,7 @@ Under the paper's penalties it ends in the fixed point of one intention, -0.871,
 M-step and with one, while the RNN does not; with this share of them it does not either. At the start the policies
 hardly differ, so that responsibilities are little more than the gate itself and Eq. (loss) is mostly its penalties,
 whose optimum is a constant gate: a network that gets there before the policies have come apart stays there. The part
-transformer has the measurements (docs/labyrinth.md).
+transformer has the measurements (docs/results/labyrinth.md).
 """
 PENALTY_SETTINGS = {
     "no penalty": (0.0, 0.0),

@@ -87,7 +87,7 @@ def options_class(what: str, name: str, known: Mapping[str, Half]) -> Any:
         raise InputError(f"There is no {what} {name!r}; choose {', '.join(known)}, or module:Class for your own.")
     found = locate(name, what)
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
-        raise InputError(f"{name} is no {what}; give a dataclass of options that builds it (docs/extend.md).")
+        raise InputError(f"{name} is no {what}; give a dataclass of options that builds it (docs/project/extend.md).")
     return found
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import prism_irl as prism
 
-PAGE = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "project" / "extend.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```python\n# (my_package/\w+\.py)\n(.*?)```", PAGE, flags=re.S))
 COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", PAGE, flags=re.S) for line in block.splitlines()]
 

@@ -29,7 +29,7 @@ def test_tables_are_those_of_the_results_files(page: Path) -> None:
 
 
 def test_a_digit_that_changes_is_noticed() -> None:
-    text = (ROOT / "docs" / "summary.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "results" / "summary.md").read_text(encoding="utf-8")
     inside = blocks.BLOCK.search(text)
     assert inside is not None
     digits = [found.start() + inside.start(3) for found in re.finditer(r"\d", inside[3])]

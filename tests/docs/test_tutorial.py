@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.md"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "start" / "tutorial.md"
 
 
 @pytest.mark.slow
