@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 NUMBERS = re.compile(r"^\s*\|.*\|\s*\**[−+-]?\d+\.\d+(?![.\d])")
 """A row of a table with a cell that begins with a decimal number."""
@@ -62,7 +64,7 @@ class Block:
             lines.append(
                 f"*Not run with the present code yet: `{COMMANDS[name]}`.*" if result is None else origin(result)
             )
-        return text + "\\\n".join(lines) + "\n"
+        return text + "\\\n".join(lines) + "\n" if lines else text
 
 
 class MissingPartError(Exception):
@@ -99,14 +101,21 @@ def read(name: str, folder: Path = HERE) -> dict[str, Any]:
 
 
 def origin(result: Mapping[str, Any]) -> str:
-    """One line: command, folds and seeds, version, date, machine, seconds."""
+    """One line: command, folds and seeds, version and date, machine; whether the code has changed since."""
     metrics = result["metrics"]
     known = {key: metrics[key] for key in ("folds", "seeds") if isinstance(metrics.get(key), int)}
     counts = [f"{count} {key if count != 1 else key[:-1]}" for key, count in known.items()]
-    parts = [f"`{result['command']}`", " × ".join(counts), f"version {result['versions']['prism-irl']}"]
-    parts += [result["date"], result["machine"], spent(result)]
+    # How many workers it had and which parts were resumed: make results and the list of files say that.
+    command = re.sub(r" --(jobs|parts) \S+", "", result["command"])
+    parts = [f"`{command}`", " × ".join(counts), f"version {result['versions']['prism-irl']}{older(result)}"]
+    parts += [result["date"], result["machine"]]
     quick = "a quick run: " if metrics.get("quick") else ""
     return f"*{quick}{', '.join(part for part in parts if part)}.*"
+
+
+def older(result: Mapping[str, Any]) -> str:
+    """Whether another version than the present one made it; `results.age` counts the commits."""
+    return "" if result["versions"]["prism-irl"] == VERSION else " (older than the present code)"
 
 
 def spent(result: Mapping[str, Any]) -> str:
@@ -163,3 +172,21 @@ def rendered(text: str, folder: Path = HERE) -> str:
 def loose_numbers(text: str) -> list[str]:
     """Rows of tables with decimal numbers that no block has written."""
     return [line for line in BLOCK.sub("", text).splitlines() if NUMBERS.match(line)]
+
+
+@block()
+def provenance() -> str:
+    """Every results file: command, version, commit, date, machine, how long."""
+    rows = []
+    for name, command in COMMANDS.items():
+        if not (HERE / f"{name}.json").is_file():
+            rows.append([name, f"`{command}`", "*not run yet*", "–", "–", "–"])
+            continue
+        found = read(name)
+        versions = found["versions"]
+        version = f"{versions['prism-irl']}{older(found)}"
+        commit = str(versions.get("commit", "not said"))
+        rows.append(
+            [name, f"`{found['command']}`", version, commit, found["date"], f"{found['machine']}; {spent(found)}"]
+        )
+    return table(["file", "command", "version", "commit", "date", "machine and time"], rows)

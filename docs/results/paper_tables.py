@@ -47,7 +47,7 @@ def paper_tables(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
     """Every table of the paper."""
     gridworld, labyrinth, bridge = "prism reproduce gridworld", "prism reproduce labyrinth", "prism reproduce bridge"
     in_paper, on_data = f"{labyrinth} --parts paper", f"{bridge} DATASET"
-    tokens = "**other data**: simulation, held-out score of the same model (robots.md)"
+    tokens = "**other data**: simulation, held-out score of the same model ([robots](robots.md))"
 
     def evd(method: str) -> Ours:
         def ours() -> str:
@@ -183,7 +183,7 @@ def paper_tables(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
                 f"{on_data} --encoders …",
                 paper,
                 lambda: NOT_HERE,
-                "**not run**: the statistics are tested on token sequences; those of the simulation are in robots.md",
+                "**not run**: the statistics are tested on token sequences; those of the simulation: [robots](robots.md)",
             )
             for encoder, paper in GRANULARITY.items()
         ),
