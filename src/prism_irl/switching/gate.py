@@ -17,7 +17,7 @@ from torch import Tensor
 from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
-from prism_irl.switching.inference.dispatch import gate_gradient, responsibilities
+from prism_irl.switching.inference.dispatch import responsibilities
 from prism_irl.switching.module import SwitchingModule
 from prism_irl.switching.networks import HistoryNetwork
 from prism_irl.switching.optimiser import Optimiser
@@ -92,24 +92,15 @@ class Gate(SwitchingModule):
         """Epochs of Adam; responsibilities (n, K) and likelihoods (n,) are filled in until they are known."""
         n, known, log_emission = len(weights), 0, log_emission.double().contiguous()
         for batch in self.optimiser.minibatches(data, seed):
-            ran = self.network.by_hand(batch)
-            if ran is not None:
-                gradient = gate_gradient(
-                    ran.logits, batch, log_emission, weights, likelihood, self.l1, self.kl, known < n
-                )
-                ran.backward(gradient)
-                self.optimiser.update()
+            logits = self.network(batch)
+            if known < n:
+                posterior, of_steps = responsibilities(logits.detach(), data.gather(batch, log_emission))
+                scatter(batch, posterior, weights)
+                scatter(batch, of_steps, likelihood)
             else:
-                logits = self.network(batch)
-                if known < n:
-                    posterior, of_steps = responsibilities(logits.detach(), data.gather(batch, log_emission))
-                    scatter(batch, posterior, weights)
-                    scatter(batch, of_steps, likelihood)
-                else:
-                    posterior = data.gather(batch, weights)
-                log_gate = torch.log_softmax(logits, dim=-1)
-                loss = gate_loss(log_gate, posterior.float(), batch.mask, self.l1, self.kl)
-                self.optimiser.step(loss)
+                posterior = data.gather(batch, weights)
+            log_gate = torch.log_softmax(logits, dim=-1)
+            self.optimiser.step(gate_loss(log_gate, posterior.float(), batch.mask, self.l1, self.kl))
             known += len(batch.real)
 
     def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:

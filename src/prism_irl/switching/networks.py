@@ -19,7 +19,6 @@ from prism_irl.switching import NetworkName
 from prism_irl.switching.attention import Carry, Transformer
 from prism_irl.switching.inference.dispatch import use_compiled
 from prism_irl.switching.recurrence import fused
-from prism_irl.switching.recurrence.by_hand import ByHand
 
 
 class Tokens(nn.Module):
@@ -166,13 +165,6 @@ class HistoryNetwork(nn.Module):
         out: Tensor = self.head(self.core(self.embed(batch), batch.mask))
         return out
 
-    def by_hand(self, batch: Batch) -> ByHand | None:
-        """The same outputs with gradients that need no graph; None where there is no compiled path for them."""
-        plain = self.tokens.observations is None and not self.interaction
-        if not (isinstance(self.core, Recurrent) and plain and self._can_fuse(batch)):
-            return None
-        return ByHand(self, batch)
-
     def _can_fuse(self, batch: Batch) -> bool:
         return fused.AVAILABLE and use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
 
@@ -186,10 +178,13 @@ class HistoryNetwork(nn.Module):
             return fused.Inputs(lengths, (), (), nn.functional.linear(self.embed(batch), W, bias))
         actions, before = self.actions_read(batch), self.before(batch)
         of_actions = nn.functional.linear(tokens.actions.weight, W, bias)
-        present, states = self._present(batch)
-        if present is not None:
+        if tokens.states.num_embeddings > batch.states.numel():  # most of a large table is not in a batch
+            present, states = torch.unique(batch.states, return_inverse=True)
             of_states = tokens.states(present)
         else:
+            states = batch.states
+            if int(states.max()) > self.n_states or int(states.min()) < 0:
+                raise IndexError("A state is outside the table of the network.")
             known, unknown = tokens.states.weight[:-1], tokens.states.weight[-1:].detach()  # which no gradient moves
             of_states = torch.cat([known, unknown])
         index, tables = (states, actions), (of_states @ W.t(), of_actions)
@@ -200,18 +195,6 @@ class HistoryNetwork(nn.Module):
             return fused.Inputs(lengths, index, tables, (U(before) * V(actions)) @ W.t())
         pairs = (U.weight.unsqueeze(1) * V.weight).flatten(0, 1) @ W.t()
         return fused.Inputs(lengths, (*index, before * len(V.weight) + actions), (*tables, pairs), None)
-
-    def _present(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
-        """Rows of the state table to project (None for all of them), and which of these each step reads.
-
-        Most of a large table is not in a batch: only the rows that are get projected, each once.
-        """
-        if self.tokens.states.num_embeddings > batch.states.numel():
-            present, states = torch.unique(batch.states, return_inverse=True)
-            return present, states
-        if int(batch.states.max()) > self.n_states or int(batch.states.min()) < 0:
-            raise IndexError("A state is outside the table of the network.")
-        return None, batch.states
 
     def for_each_action(self, batch: Batch) -> Tensor:
         """Outputs (B, T, A, n_outputs) had the current action been a, from the same past; for observe="current"."""

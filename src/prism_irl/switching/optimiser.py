@@ -57,10 +57,6 @@ class Optimiser:
         """One update down the gradient of the loss."""
         self.adam.zero_grad(set_to_none=True)
         loss.backward()
-        self.update()
-
-    def update(self) -> None:
-        """One update with the gradients that the parameters have."""
         on_cpu = all(parameter.device.type == "cpu" for parameter in self.parameters.values())
         self.adam.param_groups[0]["fused"] = on_cpu  # one pass over memory instead of eight, same update
         self.adam.step()

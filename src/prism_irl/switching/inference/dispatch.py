@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.batching import Prepared
 from prism_irl.switching.base import Counted, Posterior
 
 try:
@@ -319,48 +319,7 @@ def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tens
 
     logits, log_emission = logits.detach(), log_emission.detach()
     evidence, impossible = possible(log_emission)
-    if use_compiled(logits.device):
-        K = logits.shape[-1]
-        weights = torch.empty(logits.shape, dtype=torch.float64)
-        likelihood = torch.empty(logits.shape[:-1], dtype=torch.float64)
-        arrays = [values.reshape(-1, K).numpy() for values in (logits, evidence.double(), weights)]
-        arrays.append(likelihood.view(-1).numpy())
-        compiled.responsibilities(*arrays)
-    else:
-        joint = torch.log_softmax(logits.double(), dim=-1) + evidence
-        likelihood = torch.logsumexp(joint, dim=-1)
-        weights = (joint - likelihood.unsqueeze(-1)).exp()
+    joint = torch.log_softmax(logits.double(), dim=-1) + evidence
+    likelihood = torch.logsumexp(joint, dim=-1)
+    weights = (joint - likelihood.unsqueeze(-1)).exp()
     return weights, likelihood.masked_fill_(impossible, -torch.inf)
-
-
-def gate_gradient(
-    logits: Tensor,
-    batch: Batch,
-    log_emission: Tensor,
-    weights: Tensor,
-    likelihood: Tensor,
-    l1: float,
-    kl: float,
-    fresh: bool,
-) -> Tensor:
-    """Eq. (posterior) of a minibatch and the gradient of Eq. (loss) with respect to its logits, in one compiled pass.
-
-    Parameters
-    ----------
-    logits : (B, T, K), float32
-    batch : Batch
-    log_emission : (n, K) of all steps, float64
-    weights, likelihood : (n, K) and (n,), float64; written at the steps of the batch when ``fresh``, else read
-    l1, kl : penalties of `gate.gate_loss`
-
-    Returns
-    -------
-    (B, T, K), float32, zero at padding
-    """
-    import torch
-
-    gradient = torch.zeros(logits.shape)
-    padded = tuple(values.numpy() for values in (logits, batch.mask.sum(1), batch.steps))
-    flat = tuple(values.numpy() for values in (log_emission, weights, likelihood))
-    compiled.gate_gradient(padded, flat, gradient.numpy(), (l1, kl, fresh))
-    return gradient
