@@ -41,8 +41,7 @@ def main(n: int) -> None:
     from prism_irl.models.starts import random_responsibilities
     from prism_irl.rewards.tabular import TabularPolicies
     from prism_irl.switching.gate import Gate
-    from prism_irl.switching.networks import HistoryNetwork
-    from prism_irl.switching.optimiser import Optimiser
+    from prism_irl.switching.networks import HistoryNetwork, Optimiser
 
     all_cores()
     rng = np.random.default_rng(0)

@@ -24,8 +24,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import stacked
+from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.scale.stacked.warm_up import find_first_points
-from prism_irl.switching.recurrence.stacked import Rows, recurrence
 from timing import machine, write
 
 

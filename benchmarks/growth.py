@@ -18,7 +18,7 @@ from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.switching.inference.dispatch import responsibilities
+from prism_irl.switching.inference import responsibilities
 from prism_irl.switching.markov import MarkovChain
 from timing import Limit, by_turns
 

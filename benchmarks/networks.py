@@ -14,8 +14,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.models.starts import random_responsibilities
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.gate import Gate
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import HistoryNetwork, Optimiser
 from timing import Row
 
 K, WIDTH, L1, KL = 3, 128, 2.22, 1.48  # Table hparams, labyrinth

@@ -30,7 +30,7 @@ from prism_irl.rewards.augmented import augmented_mdp
 from prism_irl.rewards.context_iavi import ContextIAVI
 from prism_irl.rewards.iavi import IAVI
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.switching.attention import SPAN, Transformer
+from prism_irl.switching.networks import SPAN, Transformer
 from timing import Row, seconds
 
 

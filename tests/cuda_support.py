@@ -18,7 +18,7 @@ import torch
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.switching.inference.dispatch import use_triton
+from prism_irl.switching.inference import use_triton
 
 DEVICE = torch.device(os.environ.get("PRISM_CUDA_TESTS_DEVICE", "cuda"))
 CPU = torch.device("cpu")

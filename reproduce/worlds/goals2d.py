@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.switching.inference.reference import forward_backward
+from prism_irl.switching.forward_backward import forward_backward
 from prism_irl.worlds.drawing import check_settings
 
 FloatArray = npt.NDArray[np.float64]

@@ -19,8 +19,7 @@ from prism_irl.rewards.iavi import solve_iavi
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.gate import Gate
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import HistoryNetwork, Optimiser
 
 quick = settings(deadline=None, max_examples=25)
 

@@ -11,8 +11,7 @@ from cuda_support import DEVICE, close, cuda, exact_products, prepared, ragged
 from prism_irl.switching.base import Switching
 from prism_irl.switching.gate import Gate
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import HistoryNetwork, Optimiser
 from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain
 from prism_irl.switching.per_trajectory import TrajectoryChoice
 from prism_irl.switching.recurrent import RecurrentChain

@@ -9,8 +9,7 @@ import torch
 from prism_irl.data.batching import Prepared, gather
 from prism_irl.data.contexts import Contexts
 from prism_irl.switching.gate import Gate, gate_loss
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import HistoryNetwork, Optimiser
 from support import visited
 
 NAMES = ("rnn", "lstm", "gru", "transformer")

@@ -7,10 +7,9 @@ import torch
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.switching.gate import Gate
-from prism_irl.switching.inference.dispatch import infer_flat, responsibilities
+from prism_irl.switching.inference import infer_flat, responsibilities
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import HistoryNetwork, Optimiser
 from prism_irl.switching.recurrent import RecurrentChain
 from support import visited
 

@@ -14,10 +14,9 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.chain import ChainStream
-from prism_irl.switching.inference.reference import forward, forward_backward
+from prism_irl.switching.forward_backward import forward, forward_backward
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import HistoryNetwork, Optimiser
 from prism_irl.switching.recurrent import RecurrentChain
 from support import visited
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from prism_irl.data.batching import Prepared, scatter
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import HistoryNetwork, Optimiser
 from prism_irl.switching.options import Ordered
 from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain
 from support import visited

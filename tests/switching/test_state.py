@@ -8,7 +8,7 @@ from prism_irl.data.batching import Prepared, gather
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.switching.inference.reference import forward_backward
+from prism_irl.switching.forward_backward import forward_backward
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.state import StateChain, StatePairChain
 

@@ -144,7 +144,7 @@ class PairChooser:
 def _evidence_of(probabilities: FloatArray) -> FloatArray:
     """Log-evidence (B, K) of actions with these probabilities; one that is impossible for every intention says nothing.
 
-    As `switching.inference.reference.possible`, which computes with tensors.
+    As `switching.forward_backward.possible`, which computes with tensors.
     """
     with np.errstate(divide="ignore"):
         logs = np.log(probabilities)

@@ -140,7 +140,7 @@ def announce(demos: Demonstrations, model: Any) -> None:
         print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
     switching, longest = model.switching_options, int(demos.lengths.max())
     if switching.has_network and switching.network == "transformer":
-        from prism_irl.switching.attention import SPAN  # with torch, which other fits may do without
+        from prism_irl.switching.networks import SPAN  # with torch, which other fits may do without
 
         if longest <= SPAN:
             return

@@ -72,7 +72,7 @@ class Chain(Switching):
 
     def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Forward–backward."""
-        from prism_irl.switching.inference.dispatch import infer
+        from prism_irl.switching.inference import infer
 
         beliefs = infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask, pairwise=pairwise)
         return BatchPosterior(
@@ -97,7 +97,7 @@ class Chain(Switching):
         """Most probable path of one batch, (B, T)."""
         import torch
 
-        from prism_irl.switching.inference.reference import viterbi
+        from prism_irl.switching.forward_backward import viterbi
 
         with torch.no_grad():
             return viterbi(self.log_initial().double(), self.log_kernel(batch).double(), log_emission, batch.mask)

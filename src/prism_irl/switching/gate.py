@@ -17,10 +17,8 @@ from torch import Tensor
 from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
-from prism_irl.switching.inference.dispatch import responsibilities
-from prism_irl.switching.module import SwitchingModule
-from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.inference import responsibilities
+from prism_irl.switching.networks import HistoryNetwork, Optimiser, SwitchingModule
 
 
 def gate_loss(log_gate: Tensor, weights: Tensor, mask: Tensor, l1: float, kl: float) -> Tensor:

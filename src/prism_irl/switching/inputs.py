@@ -24,11 +24,10 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior, Switching
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer_steps
+from prism_irl.switching.inference import infer_steps
 from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.module import SwitchingModule
-from prism_irl.switching.networks import Carry
+from prism_irl.switching.networks import Carry, SwitchingModule
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ from prism_irl.data.batching import Batch, Prepared
 from prism_irl.devices import as_array
 from prism_irl.switching.base import Counted, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, STICKINESS, Chain, Previous
-from prism_irl.switching.inference.dispatch import expected_counts, infer_flat
+from prism_irl.switching.inference import expected_counts, infer_flat
 
 if TYPE_CHECKING:
     import torch

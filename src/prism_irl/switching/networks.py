@@ -1,24 +1,123 @@
-"""Networks that summarise the past: RNN, LSTM, GRU and a causal Transformer over (state, action) tokens.
+"""Models that are made of tensors, and networks that summarise the past: RNN, LSTM, GRU and a causal Transformer.
 
-Each reads x_t = E_s(s_t) + E_a(a) (+ W o_t for observation vectors) and returns h_t, which depends on x_1..x_t only.
-Besides the whole-sequence `forward` there is `step`, which carries a hidden state through a stream, and
+Each network reads x_t = E_s(s_t) + E_a(a) (+ W o_t for observation vectors) and returns h_t, which depends on x_1..x_t
+only. Besides the whole-sequence `forward` there is `step`, which carries a hidden state through a stream, and
 `alternatives`, which answers "what would h_t be had x_t been different?" from the same carried state: a gate that
 reads the current action needs it to be normalised over actions.
+
+The Transformer looks back at most `SPAN` steps. Attention to everything before takes time with the square of a
+trajectory's length; within a window time grows with the data, and trajectories up to the span are seen whole. The
+window moves in blocks of its own length: queries of a block meet the keys of theirs and of the one before, and a mask
+leaves the last SPAN.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from prism_irl.data.batching import Batch
+from prism_irl import checked
+from prism_irl.data.batching import Batch, Prepared, minibatches
 from prism_irl.errors import InputError
-from prism_irl.switching import NetworkName
-from prism_irl.switching.attention import Carry, Transformer
-from prism_irl.switching.inference.dispatch import use_compiled
-from prism_irl.switching.recurrence import fused
+from prism_irl.switching import NetworkName, recurrence
+from prism_irl.switching.base import Switching
+from prism_irl.switching.inference import use_compiled
+
+Carry = tuple[Tensor, ...]
+SPAN = 1024
+"""Steps that attention looks back over, the present one included."""
+QUERIES = 128
+"""Steps whose alternatives are compared with the past at once: bounds memory, whatever the length."""
+
+
+class SwitchingModule(nn.Module, Switching):
+    """A `Switching` that is a module, too, so that saving and devices come for free."""
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Parameters and buffers."""
+        return {name: value.detach().cpu().numpy() for name, value in self.state_dict().items()}
+
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Undo `state`."""
+        self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
+
+    def reads(self, values: npt.NDArray[Any], device: torch.device | str = "cpu") -> Tensor:
+        """Tensors."""
+        return torch.from_numpy(values).to(device)
+
+
+@dataclass
+class Optimiser:
+    """Settings of the M-step of a network, and the bound Adam instance.
+
+    Parameters
+    ----------
+    learning_rate : float
+    batch_size : int
+        Trajectories per minibatch.
+    epochs : int
+        Passes over the data per M-step.
+    """
+
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    epochs: int = 1
+
+    def bind(self, module: nn.Module) -> Optimiser:
+        """Attach to the parameters of a module; returns self."""
+        self.parameters = dict(module.named_parameters())
+        self.adam = torch.optim.Adam(self.parameters.values(), lr=self.learning_rate)
+        return self
+
+    def minibatches(self, data: Prepared, seed: Any) -> Iterator[Batch]:
+        """All minibatches of all epochs, in an order that ``seed`` fixes; `step` once for each."""
+        generator = np.random.default_rng(seed)
+        for _ in range(self.epochs):
+            yield from data.shuffled(self.batch_size, generator)
+
+    def parts(self, data: Prepared, seed: Any) -> Iterator[tuple[Prepared, bool]]:
+        """The trajectories of the same minibatches, taken from the data one by one, and whether it is the last epoch.
+
+        For data that are all here and larger than what one would hold twice.
+        """
+        generator = np.random.default_rng(seed)
+        for epoch in range(self.epochs):
+            for trajectories in minibatches(data.demos.lengths, self.batch_size, generator):
+                yield data.subset(trajectories), epoch == self.epochs - 1
+
+    def step(self, loss: Tensor) -> None:
+        """One update down the gradient of the loss."""
+        self.adam.zero_grad(set_to_none=True)
+        loss.backward()
+        on_cpu = all(parameter.device.type == "cpu" for parameter in self.parameters.values())
+        self.adam.param_groups[0]["fused"] = on_cpu  # one pass over memory instead of eight, same update
+        self.adam.step()
+
+    def state(self) -> dict[str, Tensor]:
+        """Moments and step counts by parameter name."""
+        return {
+            f"{name}/{key}": value
+            for name, parameter in self.parameters.items()
+            for key, value in self.adam.state.get(parameter, {}).items()
+        }
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        self.adam.state.clear()
+        for name, value in state.items():
+            parameter_name, key = name.rsplit("/", 1)
+            parameter = self.parameters[parameter_name]
+            checked.shape(name, value.numpy(), () if key == "step" else tuple(parameter.shape))
+            checked.finite(name, value.numpy())
+            self.adam.state[parameter][key] = value.clone() if key == "step" else value.clone().to(parameter.device)
 
 
 class Tokens(nn.Module):
@@ -104,6 +203,147 @@ class Recurrent(nn.Module):
         return torch.stack(outputs, 1)
 
 
+def windows(length: int, span: int, block: int) -> list[tuple[int, int, int]]:
+    """Blocks of queries first ≤ t < last, and the first key that any of them may see: (first, last, key)."""
+    edges = [*range(0, length, block), length]
+    return [(first, last, max(0, first - span + 1)) for first, last in pairwise(edges)]
+
+
+def in_view(first: int, last: int, key: int, span: int, device: torch.device) -> Tensor:
+    """Whether query t sees key u, t − span < u ≤ t, (last − first, last − key) bool."""
+    back = torch.arange(first, last, device=device)[:, None] - torch.arange(key, last, device=device)
+    return (back >= 0) & (back < span)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, span: int) -> Tensor:
+    """Causal attention within a window; all (B, heads, T, d)."""
+    attention, length = nn.functional.scaled_dot_product_attention, q.shape[-2]
+    if length <= span:
+        return attention(q, k, v, is_causal=True)
+    parts = [
+        attention(
+            q[..., first:last, :],
+            k[..., key:last, :],
+            v[..., key:last, :],
+            attn_mask=in_view(first, last, key, span, q.device),
+        )
+        for first, last, key in windows(length, span, span)
+    ]
+    return torch.cat(parts, dim=-2)
+
+
+class TransformerLayer(nn.Module):
+    """Pre-norm self-attention and feed-forward layer with an explicit causal mask.
+
+    Normalising before each sublayer keeps gradients alive from the first EM iterations on.
+    """
+
+    def __init__(self, width: int, heads: int, span: int = SPAN) -> None:
+        super().__init__()
+        self.heads, self.span = heads, span
+        self.norm_attention, self.norm_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each (B, heads, T, d / heads)."""
+        q, k, v = self.qkv(self.norm_attention(x)).chunk(3, dim=-1)
+
+        def split(u: Tensor) -> Tensor:
+            heads: Tensor = u.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            return heads
+
+        return split(q), split(k), split(v)
+
+    def merge(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Residual connections around attention and feed-forward."""
+        x = x + self.out(attended.transpose(1, 2).flatten(-2))
+        result: Tensor = x + self.mlp(self.norm_mlp(x))
+        return result
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Causal pass over a sequence: (output, keys, values)."""
+        q, k, v = self.project(x)
+        return self.merge(x, attend(q, k, v, self.span)), k, v
+
+    def replaced(self, other: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Output at each step t when x_t is replaced by other_t while the past keeps its keys and values."""
+        q, k, v = self.project(other)
+        own = (q * k).sum(-1, keepdim=True)  # how much every step attends to its replaced self, (B, heads, T, 1)
+        attended = []
+        for first, last, key in windows(q.shape[-2], self.span, QUERIES):
+            here = slice(first, last)
+            scores = q[..., here, :] @ keys[..., key:last, :].transpose(-1, -2)
+            seen = in_view(first, last, key, self.span, q.device)
+            itself = torch.zeros_like(seen)
+            itself[torch.arange(last - first), torch.arange(first - key, last - key)] = True
+            scores = torch.where(itself, own[..., here, :], scores).masked_fill(~seen, -math.inf)
+            weights = torch.softmax(scores / math.sqrt(q.shape[-1]), dim=-1)
+            mine = weights.diagonal(first - key, dim1=-2, dim2=-1).unsqueeze(-1)
+            past = weights @ values[..., key:last, :]
+            attended.append(past + mine * (v[..., here, :] - values[..., here, :]))
+        return self.merge(other, torch.cat(attended, dim=-2))
+
+
+class Transformer(nn.Module):
+    """Causal Transformer encoder with sinusoidal positions, whose layers look back at most ``span`` steps."""
+
+    def __init__(self, width: int, heads: int = 4, layers: int = 1, span: int = SPAN) -> None:
+        super().__init__()
+        if width % (2 * heads):
+            raise InputError(f"The Transformer's width {width} must be a multiple of {2 * heads}; change `embedding`.")
+        self.layers = nn.ModuleList(TransformerLayer(width, heads, span) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.hidden = width
+
+    def positions(self, first: int, last: int, like: Tensor) -> Tensor:
+        """Sinusoidal code of positions first..last-1, (last - first, d)."""
+        t = torch.arange(first, last, device=like.device, dtype=torch.float32).unsqueeze(1)
+        half = torch.arange(0, self.hidden, 2, device=like.device, dtype=torch.float32)
+        angle = t * torch.exp(-math.log(10000.0) * half / self.hidden)
+        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).to(like.dtype)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, d) → (B, T, d)."""
+        x = x + self.positions(0, x.shape[1], x)
+        for layer in self.layers:
+            x, _, _ = layer(x)
+        out: Tensor = self.norm(x)
+        return out
+
+    def initial(self, batch: int, like: Tensor) -> Carry:
+        """No keys and no values yet, and no step."""
+        layer = self.layers[0]
+        heads = layer.heads if isinstance(layer, TransformerLayer) else 1
+        empty = like.new_zeros(batch, heads, 0, self.hidden // heads)
+        return (*(empty, empty) * len(self.layers), torch.zeros((), dtype=torch.int64))
+
+    def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """One step with the keys and values that are still in view: x (B, d) → h (B, d)."""
+        t = int(carry[-1])
+        x = x.unsqueeze(1) + self.positions(t, t + 1, x)
+        cache: list[Tensor] = []
+        for i, layer in enumerate(self.layers):
+            assert isinstance(layer, TransformerLayer)
+            q, k, v = layer.project(x)
+            k = torch.cat([carry[2 * i], k], -2)[..., -layer.span :, :]
+            v = torch.cat([carry[2 * i + 1], v], -2)[..., -layer.span :, :]
+            x = layer.merge(x, nn.functional.scaled_dot_product_attention(q, k, v))
+            cache += [k, v]
+        return self.norm(x).squeeze(1), (*cache, carry[-1] + 1)
+
+    def alternatives(self, x: Tensor, others: Tensor, mask: Tensor) -> Tensor:
+        """h_t had x_t been others[:, t, a]: (B, T, A, d), one action at a time."""
+        position = self.positions(0, x.shape[1], x)
+        x = x + position
+        replaced = [other + position for other in others.unbind(2)]
+        for layer in self.layers:
+            assert isinstance(layer, TransformerLayer)
+            x, keys, values = layer(x)
+            replaced = [layer.replaced(other, keys, values) for other in replaced]
+        return torch.stack([self.norm(other) for other in replaced], dim=2)
+
+
 class HistoryNetwork(nn.Module):
     """Tokens, a sequence core and a linear head: the part that all learned switching models share.
 
@@ -161,21 +401,21 @@ class HistoryNetwork(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Outputs (B, T, n_outputs) along the sequences that happened; at padding they mean nothing."""
         if isinstance(self.core, Recurrent) and self._can_fuse(batch):
-            return fused.outputs(self.core.name, self._projected(batch, self.core.core), self.core.core, self.head)
+            return recurrence.outputs(self.core.name, self._projected(batch, self.core.core), self.core.core, self.head)
         out: Tensor = self.head(self.core(self.embed(batch), batch.mask))
         return out
 
     def _can_fuse(self, batch: Batch) -> bool:
-        return fused.AVAILABLE and use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
+        return recurrence.AVAILABLE and use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
 
-    def _projected(self, batch: Batch, core: Any) -> fused.Inputs:
+    def _projected(self, batch: Batch, core: Any) -> recurrence.Inputs:
         """Inputs of the fused recurrence: rows of the tables times W_ih, each once; with observations, x W_ih."""
         tokens, lengths = self.tokens, batch.mask.sum(1)
         W: Tensor = core.weight_ih_l0
         # a GRU multiplies its recurrent bias by the reset gate; elsewhere both biases simply add
         bias: Tensor = core.bias_ih_l0 if self.core.name == "gru" else core.bias_ih_l0 + core.bias_hh_l0
         if tokens.observations is not None:
-            return fused.Inputs(lengths, (), (), nn.functional.linear(self.embed(batch), W, bias))
+            return recurrence.Inputs(lengths, (), (), nn.functional.linear(self.embed(batch), W, bias))
         actions, before = self.actions_read(batch), self.before(batch)
         of_actions = nn.functional.linear(tokens.actions.weight, W, bias)
         if tokens.states.num_embeddings > batch.states.numel():  # most of a large table is not in a batch
@@ -189,12 +429,12 @@ class HistoryNetwork(nn.Module):
             of_states = torch.cat([known, unknown])
         index, tables = (states, actions), (of_states @ W.t(), of_actions)
         if before is None or tokens.state_before is None or tokens.action_before is None:
-            return fused.Inputs(lengths, index, tables, None)
+            return recurrence.Inputs(lengths, index, tables, None)
         U, V = tokens.state_before, tokens.action_before
         if len(U.weight) * len(V.weight) > batch.states.numel():
-            return fused.Inputs(lengths, index, tables, (U(before) * V(actions)) @ W.t())
+            return recurrence.Inputs(lengths, index, tables, (U(before) * V(actions)) @ W.t())
         pairs = (U.weight.unsqueeze(1) * V.weight).flatten(0, 1) @ W.t()
-        return fused.Inputs(lengths, (*index, before * len(V.weight) + actions), (*tables, pairs), None)
+        return recurrence.Inputs(lengths, (*index, before * len(V.weight) + actions), (*tables, pairs), None)
 
     def for_each_action(self, batch: Batch) -> Tensor:
         """Outputs (B, T, A, n_outputs) had the current action been a, from the same past; for observe="current"."""

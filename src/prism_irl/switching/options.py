@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from prism_irl.switching.base import Switching
     from prism_irl.switching.chain import Chain
     from prism_irl.switching.gate import Gate
-    from prism_irl.switching.networks import HistoryNetwork
-    from prism_irl.switching.optimiser import Optimiser
+    from prism_irl.switching.networks import HistoryNetwork, Optimiser
     from prism_irl.switching.per_trajectory import TrajectoryChoice
     from prism_irl.switching.recurrent import RecurrentChain
     from prism_irl.switching.semi_markov import SemiMarkovChain
@@ -333,7 +332,7 @@ class Learned(SwitchingOptions):
         )
 
     def _optimiser(self) -> Optimiser:
-        from prism_irl.switching.optimiser import Optimiser
+        from prism_irl.switching.networks import Optimiser
 
         return Optimiser(self.learning_rate, self.batch_size, self.epochs_per_m_step)
 

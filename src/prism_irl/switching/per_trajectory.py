@@ -16,7 +16,7 @@ from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR
-from prism_irl.switching.module import SwitchingModule
+from prism_irl.switching.networks import SwitchingModule
 
 IMPOSSIBLE = -1000.0
 """Stands for log 0 in running sums: a trajectory that every intention rules out somewhere still has a posterior."""

@@ -26,8 +26,7 @@ from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inputs import first_counts, first_intentions
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.module import SwitchingModule
-from prism_irl.switching.networks import Carry
+from prism_irl.switching.networks import Carry, SwitchingModule
 
 if TYPE_CHECKING:
     from prism_irl.rewards.base import Fit

@@ -18,11 +18,9 @@ from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Batch, Prepared, pad_batch, scatter
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import ChainBeliefs, infer
+from prism_irl.switching.inference import ChainBeliefs, infer
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.module import SwitchingModule
-from prism_irl.switching.networks import Carry, HistoryNetwork
-from prism_irl.switching.optimiser import Optimiser
+from prism_irl.switching.networks import Carry, HistoryNetwork, Optimiser, SwitchingModule
 
 
 class RecurrentChain(SwitchingModule, Chain):

@@ -27,8 +27,7 @@ from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
 from prism_irl.switching.inputs import first_counts
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.module import SwitchingModule
-from prism_irl.switching.networks import Carry
+from prism_irl.switching.networks import Carry, SwitchingModule
 
 LEAVE = 0.05  # an untrained chain leaves after about twenty steps
 

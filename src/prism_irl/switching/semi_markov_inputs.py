@@ -25,12 +25,11 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous
-from prism_irl.switching.inference.dispatch import infer_steps
-from prism_irl.switching.inference.reference import forward_backward
+from prism_irl.switching.forward_backward import forward_backward
+from prism_irl.switching.inference import infer_steps
 from prism_irl.switching.inputs import FloatArray, ReadsInputs
 from prism_irl.switching.logit import Logit, fit_logit
-from prism_irl.switching.module import SwitchingModule
-from prism_irl.switching.networks import Carry
+from prism_irl.switching.networks import Carry, SwitchingModule
 from prism_irl.switching.semi_markov import SemiMarkovChain
 
 BLOCK = 2**23

@@ -26,11 +26,10 @@ from prism_irl.data.batching import Batch, Prepared
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference.dispatch import infer_steps
+from prism_irl.switching.inference import infer_steps
 from prism_irl.switching.inputs import first_counts, first_intentions, states_before
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.module import SwitchingModule
-from prism_irl.switching.networks import Carry
+from prism_irl.switching.networks import Carry, SwitchingModule
 from prism_irl.switching.options import KernelName
 
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take the gradient forever to revive

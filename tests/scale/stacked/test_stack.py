@@ -13,8 +13,8 @@ from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.policies import StackedPolicies
+from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.scale.stacked.stack import can_stack, fit_together
-from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 S, A = 7, 3
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Prepared, minibatches
+from prism_irl.scale.stacked.recurrence import Rows
 from prism_irl.scale.stacked.switching import StackedSwitching
-from prism_irl.switching.recurrence.stacked import Rows
 
 SHAPES = 8  # different lengths of minibatches, at most
 

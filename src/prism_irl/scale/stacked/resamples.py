@@ -24,8 +24,8 @@ from prism_irl.models.refit import PATIENCE, trained_on
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.policies import StackedPolicies
 from prism_irl.switching.chain import FLOOR
-from prism_irl.switching.inference.dispatch import use_triton
-from prism_irl.switching.inference.reference import forward_backward
+from prism_irl.switching.forward_backward import forward_backward
+from prism_irl.switching.inference import use_triton
 from prism_irl.switching.markov import MarkovChain
 
 LARGEST = 2**28
@@ -94,7 +94,7 @@ class Resamples:
         F, N, T, K = emission.shape
         kernel = self.kernel[:, None, None]
         if use_triton(self.device):
-            from prism_irl.switching.inference import triton_kernels
+            from prism_irl.switching import triton_kernels
 
             length = self.lengths.expand(F, N).contiguous()
             found = triton_kernels.forward_backward(self.initial, kernel.expand(F, N, T, K, K), emission, length)

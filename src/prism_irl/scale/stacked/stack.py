@@ -29,9 +29,9 @@ from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.flat import Flat
 from prism_irl.scale.stacked.policies import StackedPolicies
+from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
 from prism_irl.scale.stacked.warm_up import find_first_points
-from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 EVALUATION_ROWS = 2**14  # of all fits together: enough to fill a GPU, and their hidden states still fit
 LARGEST = 128  # starts side by side: more than fill a GPU, and their hidden states still fit

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.scale.stacked.recurrence import Rows
 from prism_irl.switching.base import Switching
+from prism_irl.switching.forward_backward import forward_backward
 from prism_irl.switching.gate import Gate
-from prism_irl.switching.inference.dispatch import use_triton
-from prism_irl.switching.inference.reference import forward_backward
-from prism_irl.switching.recurrence.stacked import Rows
+from prism_irl.switching.inference import use_triton
 from prism_irl.switching.recurrent import RecurrentChain
 
 ABSENT = -1e4
@@ -173,7 +173,7 @@ def stacked_beliefs(initial: Tensor, kernel: Tensor, emission: Tensor, rows: Row
     ``initial`` (F, K) and ``kernel`` (F, B, T, K, K) are log-probabilities, as ``emission`` (F, B, T, K).
     """
     if use_triton(emission.device):
-        from prism_irl.switching.inference import triton_kernels as kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         beliefs = kernels.forward_backward(initial.exp(), kernel.exp(), emission, rows.length)
         return beliefs.smoothed, beliefs.pairwise, beliefs.log_likelihood

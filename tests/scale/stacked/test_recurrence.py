@@ -8,8 +8,8 @@ from torch import Tensor
 
 from cuda_support import CPU, DEVICE, close, cuda, exact_products, ragged, without_triton
 from prism_irl.data.batching import pad_batch
+from prism_irl.scale.stacked.recurrence import Rows, recurrence
 from prism_irl.switching.networks import HistoryNetwork
-from prism_irl.switching.recurrence.stacked import Rows, recurrence
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 SINGLE = 2e-5  # single precision over a few dozen steps, relative to the largest entry
@@ -72,7 +72,7 @@ def test_the_kernels_of_the_gated_recurrence(H: int, n_right: int) -> None:
 
 @cuda(triton=True)
 def test_the_kernels_leave_padding_at_zero() -> None:
-    from prism_irl.switching.recurrence import triton_kernels
+    from prism_irl.switching import triton_kernels
 
     rows, index, (left, right, weight, _), _ = problem("rnn", 16, 5)
     on = [x.to(DEVICE).contiguous() for x in (rows.first, rows.length)]

@@ -23,7 +23,7 @@ from prism_irl.switching.base import Counted, Posterior
 try:
     import numba
 
-    from prism_irl.switching.inference import kernel as compiled
+    from prism_irl.switching import inference_kernel as compiled
 except ImportError:  # numba is an extra
     compiled = None  # type: ignore[assignment]
 
@@ -219,7 +219,7 @@ def infer(
     """Both passes; shapes as in `forward_backward`, ``pairwise`` asks for the posteriors of all pairs."""
     import torch
 
-    from prism_irl.switching.inference.reference import forward_backward
+    from prism_irl.switching.forward_backward import forward_backward
 
     log_initial, log_kernel, log_emission = (one.detach() for one in (log_initial, log_kernel, log_emission))
     if use_compiled(mask.device):
@@ -263,7 +263,7 @@ def _on_gpu(
     """One program per trajectory (`triton_kernels`), instead of a launch per step."""
     import torch
 
-    from prism_irl.switching.inference import triton_kernels
+    from prism_irl.switching import triton_kernels
 
     K = log_emission.shape[-1]
     if log_initial.dim() > 1:  # the same for all trajectories in every chain there is
@@ -315,7 +315,7 @@ def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tens
     """
     import torch
 
-    from prism_irl.switching.inference.reference import possible
+    from prism_irl.switching.forward_backward import possible
 
     logits, log_emission = logits.detach(), log_emission.detach()
     evidence, impossible = possible(log_emission)

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_irl.switching.inference import dispatch as inference
-from prism_irl.switching.inference.reference import forward_backward
+from prism_irl.switching import inference
+from prism_irl.switching.forward_backward import forward_backward
 
-lanes = pytest.importorskip("prism_irl.switching.inference.kernel", reason="needs numba (extra: fast)")
+lanes = pytest.importorskip("prism_irl.switching.inference_kernel", reason="needs numba (extra: fast)")
 FEW, MANY = lanes.LANES, 3 * lanes.LANES + 5
 
 

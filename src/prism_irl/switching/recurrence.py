@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 kernels: Any = None
 with contextlib.suppress(ImportError):  # numba is an extra
-    from prism_irl.switching.recurrence import fused_kernels as kernels
-    from prism_irl.switching.recurrence.fused_blocks import add_rows
+    from prism_irl.switching import recurrence_kernels as kernels
+    from prism_irl.switching.recurrence_kernels import add_rows
 
 AVAILABLE = kernels is not None
 _pool = threading.local()

@@ -19,7 +19,7 @@ read and none is written. Where beliefs are asked for, every step has a row of i
 in a number of parts that depends on the data alone; scratch is one per thread, because fresh pages cost more than the
 arithmetic.
 
-Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference.dispatch` chooses it by itself.
+Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference` chooses it by itself.
 """
 
 from __future__ import annotations

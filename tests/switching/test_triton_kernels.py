@@ -1,4 +1,4 @@
-"""Inference on a GPU against `switching.inference.reference` on the CPU."""
+"""Inference on a GPU against `switching.forward_backward` on the CPU."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import nullcontext
 import torch
 
 from cuda_support import CPU, DEVICE, close, cuda, without_triton
-from prism_irl.switching.inference.dispatch import infer, responsibilities
-from prism_irl.switching.inference.reference import forward_backward, viterbi
+from prism_irl.switching.forward_backward import forward_backward, viterbi
+from prism_irl.switching.inference import infer, responsibilities
 
 TOLERANCE = 1e-10  # double precision, in probabilities instead of logarithms
 
@@ -31,7 +31,7 @@ def mask_of(length: torch.Tensor, T: int) -> torch.Tensor:
 
 @cuda(triton=True, K=[1, 2, 3, 5, 8])
 def test_the_kernel_equals_the_reference_for_each_fit(K: int) -> None:
-    from prism_irl.switching.inference import triton_kernels
+    from prism_irl.switching import triton_kernels
 
     initial, kernel, emission, length = chains(K, [[17, 1, 9, 0, 4], [2, 17, 17, 5, 1], [0, 0, 3, 0, 0]])
     on = [x.to(DEVICE) for x in (initial.exp(), kernel.exp(), emission, length)]

@@ -10,8 +10,8 @@ from hmmlearn.base import BaseHMM
 from hmmlearn.hmm import CategoricalHMM
 from torch import Tensor
 
-from prism_irl.switching.inference import dispatch as inference
-from prism_irl.switching.inference.reference import forward, forward_backward, viterbi
+from prism_irl.switching import inference
+from prism_irl.switching.forward_backward import forward, forward_backward, viterbi
 
 
 class Problem(NamedTuple):
@@ -249,7 +249,7 @@ def backend(request, monkeypatch):
     else:
         pytest.importorskip("numba")
         monkeypatch.delenv("PRISM_BACKEND", raising=False)
-        monkeypatch.setattr("prism_irl.switching.inference.reference.forward_backward", None)
+        monkeypatch.setattr("prism_irl.switching.forward_backward.forward_backward", None)
     return request.param
 
 

@@ -3,7 +3,7 @@
 Inputs come from two projected tables per fit, x_t = left[i_t] + right[j_t] with left = E_s W_ihᵀ + b and right the
 same for actions (or for pairs (s_{t-1}, a_{t-1})), so that nothing of size (F, B, T, width) is multiplied. Plain torch
 with batched products is the reference and serves the CPU and the LSTM; on a GPU the tanh recurrence and the GRU run as
-one Triton program per block of rows (`switching.recurrence.triton_kernels`, `triton_gru`).
+one Triton program per block of rows (`switching.triton_kernels`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from prism_irl.switching.inference.dispatch import use_triton
+from prism_irl.switching.inference import use_triton
 
 
 class Rows(NamedTuple):
@@ -110,7 +110,7 @@ class _TanhRecurrence(torch.autograd.Function):
     def forward(
         ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor
     ) -> Tensor:
-        from prism_irl.switching.recurrence import triton_kernels as kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         left, right, weight = left.contiguous(), right.contiguous(), weight.contiguous()
         hidden = kernels.rnn_forward(rows.first, rows.length, index, (left, right), weight, rows.n_steps)
@@ -120,7 +120,7 @@ class _TanhRecurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor]:
-        from prism_irl.switching.recurrence import triton_kernels as kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         left, right, weight, hidden = ctx.saved_tensors
         rows = ctx.rows
@@ -137,7 +137,7 @@ class _GatedRecurrence(torch.autograd.Function):
     def forward(
         ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor, bias: Tensor
     ) -> Tensor:
-        from prism_irl.switching.recurrence import triton_gru as kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         left, right, weight, bias = (value.contiguous() for value in (left, right, weight, bias))
         hidden, gates = kernels.gru_forward(rows.first, rows.length, index, (left, right), weight, bias, rows.n_steps)
@@ -147,7 +147,7 @@ class _GatedRecurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor, Tensor]:
-        from prism_irl.switching.recurrence import triton_gru as kernels
+        from prism_irl.switching import triton_kernels as kernels
 
         left, right, weight, hidden, gates = ctx.saved_tensors
         rows = ctx.rows

@@ -1,1 +1,0 @@
-"""Beliefs over intentions along a trajectory: one reference, and its accelerations."""

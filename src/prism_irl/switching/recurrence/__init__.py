@@ -1,1 +1,0 @@
-"""The recurrence of the history networks, forward and backward, fused."""
