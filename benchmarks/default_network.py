@@ -47,7 +47,7 @@ for package in [name for name in FILES if importlib.util.find_spec(name) is None
 import numpy as np  # noqa: E402
 
 from prism_irl.devices import limit_threads  # noqa: E402
-from prism_irl.evaluation.likelihood import evaluate  # noqa: E402
+from prism_irl.evaluation.metrics import evaluate  # noqa: E402
 from prism_irl.models.intentions import Intentions  # noqa: E402
 from prism_irl.worlds.frustration import FrustrationWorld  # noqa: E402
 from prism_irl.worlds.labyrinth import LabyrinthWorld  # noqa: E402

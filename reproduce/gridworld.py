@@ -27,9 +27,8 @@ from prism_irl.cli.printing import print_experiment
 from prism_irl.cli.progress import fits_progress
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.facts import state_rewards
-from prism_irl.evaluation.reward_transfer import Elsewhere
-from prism_irl.evaluation.value_difference import Truth, recovered_order, recovered_policies
+from prism_irl.evaluation.rewards import state_rewards
+from prism_irl.evaluation.truth import Elsewhere, Truth, recovered_order, recovered_policies
 from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel

@@ -25,7 +25,7 @@ from prism_irl.cli.progress import counting
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
-from prism_irl.evaluation.likelihood import infer_once, label_metrics, summary
+from prism_irl.evaluation.metrics import infer_once, label_metrics, summary
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.oracle import WorldOracle

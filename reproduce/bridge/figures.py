@@ -16,9 +16,10 @@ from bridge.filmstrip import filmstrip
 from bridge.methods import BASELINES, Outcome
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.facts import fit_facts
+from prism_irl.evaluation.rewards import dwell_per_intention
 from prism_irl.figures import style
-from prism_irl.labels import match
+from prism_irl.labels import match, mean_dwell
+from prism_irl.models.describe import em_course
 from prism_irl.models.features import FeaturePRISM
 from prism_irl.report import frames
 from prism_irl.report.draw import write_pictures
@@ -79,7 +80,7 @@ def explore(
         probabilities = probabilities[:, np.argsort(mapping)]
         known = dict(enumerate(demos.label_names or ()))
         names = [known.get(int(phase), f"intention {k}") for k, phase in enumerate(np.sort(mapping))]
-    facts = {} if outcome.model is None else fit_facts(outcome.model, probabilities.argmax(axis=1), demos.offsets)
+    labels = probabilities.argmax(axis=1)
     explorer = write_explorer(
         run,
         demos,
@@ -89,7 +90,11 @@ def explore(
             "name": f"{name}, the method of the filmstrips",
             "how": "It was fitted to four fifths of the episodes and is shown on all of them; scores in the table are "
             f"those of the last fifth.{named}",
-            **facts,
+            "n_intentions": K,
+            "usage": np.bincount(labels, minlength=K) / len(labels),
+            "mean_dwell": mean_dwell(labels, demos.offsets),
+            "dwell_per_intention": dwell_per_intention(labels, demos.offsets, K),
+            "em": None if outcome.model is None else em_course(outcome.model),
             "agreement": outcome.agreement,
         },
     )

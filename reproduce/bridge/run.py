@@ -30,7 +30,7 @@ from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
-from prism_irl.evaluation.likelihood import label_metrics, summary
+from prism_irl.evaluation.metrics import label_metrics, summary
 from prism_irl.labels import match, mean_dwell
 from prism_irl.models.persistence import save
 from prism_irl.robots.rlds import RLDSSource

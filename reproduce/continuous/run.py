@@ -36,8 +36,7 @@ from prism_irl.cli.printing import print_table
 from prism_irl.cli.progress import counting
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.devices import limit_threads
-from prism_irl.evaluation.likelihood import LABEL_METRICS, label_metrics, summary
-from prism_irl.evaluation.metrics import segmentation_metrics
+from prism_irl.evaluation.metrics import LABEL_METRICS, label_metrics, segmentation_metrics, summary
 from prism_irl.labels import mean_dwell
 from prism_irl.report.render import write_report
 from prism_irl.scale import fanout, remember

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import harness
+from labyrinth.alignment import SHUFFLES
 from labyrinth.data import PAPER_SWIRL, Data, Labyrinth
 from labyrinth.parts import Work, cross_validated
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import data_folder
-from prism_irl.evaluation.alignment import SHUFFLES
 from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.prism import PRISM
 from prism_irl.models.registry import Method, method

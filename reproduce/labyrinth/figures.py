@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from labyrinth.data import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
-from prism_irl.evaluation.facts import state_rewards
+from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.figures import curves, maps, style, timelines
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE
 from prism_irl.labels import match

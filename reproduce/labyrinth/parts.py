@@ -17,6 +17,8 @@ import numpy as np
 import torch
 
 import harness
+from consensus import consensus
+from labyrinth.alignment import SHUFFLES
 from labyrinth.data import (
     PAPER_MODEL_TYPE,
     PAPER_NUM_LATENTS,
@@ -30,8 +32,6 @@ from labyrinth.data import (
 )
 from prism_irl.core.stats import Parts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.alignment import SHUFFLES
-from prism_irl.evaluation.consensus import consensus
 from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions

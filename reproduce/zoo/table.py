@@ -28,9 +28,8 @@ from prism_irl.cli.reproduce import in_script
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.devices import limit_threads, machine
 from prism_irl.errors import InputError, brief
-from prism_irl.evaluation.likelihood import infer_once
-from prism_irl.evaluation.reward_transfer import reward_distance
-from prism_irl.evaluation.value_difference import recovered_rewards
+from prism_irl.evaluation.metrics import infer_once
+from prism_irl.evaluation.truth import recovered_rewards, reward_distance
 from prism_irl.labels import match
 from prism_irl.mdp import MDP
 from prism_irl.models import registry

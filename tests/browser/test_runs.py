@@ -13,7 +13,7 @@ import harness
 from bridge import run as bridge
 from labyrinth import figures as labyrinth_figures
 from labyrinth import run as labyrinth
-from prism_irl.evaluation.alignment import Events
+from labyrinth.alignment import Events
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.persistence import save

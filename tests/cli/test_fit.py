@@ -11,8 +11,7 @@ import pytest
 
 from prism_irl import Demonstrations
 from prism_irl.data.read import write_npz
-from prism_irl.evaluation.likelihood import evaluate, infer_once
-from prism_irl.evaluation.metrics import segmentation_metrics
+from prism_irl.evaluation.metrics import evaluate, infer_once, segmentation_metrics
 from prism_irl.models import registry
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions

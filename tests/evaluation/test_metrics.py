@@ -9,7 +9,6 @@ from labellings import cases, pieces, quick, runs
 from prism_irl.errors import InputError
 from prism_irl.evaluation import metrics
 from prism_irl.labels import ari, match, n_switches, nmi
-from prism_irl.mdp import MDP
 
 WHOLE = [0, 8]
 
@@ -178,37 +177,6 @@ def test_segmentation_metrics_holds_each_metric():
     )
 
 
-@pytest.fixture
-def two_states():
-    """State 0 pays; action 0 leads to state 0 and action 1 to state 1."""
-    P = np.zeros((2, 2, 2))
-    P[:, 0, 0] = P[:, 1, 1] = 1
-    reward, good, bad = np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([[1.0, 0.0]] * 2), np.array([[0.0, 1.0]] * 2)
-    return MDP.from_dense(P, discount=0.5), reward, good, bad
-
-
-def test_evd_by_hand(two_states):
-    mdp, reward, good, bad = two_states
-    # good: V = (2, 1); bad: V = (1, 0).
-    assert metrics.expected_value_difference(mdp, reward, good, bad, 0) == pytest.approx((1.0, -1.0))
-    assert metrics.expected_value_difference(mdp, reward, bad, good, 1) == pytest.approx((1.0, 1.0))
-    assert metrics.expected_value_difference(mdp, reward, good, good, 1) == (0, 0)
-
-
-def test_evd_over_start_distribution(two_states):
-    mdp, reward, good, _ = two_states
-    mixed = np.array([[1.0, 0.0], [0.0, 1.0]])  # V = (2, 0): only state 1 loses
-    assert metrics.expected_value_difference(mdp, reward, good, mixed, 0) == pytest.approx((0.5, 0.0))
-    assert metrics.expected_value_difference(mdp, reward, good, mixed, [0.25, 0.75]) == pytest.approx((0.5, -0.75))
-
-
-@pytest.mark.parametrize("start", [2, -1, 0.5, [0.5, 0.6], [1.0], [1.5, -0.5]])
-def test_evd_refuses_other_starts(two_states, start):
-    mdp, reward, good, bad = two_states
-    with pytest.raises(InputError, match="start"):
-        metrics.expected_value_difference(mdp, reward, good, bad, start)
-
-
 @pytest.mark.parametrize("offsets", [[0, 3], [1, 4], [0, 2, 2, 4], [0], [0.0, 4.0]])
 def test_wrong_offsets_are_refused(offsets):
     for function in (metrics.boundary_f1, metrics.edit_score, metrics.f1_at):
@@ -221,3 +189,25 @@ def test_wrong_options_are_refused():
         metrics.boundary_f1([0], [0], [0, 1], tolerance=-1)
     with pytest.raises(InputError, match="overlap"):
         metrics.f1_at([0], [0], [0, 1], overlap=0)
+
+
+def test_information_of_an_intention_about_an_event():
+    labels = np.repeat([0, 1], 50)
+    happened = labels == 1
+    assert metrics.information(labels, happened) == pytest.approx(np.log(2))  # the intention says it all
+    assert metrics.information(1 - labels, happened) == pytest.approx(np.log(2))  # whatever it is called
+    assert metrics.information(labels, np.tile([False, True], 50)) == pytest.approx(0, abs=1e-12)
+    assert metrics.information(labels, np.zeros(100, bool)) == 0.0
+    assert metrics.information(np.zeros(100, np.int64), happened) == 0.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=60))
+def test_information_is_what_entropies_say(steps):
+    labels, happened = np.array([k for k, _ in steps]), np.array([e for _, e in steps])
+
+    def entropy(values):
+        p = np.unique(values, return_counts=True)[1] / len(values)
+        return float(-(p * np.log(p)).sum())
+
+    expected = entropy(labels) + entropy(happened) - entropy(labels * 2 + happened)
+    assert metrics.information(labels, happened) == pytest.approx(expected, abs=1e-9)

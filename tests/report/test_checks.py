@@ -9,8 +9,7 @@ import pytest
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.behaviour import Behaviour
-from prism_irl.evaluation.checks import Checks, compare
+from prism_irl.evaluation.checks import Behaviour, Checks, compare
 from prism_irl.report.checks import FILE, read_checks, section, without_checks
 from prism_irl.report.draw import draw_run
 from prism_irl.report.explorer import write_explorer

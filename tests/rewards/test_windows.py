@@ -16,7 +16,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.errors import InputError
-from prism_irl.evaluation.likelihood import infer_once
+from prism_irl.evaluation.metrics import infer_once
 from prism_irl.rewards.base import Problem
 from prism_irl.rewards.options import Windows
 from prism_irl.rewards.windows import View

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.likelihood import evaluate
+from prism_irl.evaluation.metrics import evaluate
 from prism_irl.mdp import MDP
 from prism_irl.models.hiql import HIQL
 from prism_irl.models.references import Empirical, Uniform

@@ -60,7 +60,7 @@ def compare(
     from prism_irl.cli.progress import fits_progress
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.checks import check_simulations
-    from prism_irl.evaluation.value_difference import read_truth
+    from prism_irl.evaluation.truth import read_truth
     from prism_irl.models.reference_scores import check_comparable
     from prism_irl.report.fit_verdict import is_untested
     from prism_irl.report.verdict import verdict

@@ -150,7 +150,7 @@ def _compare(
     """Fit methods to four fifths of a simulation, score them and the truth on the rest, and show the best of them."""
     import numpy as np
 
-    from prism_irl.evaluation.value_difference import Truth, recovered_order
+    from prism_irl.evaluation.truth import Truth, recovered_order
     from prism_irl.mdp import MDP
     from prism_irl.models import registry
     from prism_irl.models.oracle import WorldOracle

@@ -23,7 +23,7 @@ def score(
         A .csv, .parquet or .npz file with the columns that the model was fitted on.
     """
     from prism_irl.cli.printing import print_json, print_scores
-    from prism_irl.evaluation.likelihood import evaluate
+    from prism_irl.evaluation.metrics import evaluate
 
     model, data = fitted.open(run, table)
     found = evaluate(model, data.demonstrations)

@@ -1,15 +1,21 @@
-"""How well recovered segments and values agree with the truth.
+"""The numbers of one fitted model on one data set: two scores that are never mixed up, and agreement with true labels.
 
-Labels are flat arrays of n steps that `offsets` (N + 1,) cut into trajectories, compared after the best one-to-one
-matching (`prism_irl.labels`). Use `segmentation_metrics` for everything at once, `expected_value_difference` for
-recovered rewards.
+`predictive_ll` is mean log p(a_t | s_≤t, a_<t), normalised over actions; `paper_score` is the paper's, which is not a
+likelihood when the model's gate has seen a_t. All come from one inference over the data: the score of some trajectories
+is the mean over their steps, because a trajectory's result never depends on what else is in the data. Labels are flat
+arrays of n steps that `offsets` (N + 1,) cut into trajectories, compared after the best one-to-one matching
+(`prism_irl.labels`); `segmentation_metrics` has everything at once.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import (
     Labels,
@@ -24,22 +30,9 @@ from prism_irl.labels import (
     nmi,
     segments,
 )
-from prism_irl.mdp import MDP
 
-
-class EVD(NamedTuple):
-    """Expected value difference of a recovered policy, under the true reward and dynamics.
-
-    Attributes
-    ----------
-    mean : float
-        Mean over states of |V*(s) − V^π̂(s)|, V* being the value of the expert's policy.
-    start : float
-        V^π̂(s0) − V*(s0): negative where the recovered policy earns less than the expert.
-    """
-
-    mean: float
-    start: float
+if TYPE_CHECKING:
+    from prism_irl.models.base import FloatArray, IntentionModel
 
 
 # -- segments ----------------------------------------------------------------------------------------------------------
@@ -123,34 +116,6 @@ def segmentation_metrics(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLi
     }
 
 
-# -- values ------------------------------------------------------------------------------------------------------------
-
-
-def expected_value_difference(
-    mdp: MDP, true_reward: ArrayLike, expert_policy: ArrayLike, recovered_policy: ArrayLike, start: int | ArrayLike
-) -> EVD:
-    """Compare what the recovered and the expert's policy earn under the true reward and the dynamics of `mdp`.
-
-    Parameters
-    ----------
-    mdp : MDP
-        True dynamics and discount.
-    true_reward, expert_policy, recovered_policy : (S, A)
-        For one intention.
-    start : int or (S,)
-        The start state s0, or a distribution over start states.
-    """
-    difference = mdp.policy_evaluation(recovered_policy, true_reward) - mdp.policy_evaluation(
-        expert_policy, true_reward
-    )
-    where, n = np.asarray(start), len(difference)
-    if where.ndim == 0 and where.dtype.kind in "iu" and 0 <= where < n:
-        where = np.eye(n)[where]
-    if where.shape != (n,) or (where < 0).any() or not np.isclose(where.sum(), 1):
-        raise InputError(f"start must be a state from 0 to {n - 1} or a distribution over the {n} states.")
-    return EVD(mean=float(np.abs(difference).mean()), start=float(where @ difference))
-
-
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
@@ -180,3 +145,72 @@ def _levenshtein(a: Labels, a_counts: Labels, b: Labels, b_counts: Labels) -> La
         done = a_counts == i + 1
         distances[done] = row[done, b_counts[done]]
     return distances
+
+
+LABEL_METRICS = ("label_accuracy", "ari", "nmi", "boundary_f1", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50")
+
+
+class Inference(NamedTuple):
+    """What a fitted model says about every step, flat and aligned with the demonstrations.
+
+    ``probabilities`` (n, K): P(z_t=k | everything), and ``labels`` (n,) the likeliest k.
+    ``log_likelihood`` (n,): log p(a_t | s_≤t, a_<t).
+    ``paper`` (n,): the paper's score; the same array unless the prior sees the action.
+    """
+
+    labels: npt.NDArray[np.int64]
+    probabilities: FloatArray
+    log_likelihood: FloatArray
+    paper: FloatArray
+
+
+def infer_once(model: IntentionModel, demos: Demonstrations) -> Inference:
+    """Infer over the data once; a gate that sees the action needs a second pass for its predictive likelihood."""
+    if hasattr(model, "posterior"):
+        posterior = model.posterior(demos)
+        probabilities, paper = posterior.responsibilities, posterior.log_likelihood
+        likelihood = model.log_likelihood(demos) if model.leaks or model.looks_ahead else paper
+        paper = likelihood if model.looks_ahead else paper  # a density of windows is neither score
+    else:  # a method that is no pair of switching and rewards
+        probabilities = model.predict_proba(demos)
+        likelihood = paper = model.log_likelihood(demos)
+    return Inference(model.labels_of(probabilities, demos), probabilities, likelihood, paper)
+
+
+def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
+    """Return predictive_ll, paper_score, mean_dwell, n_steps and, with true labels, label metrics."""
+    found = infer_once(model, demos)
+    return {
+        "predictive_ll": float(found.log_likelihood.mean()),
+        "paper_score": float(found.paper.mean()),
+        "mean_dwell": mean_dwell(found.labels, demos.offsets),
+        "n_steps": demos.n_steps,
+        **label_metrics(found.labels, demos),
+    }
+
+
+def label_metrics(labels: npt.NDArray[np.int64], demos: Demonstrations) -> dict[str, float]:
+    """How well the labels (n,) agree with the true ones; empty where the data has none."""
+    if demos.labels is None:
+        return {}
+    everything = segmentation_metrics(demos.labels, labels, demos.offsets)
+    return {name: everything[name] for name in LABEL_METRICS}
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    """Mean and standard deviation over folds and seeds (zero for a single value)."""
+    array = np.asarray(values, dtype=np.float64)
+    return {"mean": float(array.mean()), "std": float(array.std(ddof=1)) if len(array) > 1 else 0.0}
+
+
+def information(labels: npt.NDArray[np.int64], happened: npt.NDArray[np.bool_]) -> float:
+    """Mutual information between the intention of a step and whether the event happens at it, in nats per step.
+
+    I(z; e) = Σ_k,e p(k, e) log p(k, e) / (p(k) p(e)): what one would know about the event from the intention alone,
+    however many intentions there are and whatever they are called.
+    """
+    joint = np.stack([np.bincount(labels[happened == value], minlength=int(labels.max()) + 1) for value in (0, 1)])
+    p = joint / joint.sum()
+    independent = p.sum(0, keepdims=True) * p.sum(1, keepdims=True)
+    there = p > 0
+    return max(float((p[there] * np.log(p[there] / independent[there])).sum()), 0.0)

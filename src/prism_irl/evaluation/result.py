@@ -16,7 +16,7 @@ import pandas as pd
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import Table
 from prism_irl.evaluation.checks import Checks
-from prism_irl.evaluation.likelihood import Inference
+from prism_irl.evaluation.metrics import Inference
 
 Floats = npt.NDArray[np.float64]
 GRID = np.linspace(-2.0, 2.0, 17)

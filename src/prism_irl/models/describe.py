@@ -17,12 +17,12 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import Table
 from prism_irl.data.sampling import some_trajectories, steps_of
 from prism_irl.data.vocabulary import Vocabulary
-from prism_irl.evaluation import tidy
+from prism_irl.evaluation import tables
 from prism_irl.evaluation.checks import Checks, check
-from prism_irl.evaluation.facts import dwell_per_intention, on_map
-from prism_irl.evaluation.likelihood import Inference, infer_once, label_metrics
+from prism_irl.evaluation.metrics import Inference, infer_once, label_metrics
 from prism_irl.evaluation.result import Dwell, FitResult, Shown
-from prism_irl.evaluation.trips import trips
+from prism_irl.evaluation.rewards import dwell_per_intention, on_map
+from prism_irl.evaluation.tables import trips
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.reference_scores import reference_scores
@@ -69,10 +69,11 @@ def describe(
     cut = segments(found.labels, demos.offsets)
     expects = getattr(getattr(model, "switching_", None), "dwell_proba", None)
     starts = getattr(model, "starts_", None)
-    goals = tidy.goal_table(model, demos)
+    goals = tables.goal_table(model, demos)
+    rows = tables.cell_table if continuous else tables.intention_table
     distances = getattr(getattr(model, "rewards_model_", None), "distances", None)
     policies = getattr(model, "policies_", None)
-    notes = shown.notes if continuous else [] if known_dynamics else [tidy.seen_in_words(demos)]
+    notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
     return FitResult(
         method=type(model).__name__,
         pair=getattr(model, "pair", None),
@@ -95,7 +96,7 @@ def describe(
         rewards=rewards,
         values=values,
         goals=goals,
-        em=_em(model),
+        em=em_course(model),
         monitor=None if starts is None else model.monitor_,
         agreement=getattr(model, "agreement_", None),
         n_equal_starts=getattr(model, "n_equal_starts_", None),
@@ -112,10 +113,10 @@ def describe(
             **_baselines(model, demos, found.labels),
         },
         tables={
-            "rewards.csv": (tidy.cell_table if continuous else tidy.intention_table)(model, demos, found.probabilities),
+            "rewards.csv": rows(model, demos, found.probabilities),
             "goals.csv": goals,
             "trips.csv": None if distances is None else trips(demos, found.probabilities, distances),
-            "dynamics.csv": None if continuous or known_dynamics else tidy.move_table(demos),
+            "dynamics.csv": None if continuous or known_dynamics else tables.move_table(demos),
         },
         shown=shown,
         checks=_checks(model, demos, found.labels, 0 if continuous else simulations),
@@ -173,7 +174,8 @@ def _checks(model: IntentionModel, demos: Demonstrations, labels: npt.ArrayLike,
     return check(model, demos, labels, simulations=simulations, seed=getattr(model, "seed", 0))
 
 
-def _em(model: Any) -> dict[str, Any] | None:
+def em_course(model: Any) -> dict[str, Any] | None:
+    """How EM went: iterations, convergence, seconds and starts; None of a method that is not fitted by it."""
     starts = getattr(model, "starts_", None)
     if starts is None:
         return None

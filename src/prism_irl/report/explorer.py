@@ -17,7 +17,7 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.identified import choice_counts
+from prism_irl.evaluation.rewards import choice_counts
 from prism_irl.report import story
 from prism_irl.report.run_files import read_part
 from prism_irl.report.state_places import find_layout

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from prism_irl import __version__, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
-from prism_irl.evaluation.likelihood import evaluate, summary
+from prism_irl.evaluation.metrics import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.facts import fit_facts
 from prism_irl.evaluation.result import FitResult
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.describe import describe
@@ -23,6 +22,8 @@ from prism_irl.report.draw import draw_run
 from prism_irl.report.names import told_names
 from prism_irl.report.write import write_page_data
 
+FACTS = ("n_intentions", "usage", "mean_dwell", "dwell_per_intention", "em", "agreement")
+"""What the page says of the fit that it shows, by the keys of metrics.json."""
 ALL_DATA = "It was fitted to all trajectories to be looked at; every score in the table comes from held-out folds."
 
 
@@ -80,7 +81,8 @@ def write_exemplar(
     result = describe(model, demos, simulations=simulations if order is None else 0, references=False, **place)
     if order is not None:
         result = _reordered(result, [int(k) for k in order])
-    own = fit_facts(model, result.shown.labels, result.shown.demos.offsets) | dict(facts or {})
+    known = result.to_json()
+    own = {key: known[key] for key in FACTS} | dict(facts or {})
     write_page_data(folder, result, fit={"name": name, "how": how, **own}, **details)
     draw_run(folder, maps=maps)
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from prism_irl.evaluation import resampling
-from prism_irl.evaluation.reward_transfer import reward_distance
+from prism_irl.evaluation.truth import reward_distance
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import solve_iavi
 

@@ -22,9 +22,9 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling
-from prism_irl.evaluation.facts import state_rewards
-from prism_irl.evaluation.likelihood import infer_once
+from prism_irl.evaluation.metrics import infer_once
 from prism_irl.evaluation.result import GRID
+from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.evaluation.units import count_units, ratio
 from prism_irl.labels import ari, match
 from prism_irl.models.pair import PairModel

@@ -33,7 +33,7 @@ from prism_irl import __version__, limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
-from prism_irl.evaluation.alignment import information
+from prism_irl.evaluation.metrics import information
 from prism_irl.evaluation.simulate import simulate_habit
 from prism_irl.labels import ari
 from prism_irl.mdp import MDP

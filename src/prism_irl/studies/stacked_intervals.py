@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.facts import state_rewards
+from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.labels import ari, match, segments
 from prism_irl.models.pair import PairModel
 from prism_irl.scale.stacked.resamples import Resamples

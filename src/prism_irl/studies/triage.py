@@ -20,7 +20,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.movement import Movement
 from prism_irl.errors import InputError
-from prism_irl.evaluation.likelihood import infer_once
+from prism_irl.evaluation.metrics import infer_once
 from prism_irl.labels import segments
 from prism_irl.models.base import IntentionModel
 

@@ -17,11 +17,11 @@ from labyrinth import claims
 from labyrinth import figures as labyrinth_figures
 from labyrinth import parts as labyrinth_parts
 from labyrinth import run as labyrinth
+from labyrinth.alignment import Events
 from labyrinth.data import PAPER_NUM_LATENTS, PARTS, Data, Labyrinth
 from prism_irl import storage
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
-from prism_irl.evaluation.alignment import Events
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.report.render import write_report
 from prism_irl.worlds.labyrinth import LabyrinthWorld

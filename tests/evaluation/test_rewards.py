@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import Demonstrations
-from prism_irl.evaluation.facts import on_map, state_rewards
-from prism_irl.evaluation.identified import RARE, choice_counts, explanation, where_identified
-from prism_irl.evaluation.tidy import intention_table
+from prism_irl.evaluation.rewards import (
+    MAX_STATES,
+    RARE,
+    choice_counts,
+    explanation,
+    on_map,
+    state_rewards,
+    where_identified,
+)
+from prism_irl.evaluation.tables import intention_table
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
 from prism_irl.rewards.iavi import solve_iavi
@@ -110,3 +117,26 @@ def test_iavi_gives_the_level_reward_itself(seed: int) -> None:
     level, ahead = mdp.level(found.rewards)
     np.testing.assert_allclose(level, found.rewards, atol=1e-8)
     np.testing.assert_allclose(ahead, 0, atol=1e-8)
+
+
+def test_state_rewards_are_expected_under_the_policy():
+    model = SimpleNamespace(
+        n_intentions=1,
+        n_states_=2,
+        rewards_=np.array([[[1.0, 3.0], [-np.inf, 2.0]]]),
+        policies_=np.array([[[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]]),  # the last row is a history
+    )
+    np.testing.assert_array_equal(state_rewards(model), [[2.0, 2.0]])
+    model.unvisited_ = np.array([[False, True]])
+    np.testing.assert_array_equal(state_rewards(model), [[2.0, np.nan]])
+
+
+@pytest.mark.parametrize("lacks", ["rewards_", "policies_", "n_states_"])
+def test_without_rewards_over_states_there_are_none(lacks):
+    model = SimpleNamespace(n_intentions=1, n_states_=1, rewards_=np.ones((1, 1, 1)), policies_=np.ones((1, 1, 1)))
+    delattr(model, lacks)
+    assert state_rewards(model) is None
+
+
+def test_more_states_than_a_map_can_show():
+    assert state_rewards(SimpleNamespace(n_states_=MAX_STATES + 1)) is None

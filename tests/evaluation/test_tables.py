@@ -9,8 +9,16 @@ import pytest
 
 from continuous_worlds import walking
 from prism_irl import Demonstrations, Intentions
-from prism_irl.evaluation.identified import RARE
-from prism_irl.evaluation.tidy import cell_table, goal_table, intention_table, move_table, seen_in_words
+from prism_irl.evaluation.rewards import RARE
+from prism_irl.evaluation.tables import (
+    COLUMNS,
+    cell_table,
+    goal_table,
+    intention_table,
+    move_table,
+    seen_in_words,
+    trips,
+)
 from prism_irl.models import registry
 from prism_irl.rewards.options import Landmarks
 
@@ -77,3 +85,20 @@ def test_cells_of_a_continuous_world_and_their_goals():
     assert "observation steps" in cell_table(model, named, p).columns  # a quantity of that name does not hide ours
     free = Intentions(2, switching="markov", rewards="features", **few).fit(demos)
     assert goal_table(free, demos) is None
+
+
+def test_trips_begin_and_end_with_an_intention():
+    demos = Demonstrations.from_arrays([[0, 1, 2, 3, 2, 1], [1, 1]], [[0] * 6, [0] * 2], n_states=4, n_actions=1)
+    line = np.arange(4.0)
+    distances = np.stack([3 - line, line])  # to state 3, and to state 0
+    p = np.array([0.9, 0.8, 0.7, 0.6, 0.1, 0.2, 0.4, 0.3])
+    found = trips(demos, np.stack([p, 1 - p], axis=1), distances)
+    assert list(found.columns) == list(COLUMNS)
+    assert found["to"].tolist() == [3, 0, 0]
+    assert found["from"].tolist() == [0, 2, 1]
+    assert found["first"].tolist() == [0, 4, 0]
+    assert found["last"].tolist() == [3, 5, 1]
+    assert found["arrived"].tolist() == [True, False, False]
+    assert found["length"].tolist() == [3, 2, 2]
+    assert found["shortest"].tolist() == [3, 2, 1]
+    np.testing.assert_allclose(found["probability"], [0.75, 0.85, 0.65])

@@ -74,19 +74,6 @@ def event_shares(labels: IntArray, happened: BoolArray, n_intentions: int) -> Fl
     return counts / counts.sum() if counts.sum() else np.full(n_intentions, np.nan)
 
 
-def information(labels: IntArray, happened: BoolArray) -> float:
-    """Mutual information between the intention of a step and whether the event happens at it, in nats per step.
-
-    I(z; e) = Σ_k,e p(k, e) log p(k, e) / (p(k) p(e)): what one would know about the event from the intention alone,
-    however many intentions there are and whatever they are called.
-    """
-    joint = np.stack([np.bincount(labels[happened == value], minlength=int(labels.max()) + 1) for value in (0, 1)])
-    p = joint / joint.sum()
-    independent = p.sum(0, keepdims=True) * p.sum(1, keepdims=True)
-    there = p > 0
-    return max(float((p[there] * np.log(p[there] / independent[there])).sum()), 0.0)
-
-
 def steps_to_next(labels: IntArray, offsets: IntArray, happened: BoolArray) -> IntArray:
     """Steps from every switch to the next event of its trajectory; switches that no event follows are left out."""
     cut = segments(labels, offsets)

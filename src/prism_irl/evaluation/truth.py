@@ -1,16 +1,19 @@
-"""Expected value difference against a known truth: what a recovered policy loses in the world it came from.
+"""A fit beside the world that its data come from: value differences, distances of rewards, and worlds that change.
 
-EVD(mean) is the mean over states of |V*(s) − V^π̂(s)| and EVD(s0) = V^π̂(s0) − V*(s0), both under the true reward and the
-true dynamics; recovered intentions are matched to the true ones by their labels, for evaluation only. It judges
-policies. The rewards behind them are judged by their distance from the true ones, and by what planning with them earns
-in other worlds (`evaluation.reward_transfer`).
+The expected value difference of a recovered policy is V^π̂ − V* under the true reward and dynamics, as a mean modulus
+over states or its value at the start; recovered intentions are matched to true ones by their labels, for evaluation
+only. It judges policies. Rewards that differ by potential shaping r + γ E[Φ(s')] − Φ(s) and by a positive factor have
+the same optimal policies, so their distance ignores both (`reward_distance`, STARC: Skalse et al. 2024). Whether a
+reward is worth more than the policy that it came from shows where the world changes: plan with it there, and measure
+what the plan earns under the true reward (`Elsewhere.transfer`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +23,104 @@ from prism_irl import checked
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.files import read_arrays
 from prism_irl.errors import InputError
-from prism_irl.evaluation import metrics
-from prism_irl.evaluation.reward_transfer import Elsewhere, reward_distance
 from prism_irl.labels import match
 from prism_irl.mdp import MDP, boltzmann
 
 if TYPE_CHECKING:
     from prism_irl.models.base import FloatArray, IntentionModel
+
+
+Array = npt.NDArray[np.float64]
+
+TIE = 1e-9
+"""Actions whose values differ by less than this share of the largest value are equally good."""
+
+
+def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: npt.NDArray[np.bool_] | None = None) -> Array:
+    """Reward without shaping and scale: the advantages of the uniform policy, divided by their length.
+
+    `MDP.level` takes the shaping away; the length is taken over the states that count.
+
+    Parameters
+    ----------
+    mdp : MDP
+        Dynamics and discount.
+    reward : (S, A) or (S,)
+    states : (S,) bool, optional
+        States that count; all of them when absent.
+
+    Returns
+    -------
+    (S, A), zero for invalid actions and for states that do not count; all zero for a reward that prefers nothing.
+    """
+    advantages, values = mdp.level(reward)
+    if states is not None:
+        advantages = np.where(np.asarray(states)[:, None], advantages, 0.0)
+    length = float(np.linalg.norm(advantages))
+    # Rounding leaves a little of a constant reward, which is nothing and must not be blown up to length one.
+    scale = float(np.abs(np.asarray(reward, dtype=np.float64)).max(initial=0.0)) + float(np.abs(values).max())
+    result: Array = advantages / length if length > 1e-9 * scale else np.zeros_like(advantages)
+    return result
+
+
+def reward_distance(
+    mdp: MDP, one: npt.ArrayLike, other: npt.ArrayLike, states: npt.NDArray[np.bool_] | None = None
+) -> float:
+    """STARC distance ½‖c₁ − c₂‖ of two rewards: 0 for equivalent ones, 1 for opposite ones, ½ from one that is nothing.
+
+    Two random rewards over many states are about 1/√2 apart.
+    """
+    difference = canonical_reward(mdp, one, states) - canonical_reward(mdp, other, states)
+    return float(np.linalg.norm(difference)) / 2
+
+
+def plan(mdp: MDP, reward: npt.ArrayLike) -> Array:
+    """(S, A) an optimal policy: all actions that are equally good get the same probability."""
+    q, v = mdp.value_iteration(reward)
+    best = q >= v[:, None] - TIE * max(1.0, float(np.abs(v).max()))
+    policy: Array = best / best.sum(axis=1, keepdims=True)
+    return policy
+
+
+class EVD(NamedTuple):
+    """Expected value difference of a recovered policy, under the true reward and dynamics.
+
+    Attributes
+    ----------
+    mean : float
+        Mean over states of |V*(s) − V^π̂(s)|, V* being the value of the expert's policy.
+    start : float
+        V^π̂(s0) − V*(s0): negative where the recovered policy earns less than the expert.
+    """
+
+    mean: float
+    start: float
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """A world in which a reward is tried: dynamics, true rewards (Z, S, A), and where trajectories begin, (S,)."""
+
+    mdp: MDP
+    rewards: Array
+    start: Array
+
+    def earned(self, policy: npt.ArrayLike, intention: int) -> float:
+        """Discounted return of a policy (S, A) under the true reward of an intention."""
+        return float(self.start @ self.mdp.policy_evaluation(policy, self.rewards[intention]))
+
+    @cached_property
+    def best(self) -> list[float]:
+        """Return of planning with the true reward, per intention."""
+        return [self.earned(plan(self.mdp, reward), k) for k, reward in enumerate(self.rewards)]
+
+    def transfer(self, reward: npt.ArrayLike, intention: int) -> float:
+        """Return of planning with ``reward`` as a share of that of planning with the true reward of an intention."""
+        return self.earned(plan(self.mdp, reward), intention) / self.best[intention]
+
+    def carried(self, policy: npt.ArrayLike, intention: int) -> float:
+        """The same share for a policy that is carried over as it is: what there is to gain by a reward."""
+        return self.earned(policy, intention) / self.best[intention]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +169,7 @@ class Truth:
         return result
 
     def _value_differences(self, policy: FloatArray, k: int, name: str) -> dict[str, float]:
-        evd = metrics.expected_value_difference(self.mdp, self.rewards[k], self.policies[k], policy, start=self.start)
+        evd = expected_value_difference(self.mdp, self.rewards[k], self.policies[k], policy, start=self.start)
         found = {f"evd_{name}": evd.mean, f"evd_s0_{name}": evd.start}
         if self.entered is not None:
             values = [self.mdp.policy_evaluation(p, self.rewards[k]) for p in (policy, self.policies[k])]
@@ -177,3 +271,32 @@ def read_truth(path: Path, demos: Demonstrations) -> Truth:
         raise InputError(f"The start in {path} is {start}; give a state from 0 to {mdp.n_states - 1}.")
     names = demos.label_names or tuple(str(k) for k in range(len(rewards)))
     return Truth(mdp, rewards, policies, names[: len(rewards)], start)
+
+
+def expected_value_difference(
+    mdp: MDP,
+    true_reward: npt.ArrayLike,
+    expert_policy: npt.ArrayLike,
+    recovered_policy: npt.ArrayLike,
+    start: int | npt.ArrayLike,
+) -> EVD:
+    """Compare what the recovered and the expert's policy earn under the true reward and the dynamics of `mdp`.
+
+    Parameters
+    ----------
+    mdp : MDP
+        True dynamics and discount.
+    true_reward, expert_policy, recovered_policy : (S, A)
+        For one intention.
+    start : int or (S,)
+        The start state s0, or a distribution over start states.
+    """
+    difference = mdp.policy_evaluation(recovered_policy, true_reward) - mdp.policy_evaluation(
+        expert_policy, true_reward
+    )
+    where, n = np.asarray(start), len(difference)
+    if where.ndim == 0 and where.dtype.kind in "iu" and 0 <= where < n:
+        where = np.eye(n)[where]
+    if where.shape != (n,) or (where < 0).any() or not np.isclose(where.sum(), 1):
+        raise InputError(f"start must be a state from 0 to {n - 1} or a distribution over the {n} states.")
+    return EVD(mean=float(np.abs(difference).mean()), start=float(where @ difference))

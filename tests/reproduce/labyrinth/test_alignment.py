@@ -9,18 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_irl.errors import InputError
-from prism_irl.evaluation.alignment import (
+from labyrinth.alignment import (
     Events,
     alignment,
     enrichment,
     event_shares,
     greedy_arrival,
-    information,
     name_intentions,
     shifted,
     steps_to_next,
 )
+from prism_irl.errors import InputError
 from prism_irl.labels import mean_dwell
 from prism_irl.maze import HOME, WATER, distances, maze_mdp, successors
 
@@ -46,28 +45,6 @@ def test_perfect_alignment():
     assert control["labellings"] == 20
     assert all(value < 2.9 for value in control["matched"].values())
     assert control["in_named"]["exit"] < 1.0
-
-
-def test_information_of_an_intention_about_an_event():
-    labels = np.repeat([0, 1], 50)
-    happened = labels == 1
-    assert information(labels, happened) == pytest.approx(np.log(2))  # the intention says it all
-    assert information(1 - labels, happened) == pytest.approx(np.log(2))  # whatever it is called
-    assert information(labels, np.tile([False, True], 50)) == pytest.approx(0, abs=1e-12)
-    assert information(labels, np.zeros(100, bool)) == 0.0
-    assert information(np.zeros(100, np.int64), happened) == 0.0
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=60))
-def test_information_is_what_entropies_say(steps):
-    labels, happened = np.array([k for k, _ in steps]), np.array([e for _, e in steps])
-
-    def entropy(values):
-        p = np.unique(values, return_counts=True)[1] / len(values)
-        return float(-(p * np.log(p)).sum())
-
-    expected = entropy(labels) + entropy(happened) - entropy(labels * 2 + happened)
-    assert information(labels, happened) == pytest.approx(expected, abs=1e-9)
 
 
 def test_no_alignment_is_one():

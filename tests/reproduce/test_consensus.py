@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consensus import consensus, matched_columns
 from prism_irl.errors import InputError
-from prism_irl.evaluation.consensus import consensus, matched_columns
 
 
 def responsibilities(seed: int, n: int = 60, k: int = 3) -> np.ndarray:
