@@ -7,17 +7,20 @@ likelihood against dwell, unseen animals, and enrichment beside shuffled labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from labyrinth.data import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
+from prism_irl import maze
+from prism_irl.errors import InputError
 from prism_irl.evaluation.rewards import state_rewards
-from prism_irl.figures import curves, maps, style, timelines
-from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE
+from prism_irl.figures import charts, maps, style, timelines
+from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, plain_log_ticks
 from prism_irl.labels import match
 from prism_irl.maze import ACTION_NAMES, N_NODES
 from prism_irl.models.persistence import load
@@ -29,6 +32,7 @@ from prism_irl.studies.exemplar import write_exemplar
 from prism_irl.studies.full_fits import is_saved
 
 N_BARS = 24
+MAZE = {"kind": "maze", "xy": (maze.layout() * (1, -1)).tolist(), "edges": [], "barriers": []}
 """So many methods fit on one page; the report's table has all of them."""
 NETWORKS = {"rnn": ("o", 0, "RNN"), "lstm": ("s", 1, "LSTM"), "transformer": ("^", 2, "Transformer")}
 """Mark, colour and name."""
@@ -99,7 +103,7 @@ def bars(path: Path, result: dict[str, Any]) -> str:
     ranked, n = method_bar_rows(result), len(result["methods"])
     rows = [row for i, row in enumerate(ranked) if i < N_BARS or not row["is_likelihood"]]
     figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.24 * len(rows))
-    curves.method_bars(ax, rows)
+    charts.method_bars(ax, rows)
     style.save(figure, path)
     left_out = "" if n <= N_BARS else f" The {N_BARS} best of {n} methods."
     return (
@@ -139,8 +143,6 @@ def networks(path: Path, paper: dict[str, Any]) -> str:
 
 def reward_maps(path: Path, data: Data, entry: Mapping[str, Any], saved: Path) -> str:
     """(c): what each intention of a fit is after, on the maze."""
-    from prism_irl.figures.maze import maze_map
-
     model: Any = load(saved / entry["model"])
     K = model.n_intentions
     figure, axes = style.new_figure(1, K, width=2.3 * K, height=2.5)
@@ -148,7 +150,13 @@ def reward_maps(path: Path, data: Data, entry: Mapping[str, Any], saved: Path) -
     assert found is not None
     for k, ax in enumerate(axes):
         name = f"intention {k}" if entry["names"] is None else entry["names"][k]
-        maze_map(ax, found[k], policy=model.policies_[k, :N_NODES], title=name)
+        policy = np.where(maze.valid_actions(), model.policies_[k, :N_NODES], 0.0)
+        ranked = np.sort(policy, axis=1)
+        towards = np.where(
+            ranked[:, -1] > ranked[:, -2] + 0.05, maze.successors()[range(N_NODES), policy.argmax(1)], -1
+        )
+        ahead = ranked[:, -1] - ranked[:, -2]  # 0 between equals, 1 for a sure choice
+        maps.layout_map(ax, MAZE, found[k], towards=towards, confidence=ahead, title=name)
         maps.add_colorbar(ax, [ax], label="reward")
     style.save(figure, path)
     return (
@@ -193,6 +201,43 @@ def segmentation(path: Path, data: Data, result: dict[str, Any], saved: Path) ->
     )
 
 
+def _likelihood_by_dwell(
+    ax: Axes,
+    families: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    points: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, float] | None = None,
+) -> Axes:
+    """Draw predictive log-likelihood against mean dwell: what a longer stay with one intention costs in prediction.
+
+    Parameters
+    ----------
+    ax : Axes
+    families : {name: rows}
+        Rows with ``mean_dwell`` and ``predictive_ll`` of one kind of model, drawn as a line in the order given, which
+        is usually that of the penalty on switching.
+    points : {name: (mean dwell, predictive LL)}, optional
+        Single methods.
+    levels : {name: predictive LL}, optional
+        Methods without intentions, as horizontal lines.
+    """
+    if not any(families.values()) and not points:
+        raise InputError("There is no model to draw; give a family with at least one row, or a point.")
+    for i, (name, rows) in enumerate(families.items()):
+        dwell, score = ([float(row[key]) for row in rows] for key in ("mean_dwell", "predictive_ll"))
+        ax.plot(dwell, score, "o-", color=PALETTE[i % len(PALETTE)], markersize=3, label=name)
+    for i, (name, at) in enumerate((points or {}).items()):
+        ax.plot(*at, "Dsv^P"[i % 5], color=INK, fillstyle="none", label=name, linestyle="none")
+    for i, (name, level) in enumerate((levels or {}).items()):
+        ax.axhline(level, color=MUTED, linestyle=(":", "--", "-.")[i % 3], linewidth=0.8, label=name)
+    ax.set_xscale("log")
+    plain_log_ticks(ax.xaxis, *ax.get_xlim())
+    ax.set(xlabel="mean dwell (steps)", ylabel="predictive LL (nats per step)")
+    ax.grid(color=FAINT, linewidth=0.5)
+    ax.legend(loc="best")
+    return ax
+
+
 def frontier(path: Path, result: dict[str, Any]) -> str:
     """Likelihood against dwell: one line per family as its penalty grows, and single methods as points."""
     families: dict[str, list[dict[str, float]]] = {}
@@ -203,7 +248,7 @@ def frontier(path: Path, result: dict[str, Any]) -> str:
     single = [methods[name] for name in ("hiql", "hiql-hauto", "swirl-2") if name in methods]
     without = [methods[name] for name in ("ngram", "bc") if name in methods]
     figure, (ax,) = style.new_figure(width=4.6, height=2.8)
-    curves.likelihood_by_dwell(
+    _likelihood_by_dwell(
         ax,
         families,
         points={entry["name"]: (entry["mean_dwell"]["mean"], entry["predictive_ll"]["mean"]) for entry in single},

@@ -1,38 +1,82 @@
-"""Maps of a grid draw the numbers that they are given."""
+"""One number per state on the map that the states have."""
 
+import csv
 import xml.etree.ElementTree as ElementTree
+from io import StringIO
 
 import numpy as np
 import pytest
-from matplotlib.collections import QuadMesh
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
-from matplotlib.quiver import Quiver
 
+from prism_irl import maze
 from prism_irl.errors import InputError
-from prism_irl.figures import style
+from prism_irl.figures import maps, style
+from prism_irl.figures.charts import agreement_by_intentions, likelihood_by_intentions
 from prism_irl.figures.maps import DIRECTIONS, add_colorbar, grid_heatmap
 from prism_irl.figures.style import new_figure, to_svg
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 
+
+def test_layout_maps_choose_the_drawing():
+    grid = {"kind": "grid", "xy": [[s % 3, s // 3] for s in range(6)], "edges": [], "barriers": [4]}
+    figure, (one, two) = style.new_figure(1, 2)
+    maps.layout_map(one, grid, np.arange(6.0), towards=[1, 4, 5, 3, -1, 2])
+    arrows = polygons(one)[-1].get_paths()
+    tips = [path.vertices[3] - (s % 3, s // 3) for s, path in zip((0, 1, 2, 5), arrows, strict=True)]
+    np.testing.assert_allclose(tips, [(0.3, 0), (0, 0.3), (0, 0.3), (0, -0.3)], atol=1e-12)
+    graph = {"kind": "graph", "xy": [[0, 0], None, [1, 0]], "edges": [[0, 2], [0, 1]], "barriers": []}
+    maps.layout_map(two, graph, [1.0, 2.0, 3.0], towards=[2, 0, -1], confidence=[0.5, 1, 1])
+    rows = csv.DictReader(StringIO(style.to_csv(figure)))
+    places = [row["value"] for row in rows if row["kind"] == "place" and row["value"]]
+    assert places == ["0", "1", "2", "3", "5", "1", "3"]  # neither a barrier nor a state without a place
+    with pytest.raises(InputError, match="6 states"):
+        maps.layout_map(one, grid, [1.0])
+
+
+def maze_layout():
+    return {"kind": "maze", "xy": (maze.layout() * (1, -1)).tolist(), "edges": [], "barriers": []}
+
+
+@pytest.mark.parametrize("kind", ["grid", "graph", "maze"])
+def test_zero_is_in_the_middle_of_signed_colours(kind):
+    n = 127 if kind == "maze" else 6
+    xy = maze_layout()["xy"] if kind == "maze" else [[s % 3, s // 3] for s in range(n)]
+    _, (ax,) = style.new_figure()
+    values = np.where(np.arange(n) == 3, -2.0, 0.5)
+    maps.layout_map(ax, {"kind": kind, "xy": xy, "edges": [], "barriers": []}, values, signed=True)
+    assert ax.collections[0].get_clim() == (-2.0, 2.0)
+    assert ax.collections[0].get_cmap().name == style.SIGNED_MAP
+
+
+def test_names_of_neighbours_do_not_lie_on_one_another():
+    figure, (ax,) = style.new_figure(width=2.2, height=2.0)
+    xy = [[x, y] for y in range(15) for x in range(15)]
+    layout = {"kind": "graph", "xy": xy, "edges": [], "barriers": []}
+    maps.layout_map(ax, layout, np.zeros(225))
+    maps.label_places(ax, layout, {100: "57", 101: "116", 102: "water"})
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
 UP, DOWN, LEFT, RIGHT, STAY = range(5)
 
 
-def mesh(ax):
-    (found,) = [artist for artist in ax.collections if isinstance(artist, QuadMesh)]
-    return found
+def cells(ax):
+    """Faces of a map, those that have a number."""
+    return polygons(ax)[0]
 
 
 def test_heatmap_draws_values_with_state_zero_at_the_lower_left(ax):
     values = np.arange(6.0)
     assert grid_heatmap(ax, values, width=3, height=2, title="values", limits=(-1, 9)) is ax
-    np.testing.assert_array_equal(mesh(ax).get_array(), values.reshape(2, 3))
-    corners = mesh(ax).get_coordinates()
-    np.testing.assert_array_equal(corners[0, 0], [-0.5, -0.5])
-    np.testing.assert_array_equal(corners[-1, -1], [2.5, 1.5])
+    np.testing.assert_array_equal(cells(ax).get_array(), values)
+    np.testing.assert_array_equal(cells(ax).get_paths()[0].vertices[0], [-0.5, -0.5])
+    np.testing.assert_array_equal(cells(ax).get_paths()[-1].vertices[2], [2.5, 1.5])
     low, high = ax.get_ylim()
     assert low < high  # y grows upwards on the page
-    assert mesh(ax).get_clim() == (-1, 9)
+    assert cells(ax).get_clim() == (-1, 9)
     assert ax.get_title(loc="left") + ax.get_title() == "values"
 
 
@@ -46,13 +90,10 @@ def test_arrows_point_where_the_world_moves():
 
 
 def test_greedy_actions_become_arrows_and_dots(ax):
-    greedy = [UP, DOWN, LEFT, RIGHT, STAY, -1]
-    grid_heatmap(ax, np.arange(6.0), width=3, height=2, greedy=greedy)
-    (arrows,) = [artist for artist in ax.collections if isinstance(artist, Quiver)]
-    np.testing.assert_array_equal(arrows.XY, [[0, 0], [1, 0], [2, 0], [0, 1]])
-    np.testing.assert_array_equal(np.stack([arrows.U, arrows.V], axis=1), [[0, 1], [0, -1], [-1, 0], [1, 0]])
-    dots = ax.collections[-1]
-    np.testing.assert_array_equal(dots.get_offsets(), [[1, 1]])
+    grid_heatmap(ax, np.arange(6.0), width=3, height=2, greedy=[UP, DOWN, LEFT, RIGHT, STAY, -1])
+    arrows = [path.vertices[3] - (s % 3, s // 3) for s, path in enumerate(polygons(ax)[-1].get_paths())]
+    np.testing.assert_allclose(arrows, [[0, 0.3], [0, -0.3], [-0.3, 0], [0.3, 0]], atol=1e-12)
+    np.testing.assert_array_equal(ax.collections[-1].get_offsets(), [[1, 1]])
 
 
 def test_barriers_unvisited_and_nan_cells_hide_value_and_action(ax):
@@ -61,14 +102,14 @@ def test_barriers_unvisited_and_nan_cells_hide_value_and_action(ax):
     grid_heatmap(
         ax, values, width=3, height=2, greedy=[UP] * 6, barriers=[(2, 1)], unvisited=unvisited, mark=[(1, 0), (0, 0)]
     )
-    np.testing.assert_array_equal(np.ma.getmaskarray(mesh(ax).get_array()).ravel(), [1, 0, 0, 1, 0, 1])
-    assert mesh(ax).get_clim() == (1, 4)  # hidden cells do not stretch the scale
-    (arrows,) = [artist for artist in ax.collections if isinstance(artist, Quiver)]
-    assert len(arrows.XY) == 3
-    patches = {(patch.get_x(), patch.get_y()): patch for patch in ax.patches if isinstance(patch, Rectangle)}
-    assert set(patches) == {(-0.5, -0.5), (-0.5, 0.5), (1.5, 0.5)}
-    assert to_hex(patches[1.5, 0.5].get_facecolor()) == style.BARRIER
-    assert to_hex(patches[-0.5, -0.5].get_facecolor()) == style.UNVISITED
+    np.testing.assert_array_equal(np.ma.getmaskarray(cells(ax).get_array()), [1, 0, 0, 1, 0, 1])
+    assert cells(ax).get_clim() == (1, 4)  # hidden cells do not stretch the scale
+    closed, grey, arrows = polygons(ax)[1:]
+    assert len(arrows.get_paths()) == 3
+    assert [tuple(path.vertices[0]) for path in closed.get_paths()] == [(1.5, 0.5)]
+    assert [tuple(path.vertices[0]) for path in grey.get_paths()] == [(-0.5, -0.5), (-0.5, 0.5)]
+    assert to_hex(closed.get_facecolor()[0]) == style.BARRIER
+    assert to_hex(grey.get_facecolor()[0]) == style.UNVISITED
     assert [line.get_marker() for line in ax.lines] == ["*", "*"]
 
 
@@ -94,3 +135,97 @@ def test_heatmap_of_equal_values_and_colorbar_can_be_drawn():
 def test_heatmap_says_what_is_wrong(ax, arguments, message):
     with pytest.raises(InputError, match=message):
         grid_heatmap(ax, **({"values": np.zeros(4), "width": 2, "height": 2} | arguments))
+
+
+@pytest.fixture
+def ax():
+    figure, (axes,) = style.new_figure(height=3.2)
+    yield axes
+    figure.clear()
+
+
+def polygons(ax):
+    return [c for c in ax.collections if isinstance(c, PolyCollection)]
+
+
+def test_corridors_take_the_colours_between_their_ends(ax):
+    values = np.arange(127.0)
+    maps.layout_map(ax, maze_layout(), values)
+    shown = np.ma.getdata(polygons(ax)[0].get_array())
+    np.testing.assert_array_equal(shown[:127], values)
+    between = maze.cells()
+    halfway = (between.ends == (0, 1)).all(axis=1) & (between.share == 0.5)
+    np.testing.assert_allclose(shown[halfway], 0.5)
+
+
+def test_nodes_without_a_number_are_grey(ax):
+    values = np.ones(127)
+    values[[5, 100]] = np.nan
+    maps.layout_map(ax, maze_layout(), values)
+    mask = np.ma.getmaskarray(polygons(ax)[0].get_array())
+    assert mask[[5, 100]].all()
+    assert not mask[[0, 1, 99]].any()
+
+
+def test_arrows_on_the_maze_lead_where_they_should_and_grow_with_confidence(ax):
+    towards, sure = np.full(127, -1), np.full(127, 0.2)
+    towards[[0, 2, 126]], sure[0] = (1, 6, 62), 0.9  # from a dead end there is no choice
+    maps.layout_map(ax, maze_layout(), np.zeros(127), towards=towards, confidence=sure)
+    arrows = polygons(ax)[1].get_paths()
+    assert len(arrows) == 2
+    up, east = (path.vertices[:-1] for path in arrows)
+    np.testing.assert_allclose(up[3] - maze.layout()[0], (0, -0.4), atol=1e-12)  # the tip: node 1 lies above
+    np.testing.assert_allclose(east[3] - maze.layout()[2], (0.4, 0), atol=1e-12)
+    assert np.ptp(up[:, 0]) > np.ptp(east[:, 1])
+    alphas = polygons(ax)[1].get_facecolors()[:, 3]
+    assert alphas[0] > alphas[1]
+
+
+def test_leaving_the_maze_points_to_the_entrance(ax):
+    towards = np.full(127, -1)
+    towards[0] = 0
+    maps.layout_map(ax, maze_layout(), np.zeros(127), towards=towards)
+    tip = polygons(ax)[1].get_paths()[0].vertices[3]
+    assert tip[0] < maze.layout()[0, 0]
+    assert tip[1] == maze.layout()[0, 1]
+
+
+def test_any_graph_can_be_drawn(ax, tmp_path):
+    graph = {"kind": "graph", "xy": [[0, 0], [1, 0], [1, 1]], "edges": [[0, 1], [1, 2]], "barriers": []}
+    values, sure = [0.0, 1.0, np.nan], [0.5, 1.0, 1.0]
+    maps.layout_map(ax, graph, values, towards=[1, 1, 0], confidence=sure, title="graph")
+    nodes, arrows = polygons(ax)
+    assert np.ma.getmaskarray(nodes.get_array()).tolist() == [False, False, True]
+    assert len(arrows.get_paths()) == 1  # node 1 stays, node 2 is grey
+    assert arrows.get_paths()[0].vertices[3][0] > 0
+    style.save(ax.figure, tmp_path / "graph")
+    assert (tmp_path / "graph.png").stat().st_size > 1000
+
+
+GRAPH = {"kind": "graph", "xy": [[0, 0]], "edges": [], "barriers": []}
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda ax: maps.layout_map(ax, maze_layout() | {"xy": [[0, 0]]}, [0.0]), "one number per node"),
+        (lambda ax: maps.layout_map(ax, GRAPH | {"edges": [[0, 3]]}, [1.0]), "edge"),
+        (lambda ax: maps.layout_map(ax, GRAPH, [1.0], towards=[4]), "arrows"),
+        (lambda ax: likelihood_by_intentions(ax, []), "at least one row"),
+    ],
+)
+def test_wrong_shapes_are_refused(ax, call, word):
+    with pytest.raises(InputError, match=word):
+        call(ax)
+
+
+def test_selection_panels_mark_the_choice(ax):
+    rows = [
+        {"n_intentions": 1, "predictive_ll": -0.9, "standard_error": 0.01, "agreement": None},
+        {"n_intentions": 2, "predictive_ll": -0.7, "standard_error": 0.01, "agreement": 0.9},
+    ]
+    agreement_by_intentions(ax, rows, 2)
+    drawn = {tuple(point) for line in ax.lines for point in line.get_xydata() if line.get_marker() == "s"}
+    assert drawn == {(2.0, 0.9)}
+    with pytest.raises(InputError, match="none of the rows"):
+        likelihood_by_intentions(ax, rows, 7)

@@ -74,7 +74,7 @@ def individuals(
 
 def draw_individuals(folder: Path, found: Mapping[str, Any], names: Sequence[str]) -> None:
     """A figure with a row per animal, and its caption."""
-    from prism_irl.figures import individuals as drawing
+    from prism_irl.figures import charts as drawing
     from prism_irl.figures import style
     from prism_irl.studies import results
 

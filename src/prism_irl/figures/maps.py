@@ -1,28 +1,105 @@
-"""Maps of grid worlds: values or rewards per cell, greedy actions as arrows.
+"""One number per state as colour, on whatever map the states have: a grid, the labyrinth, or a graph with a layout.
 
-State = width·y + x, and y grows upwards as in `worlds.frustration`, where "up" adds one to y: state 0 is the lower
-left cell and the last state the upper right one. Cells that nobody visited are greyed out, because what inverse
-reinforcement learning says about them is an artefact of the solve.
+States without a number are grey, because what inverse reinforcement learning says about places that nobody visited is
+an echo of their neighbours. Arrows lead to the state that follows, the wider and darker the surer; dots stay. In the
+labyrinth corridors take the colour between those of the nodes at their ends, a star marks the water port and a circle
+the entrance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colorbar import Colorbar
-from matplotlib.colors import Normalize
-from matplotlib.patches import Rectangle
-from numpy.typing import ArrayLike
+from matplotlib.colors import Normalize, to_rgba
+from matplotlib.patheffects import Normal, Stroke
+from numpy.typing import ArrayLike, NDArray
 
+from prism_irl import maze
 from prism_irl.errors import InputError
-from prism_irl.figures.style import BARRIER, INK, MUTED, UNVISITED, VALUE_MAP, ink_on
+from prism_irl.figures.style import (
+    BACKDROP,
+    BARRIER,
+    FAINT,
+    INK,
+    MUTED,
+    SIGNED_MAP,
+    UNVISITED,
+    VALUE_MAP,
+    ink_on,
+)
 
-Cell = tuple[int, int]
-# (dx, dy) of up, down, left, right, stay: the order of worlds.frustration.ACTIONS.
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
 DIRECTIONS = ((0, 1), (0, -1), (-1, 0), (1, 0), (0, 0))
+"""(dx, dy) of up, down, left, right, stay: the order of worlds.frustration.ACTIONS."""
+DISC = 0.28  # radius of a disc, in shares of an edge
+_CELL = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
+# An arrow that points along x, from −½ to ½: shaft and head, widened or narrowed by its confidence.
+_ARROW = np.array([(-0.5, -0.5), (0.0, -0.5), (0.0, -1.2), (0.5, 0.0), (0.0, 1.2), (0.0, 0.5), (-0.5, 0.5)])
+LONGEST = 14  # characters of a label on a map
+HEIGHT, WIDTH = 110.0, 0.045  # of a map in points, about; of a character in shares of the map
+SIDES = (5, -9, 12, -16)  # points above the place, in the order in which they are tried
+
+
+def layout_map(
+    ax: Axes,
+    layout: Mapping[str, Any],
+    values: ArrayLike,
+    *,
+    towards: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    title: str | None = None,
+    signed: bool = False,
+) -> Axes:
+    """Draw one number per state.
+
+    Parameters
+    ----------
+    ax : Axes
+    layout : dict
+        ``kind``, ``xy`` (S pairs or None), ``edges``, ``barriers`` and, if there are any, ``walls``, as in
+        explorer.json.
+    values : (S,)
+        Number of each state; NaN is greyed out.
+    towards : (S,) int, optional
+        State that mostly follows each one, drawn as an arrow; itself or a negative number for none.
+    confidence : (S,), optional
+        From 0 to 1, how sure the arrow is.
+    title : str, optional
+    signed : bool
+        Numbers around zero, such as rewards: colours in which zero is white, as far to either side.
+    """
+    v = np.asarray(values, float)
+    xy = np.array([(np.nan, np.nan) if point is None else point for point in layout["xy"]], float)
+    if v.shape != (len(xy),):
+        raise InputError(f"values has shape {v.shape}; the layout has {len(xy)} states.")
+    end = max(float(np.nanmax(np.abs(v), initial=0.0)), 1e-12)
+    look: dict[str, Any] = {"colours": SIGNED_MAP, "limits": (-end, end)} if signed else {"colours": VALUE_MAP}
+    if towards is not None:
+        aims = np.asarray(towards, np.int64)
+        if aims.shape != v.shape or aims.max() >= len(xy):
+            raise InputError(f"The arrows need one state from 0 to {len(xy) - 1} for each state.")
+        look["target"] = np.where((aims >= 0)[:, None], xy[aims], np.nan)
+        look["sure"] = np.ones(len(xy)) if confidence is None else np.asarray(confidence, float)
+    if layout["kind"] == "grid":
+        closed = np.isin(np.arange(len(xy)), layout["barriers"])
+        _grid(ax, xy, v, closed, **look)
+    elif layout["kind"] == "maze":
+        _maze(ax, v, **look)
+    else:
+        _graph(ax, xy, v, np.asarray(layout["edges"], np.int64).reshape(-1, 2), **look)
+    if layout.get("walls"):
+        _walls(ax, np.array(layout["walls"], float).reshape(-1, 2, 2))
+    if title is not None:
+        ax.set_title(title, y=1.0)  # nothing is above a map: without it, matplotlib looks at every draw
+    return ax
 
 
 def grid_heatmap(
@@ -32,14 +109,13 @@ def grid_heatmap(
     width: int,
     height: int,
     greedy: ArrayLike | None = None,
-    barriers: Sequence[Cell] = (),
-    mark: Sequence[Cell] | None = None,
+    barriers: Sequence[tuple[int, int]] = (),
+    mark: Sequence[tuple[int, int]] = (),
     unvisited: ArrayLike | None = None,
     title: str | None = None,
     limits: tuple[float, float] | None = None,
-    colours: str = VALUE_MAP,
 ) -> Axes:
-    """Draw one number per cell.
+    """Draw one number per cell of a grid world, state = width·y + x with y upwards.
 
     Parameters
     ----------
@@ -50,55 +126,35 @@ def grid_heatmap(
         Cells along x and y, S = width·height.
     greedy : (S,) int, optional
         Action drawn in each cell: 0 up, 1 down, 2 left, 3 right as arrows, 4 stay as a dot, negative for nothing.
-        Barriers and greyed cells get none.
-    barriers : sequence of (x, y)
-        Cells that cannot be entered.
-    mark : sequence of (x, y), optional
-        Cells with a star in their corner, such as the target.
+    barriers, mark : sequences of (x, y)
+        Cells that cannot be entered; cells with a star in their corner, such as the target.
     unvisited : (S,) bool, optional
         Cells to grey out.
     title : str, optional
     limits : (low, high), optional
         Ends of the colour scale, to share it between maps; by default the range of the cells that are visible.
-    colours : str
-        Name of the colour scale.
     """
-    v = _per_state(values, width, height, "values").astype(float)
-    hidden = ~np.isfinite(v)
-    if unvisited is not None:
-        hidden |= _per_state(unvisited, width, height, "unvisited").astype(bool)
-    blocked = np.zeros(len(v), bool)
-    blocked[[_state(cell, width, height, "barrier") for cell in barriers]] = True
-
-    visible = v[~hidden & ~blocked]
-    low, high = limits if limits is not None else ((visible.min(), visible.max()) if len(visible) else (0.0, 1.0))
-    masked = np.ma.array(v, mask=hidden | blocked).reshape(height, width)
-    edges_x, edges_y = np.arange(width + 1) - 0.5, np.arange(height + 1) - 0.5
-    ax.pcolormesh(edges_x, edges_y, masked, cmap=colours, norm=Normalize(low, high), edgecolors="white", linewidth=0.5)
-    for state in np.flatnonzero(hidden | blocked):
-        corner = (state % width - 0.5, state // width - 0.5)
-        face, pattern = (BARRIER, None) if blocked[state] else (UNVISITED, "////")
-        edge = "white" if blocked[state] else "#b9bec6"
-        ax.add_patch(Rectangle(corner, 1, 1, facecolor=face, edgecolor=edge, hatch=pattern, linewidth=0.5))
-
-    scale = high - low if high > low else 1.0
-    ink = np.where(ink_on((np.nan_to_num(v) - low) / scale, colours), INK, "white")
+    n = width * height
+    for name, given in (("values", values), ("greedy", greedy), ("unvisited", unvisited)):
+        if given is not None and np.shape(given) != (n,):
+            raise InputError(f"{name} has shape {np.shape(given)}; a {width}×{height} grid needs ({n},).")
+    for x, y in (*barriers, *mark):
+        if not (0 <= x < width and 0 <= y < height):
+            raise InputError(f"The cell {(x, y)} lies outside the {width}×{height} grid; cells start at (0, 0).")
+    xy = np.stack([np.arange(n) % width, np.arange(n) // width], axis=1).astype(float)
+    v = np.where(np.zeros(n, bool) if unvisited is None else np.asarray(unvisited, bool), np.nan, values)
+    closed = np.isin(np.arange(n), [width * y + x for x, y in barriers])
+    target = None
     if greedy is not None:
-        actions = np.where(hidden | blocked, -1, _per_state(greedy, width, height, "greedy"))
-        _draw_actions(ax, actions, ink, width)
-    for cell in mark or ():
-        marked = _state(cell, width, height, "mark")
-        colour = "white" if blocked[marked] else INK if hidden[marked] else str(ink[marked])
-        ax.plot(cell[0] + 0.31, cell[1] + 0.31, marker="*", markersize=5, color=colour, markeredgewidth=0, zorder=4)
-
-    ax.set(xlim=(-0.5, width - 0.5), ylim=(-0.5, height - 0.5), aspect="equal")
-    ax.set_xticks(_ticks(width))
-    ax.set_yticks(_ticks(height))
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(True)
-    ax.spines[:].set_color(MUTED)
+        actions = np.asarray(greedy)
+        if actions.max() >= len(DIRECTIONS):
+            raise InputError(f"There is an action {actions.max()}; actions are 0 up, 1 down, 2 left, 3 right, 4 stay.")
+        target = np.where((actions >= 0)[:, None], xy + np.array(DIRECTIONS)[actions], np.nan)
+    ink = _grid(ax, xy, v, closed, target, limits=limits)
+    for x, y in mark:
+        ax.plot(x + 0.31, y + 0.31, "*", markersize=5, color=ink[width * y + x], markeredgewidth=0, zorder=4)
     if title is not None:
-        ax.set_title(title, y=1.0)  # nothing is above a map: without it, matplotlib looks at every draw
+        ax.set_title(title, y=1.0)
     return ax
 
 
@@ -106,42 +162,214 @@ def add_colorbar(ax: Axes, axes: Sequence[Axes] | None = None, *, label: str = "
     """Draw the colour scale of the map in ``ax`` beside it, or beside all of ``axes`` that share its limits."""
     figure = ax.get_figure(root=True)
     if figure is None or not ax.collections:
-        raise InputError("This Axes holds no map; call grid_heatmap on it first.")
+        raise InputError("This Axes holds no map; draw one on it first.")
     bar = figure.colorbar(ax.collections[0], ax=list(axes) if axes is not None else ax, shrink=0.85, pad=0.02)
     bar.outline.set_visible(False)
     bar.set_label(label)
     return bar
 
 
-def _draw_actions(ax: Axes, actions: np.ndarray, ink: np.ndarray, width: int) -> None:
-    if actions.max() >= len(DIRECTIONS):
-        raise InputError(f"greedy has the action {actions.max()}; actions are 0 up, 1 down, 2 left, 3 right, 4 stay.")
-    x, y = np.arange(len(actions)) % width, np.arange(len(actions)) // width
-    moves = np.flatnonzero((actions >= 0) & (actions < 4))
-    if len(moves):
-        dx, dy = np.array(DIRECTIONS)[actions[moves]].T
-        arrow: dict[str, Any] = {"pivot": "mid", "angles": "xy", "units": "xy", "scale": 1.8, "width": 0.09}
-        head: dict[str, Any] = {"headwidth": 4, "headlength": 3.5, "headaxislength": 3.2}
-        ax.quiver(x[moves], y[moves], dx, dy, color=ink[moves], zorder=3, **arrow, **head)
-    stays = np.flatnonzero(actions == 4)
-    if len(stays):
-        ax.scatter(x[stays], y[stays], s=9, c=ink[stays], linewidths=0, zorder=3)
+def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) -> None:
+    """Write the names of some states above their places; below or beside them where another name is in the way."""
+    flip = -1 if layout["kind"] == "maze" else 1  # which is drawn with y downwards
+    xy = np.array([point for point in layout["xy"] if point is not None], float)
+    size = np.maximum(np.ptp(xy, axis=0), 1e-12).max() if len(xy) else 1.0
+    edge = 0.0
+    if layout["kind"] not in ("grid", "maze") and len(xy):
+        number = np.cumsum([point is not None for point in layout["xy"]]) - 1  # of a state among those with a place
+        there = [pair for pair in layout["edges"] if all(layout["xy"][s] is not None for s in pair)]
+        pairs = number[np.array(there, np.int64).reshape(-1, 2)]
+        edge = max(DISC * _unit(xy, pairs) - 0.02 * size, 0.0)  # a name stands on the rim of a large disc
+    taken: list[tuple[float, float, int]] = []  # centre and number of characters, in shares of the map
+    for s, name in names.items():
+        if (point := layout["xy"][s]) is None:
+            continue
+        text = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+        x, y, n = point[0] / size, point[1] / size, len(text)
+        free = (
+            up
+            for up in SIDES
+            if not any(abs(x - a) < WIDTH * (n + m) / 2 and abs(y + up / HEIGHT - b) < 6 / HEIGHT for a, b, m in taken)
+        )
+        side = next(free, SIDES[0])
+        taken.append((x, y + side / HEIGHT, n))
+        ax.annotate(
+            text,
+            (point[0], flip * point[1] + (edge if side > 0 else -edge)),
+            xytext=(0, side),
+            textcoords="offset points",
+            ha="center",
+            fontsize=6,
+            color=INK,
+            path_effects=[Stroke(linewidth=2, foreground="white"), Normal()],
+            zorder=6,
+        )
 
 
-def _ticks(n: int) -> np.ndarray:
-    """Every cell on small grids, about five numbers on large ones."""
-    return np.arange(0, n, max(1, -(-n // 6)))
+# -- kinds of maps -----------------------------------------------------------------------------------------------------
 
 
-def _per_state(values: ArrayLike, width: int, height: int, name: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.shape != (width * height,):
-        raise InputError(f"{name} has shape {array.shape}; a {width}×{height} grid needs ({width * height},).")
-    return array
+def _grid(
+    ax: Axes,
+    xy: Floats,
+    v: Floats,
+    closed: Bools,
+    target: Floats | None = None,
+    sure: Floats | None = None,
+    *,
+    colours: str = VALUE_MAP,
+    limits: tuple[float, float] | None = None,
+) -> Floats:
+    """Cells as squares; returns the ink that is readable on each, (S, 4)."""
+    placed = np.asarray(np.isfinite(xy).all(axis=1))
+    hidden = ~np.isfinite(v) | closed
+    cells = xy[:, None] + _CELL
+    scale = _scale(v[~hidden], limits)
+    _faces(ax, cells[placed], np.ma.array(v, mask=hidden)[placed], scale, colours, edgecolors="white", lw=0.5)
+    grey = hidden & ~closed & placed
+    for which, face, edge, hatch in ((closed, BARRIER, "white", None), (grey, UNVISITED, "#b9bec6", "////")):
+        look: dict[str, Any] = {"facecolors": face, "edgecolors": edge, "hatch": hatch, "lw": 0.5, "label": BACKDROP}
+        ax.add_collection(PolyCollection(list(cells[which]), **look))
+    ink = _ink(v, scale, colours)
+    ink[hidden], ink[closed] = to_rgba(INK), to_rgba("white")
+    if target is not None:
+        _flow(ax, xy, np.where(hidden[:, None], np.nan, target), sure, ink, size=0.6, dots=True)
+    low, high = xy[placed].min(axis=0), xy[placed].max(axis=0)
+    ax.set(xlim=(low[0] - 0.5, high[0] + 0.5), ylim=(low[1] - 0.5, high[1] + 0.5), aspect="equal")
+    for axis, first, last in ((ax.xaxis, low[0], high[0]), (ax.yaxis, low[1], high[1])):
+        axis.set_ticks(np.arange(first, last + 1, max(1, -(-(last - first + 1) // 6))))  # about five on large grids
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(True)
+    ax.spines[:].set_color(MUTED)
+    return ink
 
 
-def _state(cell: Cell, width: int, height: int, name: str) -> int:
-    x, y = cell
-    if not (0 <= x < width and 0 <= y < height):
-        raise InputError(f"{name} {cell} lies outside the {width}×{height} grid; cells are (x, y) from (0, 0).")
-    return width * y + x
+def _maze(
+    ax: Axes,
+    v: Floats,
+    target: Floats | None = None,
+    sure: Floats | None = None,
+    *,
+    colours: str = VALUE_MAP,
+    limits: tuple[float, float] | None = None,
+) -> None:
+    """The labyrinth, y downwards, whatever its layout in explorer.json says."""
+    if v.shape != (maze.N_NODES,):
+        raise InputError(f"values has shape {v.shape}; give one number per node of the maze, ({maze.N_NODES},).")
+    hidden = ~np.isfinite(v)
+    scale = _scale(v[~hidden], limits)
+    cells = maze.cells()
+    between = (1 - cells.share) * v[cells.ends[:, 0]] + cells.share * v[cells.ends[:, 1]]
+    nearest = np.where(cells.share <= 0.5, cells.ends[:, 0], cells.ends[:, 1])
+    # Where one end is grey, the half corridor on the other side keeps the colour of its own node.
+    lonely = hidden[cells.ends].any(axis=1)
+    between[lonely] = v[nearest[lonely]]
+    # Edges in the colour of the faces: without them hairlines of the background show between the cells.
+    squares, shown = cells.xy[:, None] + _CELL, np.ma.array(between, mask=hidden[nearest])
+    _faces(ax, squares, shown, scale, colours, edgecolors="face", lw=0.3)
+    _walls(ax, maze.walls())
+    if target is not None:
+        choice = (maze.valid_actions().sum(axis=1) > 1) & ~hidden  # a dead end leaves none
+        aims = np.where(choice[:, None], target * (1, -1), np.nan)
+        home = maze.EXIT[0]
+        if np.array_equal(aims[home], maze.layout()[home]):  # who stays at home leaves the maze
+            aims[home] -= (1.0, 0.0)
+        _flow(ax, maze.layout(), aims, sure, _ink(v, scale, colours), size=0.8)
+    x, y = maze.layout()[maze.WATER]
+    ax.plot(x, y, "*", markersize=8, color="white", markeredgecolor=INK, markeredgewidth=0.7, zorder=5)
+    x, y = maze.ENTRANCE
+    ax.plot(x, y, "o", markersize=5, markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1, clip_on=False)
+    _bare(ax)
+    ax.set(xlim=(-1.0, maze.SIZE - 0.3), ylim=(maze.SIZE - 0.3, -0.7))
+
+
+def _graph(
+    ax: Axes,
+    xy: Floats,
+    v: Floats,
+    edges: NDArray[np.int64],
+    target: Floats | None = None,
+    sure: Floats | None = None,
+    *,
+    colours: str = VALUE_MAP,
+    limits: tuple[float, float] | None = None,
+) -> None:
+    """States as discs, joined by lines; those without a place are left out."""
+    if len(edges) and (edges.min() < 0 or edges.max() >= len(xy)):
+        raise InputError(f"An edge names the state {edges.max()}; states run from 0 to {len(xy) - 1}.")
+    placed = np.asarray(np.isfinite(xy).all(axis=1))
+    both = placed[edges].all(axis=1)
+    pairs = (np.cumsum(placed) - 1)[edges[both]]
+    xy, v, hidden = xy[placed], v[placed], ~np.isfinite(v[placed])
+    scale, unit = _scale(v[~hidden], limits), _unit(xy, pairs)
+    # Discs as polygons in data units, so that they keep their size relative to the edges in any figure.
+    angle = np.linspace(0, 2 * np.pi, 25)[:-1]
+    discs = xy[:, None] + DISC * unit * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    _faces(ax, discs, np.ma.array(v, mask=hidden), scale, colours, edgecolors=MUTED, lw=0.4, zorder=2)
+    ax.add_collection(LineCollection(list(xy[pairs]), colors=FAINT, linewidths=2.5, zorder=1, label=BACKDROP))
+    if target is not None:
+        aims = np.where(hidden[:, None], np.nan, target[placed])
+        _flow(ax, xy, aims, None if sure is None else sure[placed], _ink(v, scale, colours), size=0.42 * unit)
+    _bare(ax)
+    ax.set_xlim(xy[:, 0].min() - 0.6 * unit, xy[:, 0].max() + 0.6 * unit)
+    ax.set_ylim(xy[:, 1].min() - 0.6 * unit, xy[:, 1].max() + 0.6 * unit)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _faces(ax: Axes, polygons: Floats, values: Any, scale: Normalize, colours: str, **look: Any) -> None:
+    """Polygons (n, V, 2) in the colours of the masked values (n,)."""
+    shades = colormaps[colours].with_extremes(bad=UNVISITED)
+    ax.add_collection(PolyCollection(list(polygons), array=values, cmap=shades, norm=scale, **look))
+
+
+def _walls(ax: Axes, ends: Any) -> None:
+    ax.add_collection(LineCollection(list(ends), colors=BARRIER, linewidths=0.7, capstyle="projecting", label=BACKDROP))
+
+
+def _flow(
+    ax: Axes, xy: Floats, target: Floats, sure: Floats | None, ink: Floats, *, size: float, dots: bool = False
+) -> None:
+    """Arrows from places (n, 2) to their targets, NaN for none; dots, where wanted, for a place that is its own."""
+    offset = target - xy
+    length = np.linalg.norm(offset, axis=1)
+    moves = length > 0
+    if moves.any():
+        direction = offset[moves] / length[moves, None]
+        share = np.clip(np.ones(len(xy)) if sure is None else sure, 0, 1)[moves, None]
+        shape = np.tile(_ARROW * size, (len(direction), 1, 1))
+        shape[..., 1] *= 0.12 + 0.2 * share
+        rotation = np.stack([direction, direction[:, ::-1] * (-1, 1)], axis=1)  # rows: along, across
+        colours = np.concatenate([ink[moves, :3], 0.35 + 0.65 * share], axis=1)
+        arrows = list(xy[moves][:, None] + shape @ rotation)
+        ax.add_collection(PolyCollection(arrows, facecolors=list(map(tuple, colours)), lw=0, zorder=3))
+    if dots and (length == 0).any():
+        ax.scatter(xy[length == 0, 0], xy[length == 0, 1], s=9, c=ink[length == 0], linewidths=0, zorder=3)
+
+
+def _ink(values: Floats, scale: Normalize, colours: str) -> Floats:
+    """(n, 4) white on dark colours, dark on bright ones."""
+    bright = ink_on(np.asarray(scale(np.nan_to_num(values)), float), colours)
+    return np.where(bright[:, None], to_rgba(INK), to_rgba("white"))
+
+
+def _scale(visible: Floats, limits: tuple[float, float] | None = None) -> Normalize:
+    low, high = limits if limits is not None else (visible.min(), visible.max()) if len(visible) else (0.0, 1.0)
+    return Normalize(float(low), float(high))
+
+
+def _unit(xy: Floats, pairs: NDArray[np.int64]) -> float:
+    """The usual length of an edge; where edges are long and nodes close, so much that discs still lie side by side."""
+    lengths = np.linalg.norm(xy[pairs[:, 0]] - xy[pairs[:, 1]], axis=1) if len(pairs) else np.array([])
+    unit = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
+    apart = np.linalg.norm(xy[:, None] - xy[None], axis=-1)
+    near = np.where(apart > 0, apart, np.inf).min(axis=1)
+    return min(unit, 2.2 * float(np.median(near[np.isfinite(near)]))) if np.isfinite(near).any() else unit
+
+
+def _bare(ax: Axes) -> None:
+    ax.set_aspect("equal")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.spines[:].set_visible(False)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prism_irl import storage
-from prism_irl.figures import checks as check_figures
-from prism_irl.figures import curves, intervals, layouts, style, timelines
-from prism_irl.figures.maps import add_colorbar
+from prism_irl.figures import charts, style, timelines
+from prism_irl.figures import maps as drawing
 from prism_irl.report.names import default_names, place_name, write_names
 
 if TYPE_CHECKING:
@@ -136,11 +135,11 @@ def draw_maps(explorer: Mapping[str, Any], names: Sequence[str]) -> Figure:
                 values = 100 * time * values
             arrows = {"towards": flow["towards"][k], "confidence": flow["confidence"][k]}
             title = style.short(names[k], 22) if i == 0 else f"{style.short(names[k], 14)}: reward"
-            layouts.layout_map(ax, explorer["layout"], values, title=title, signed=label == EARNED, **arrows)
+            drawing.layout_map(ax, explorer["layout"], values, title=title, signed=label == EARNED, **arrows)
             if i == 0:
-                layouts.label_places(ax, explorer["layout"], _goals(explorer, k))
+                drawing.label_places(ax, explorer["layout"], _goals(explorer, k))
             if np.isfinite(values).any():
-                add_colorbar(ax, [ax], label=label)
+                drawing.add_colorbar(ax, [ax], label=label)
     return figure
 
 
@@ -203,7 +202,7 @@ def _draw_segmentation(figures: Path, drawn: Mapping[str, Any], names: Sequence[
     if expected is not None:
         captions["dwell"] += " Dashed: what the model expects of a visit that no end of a trajectory cuts short."
     figure, (ax,) = style.new_figure(height=2.2 + 0.08 * len(names))  # the more, the higher the legend
-    curves.dwell_histogram(ax, lengths, expected, names)
+    charts.dwell_histogram(ax, lengths, expected, names)
     style.save(figure, figures / "dwell")
     return captions
 
@@ -217,7 +216,7 @@ def _draw_history(folder: Path, figures: Path) -> dict[str, str]:
     with path.open(newline="", encoding="utf-8") as file:
         rows = [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(file)]  # empty: none
     figure, (ax,) = style.new_figure(height=2.4)
-    curves.em_curves(ax, rows)
+    charts.em_curves(ax, rows)
     style.save(figure, figures / "em_curves")
     return {"em_curves": "Likelihood during EM, one line per start."}
 
@@ -231,7 +230,7 @@ def _draw_effects(figures: Path, effects: Mapping[str, Any], names: Sequence[str
     for i, (ax, label) in enumerate(zip(axes, effects["names"], strict=True)):
         for k, name in enumerate(names):
             band = None if ends is None else (ends[0, k, i], ends[1, k, i])
-            intervals.effect(ax, at[i], leaving[k, i], band, style.short(name), style.intention_color(k))
+            charts.effect(ax, at[i], leaving[k, i], band, style.short(name), style.intention_color(k))
         ax.set_xlabel(label)
     axes[0].set_ylabel("probability of leaving per step")
     axes[0].legend(loc="best")
@@ -273,7 +272,7 @@ def draw_intervals(
         for ax, (key, label) in zip(axes, shown, strict=True):
             low, high = numbers[key]["interval"][:, :, 0]
             values = numbers[key]["estimate"][:, 0]
-            intervals.estimates(ax, values, low, high, list(map(style.short, names)), colors)
+            charts.estimates(ax, values, low, high, list(map(style.short, names)), colors)
             ax.set_ylabel(label)
             ax.set_ylim(bottom=0)
         style.save(figure, folder / "intervals")
@@ -283,7 +282,7 @@ def draw_intervals(
             figure, axes = style.new_figure(1, len(names), width=0.6 + 2.0 * len(names), height=2.6)
             for k, ax in enumerate(axes):
                 if np.isfinite(values[k]).any():
-                    intervals.ranked(ax, values[k], low[k], high[k], labels, color=colors[k])
+                    charts.ranked(ax, values[k], low[k], high[k], labels, color=colors[k])
                 ax.set_title(style.short(names[k]))
                 ax.set_xlabel("reward")
             style.save(figure, folder / "interval_rewards")
@@ -304,10 +303,10 @@ def draw_curves(
         for ax, kind in zip(axes, drawn, strict=False):
             looks = [_look(i, one, names, states) for i, one in enumerate(kinds[kind])]
             labels, colors = zip(*looks, strict=True)
-            check_figures.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
+            charts.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
             ax.set_title(TITLES[kind], y=1.0)
             ax.set(ylabel="share of the steps" if kind == "switch" else "share")
-        check_figures.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
+        charts.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
         axes[len(drawn)].set_title("Share of the steps in each state", y=1.0)
         for ax in axes[len(drawn) + 1 :]:
             ax.set_axis_off()
@@ -337,8 +336,8 @@ def draw_map(folder: Path, occupancy: Mapping[str, Any], layout: Mapping[str, An
     ratio[at] = np.clip(np.log2(data[both] / simulated[both]), -np.log2(MOST), np.log2(MOST))
     with style.paper_style():
         figure, (ax,) = style.new_figure(width=3.0, height=2.6)
-        layouts.layout_map(ax, layout, ratio, signed=True)
-        add_colorbar(ax, [ax], label="log₂ (data / simulated)")
+        drawing.layout_map(ax, layout, ratio, signed=True)
+        drawing.add_colorbar(ax, [ax], label="log₂ (data / simulated)")
         style.save(figure, folder / "checks_map")
     return {
         "checks_map": "Where the agent is more often than the model (above 0) and less often (below 0), as the "

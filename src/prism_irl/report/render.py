@@ -317,13 +317,13 @@ def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
     rows = table_rows.method_bar_rows(metrics)
     if len(rows) < 2:
         return None
-    from prism_irl.figures import curves, style
-    from prism_irl.figures.data import to_csv
+    from prism_irl.figures import charts, style
+    from prism_irl.figures.style import to_csv
 
     figure, (ax,) = style.new_figure(width=3.7, height=0.75 + 0.25 * len(rows))
     ceiling = number(mapping(mapping(metrics["methods"]).get("oracle")).get("predictive_ll"))
     with style.paper_style():
-        curves.method_bars(ax, rows, ceiling=ceiling)
+        charts.method_bars(ax, rows, ceiling=ceiling)
     caption = "Held-out score, mean and standard deviation over folds. Bars start at the left end of the axis."
     if not all(row["is_likelihood"] for row in rows):
         caption += " Hatched bars are paper scores and not likelihoods."
@@ -334,8 +334,8 @@ def _em_chart(folder: Path) -> EmbeddedFigure | None:
     path = folder / "history.csv"
     if not path.is_file() or not inside(path, folder):
         return None
-    from prism_irl.figures import curves, style  # where figures were drawn elsewhere, nobody else needs matplotlib
-    from prism_irl.figures.data import to_csv
+    from prism_irl.figures import charts, style  # where figures were drawn elsewhere, nobody else needs matplotlib
+    from prism_irl.figures.style import to_csv
 
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -344,7 +344,7 @@ def _em_chart(folder: Path) -> EmbeddedFigure | None:
             return None
         figure, (ax,) = style.new_figure(height=2.2)
         with style.paper_style():
-            curves.em_curves(ax, [{"start": 0, **row} for row in rows])
+            charts.em_curves(ax, [{"start": 0, **row} for row in rows])
     except (KeyError, ValueError, OSError, csv.Error) as error:
         raise InputError(f"{path} is not a history of EM ({error}); delete it or run the fit again.") from None
     caption = "Log-likelihood over EM iterations: the best start in colour, the iteration that was kept as a dot."

@@ -113,7 +113,7 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
 
 
 def method_bar_rows(metrics: Mapping[str, Any], *, best_first: bool = True) -> list[dict[str, Any]]:
-    """Return what `figures.curves.method_bars` draws: predictive scores, and the paper scores that leak.
+    """Return what `figures.charts.method_bars` draws: predictive scores, and the paper scores that leak.
 
     The best come first, paper scores behind all likelihoods; else they stay in the order of the methods.
     """

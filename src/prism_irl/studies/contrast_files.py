@@ -8,7 +8,7 @@ from typing import Any
 
 from prism_irl import storage
 from prism_irl.errors import InputError
-from prism_irl.figures import contrast as drawing
+from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
 from prism_irl.report.contrast import FOLDER, file_stem, model_digest
 from prism_irl.studies import results

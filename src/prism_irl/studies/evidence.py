@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.figures import evidence as drawing
+from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
 from prism_irl.mdp import MDP
 from prism_irl.models.reference_scores import ONE_POLICY

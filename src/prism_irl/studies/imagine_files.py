@@ -10,9 +10,9 @@ import numpy as np
 
 from prism_irl import storage
 from prism_irl.errors import InputError
-from prism_irl.figures import intervals as drawing
-from prism_irl.figures import layouts, style
-from prism_irl.figures.maps import add_colorbar
+from prism_irl.figures import charts as drawing
+from prism_irl.figures import style
+from prism_irl.figures.maps import add_colorbar, layout_map
 from prism_irl.report.contrast import file_stem
 from prism_irl.studies import results
 
@@ -102,7 +102,7 @@ def _draw(path: Path, found: Mapping[str, Any], states: Sequence[str], layout: M
             shares = np.asarray(found["visits"][side]["mean"], float)
             if side != "difference":
                 shares = np.where(shares > 0, shares, np.nan)  # grey where nobody ever is
-            layouts.layout_map(ax, place, shares, title=side)
+            layout_map(ax, place, shares, title=side)
             add_colorbar(ax, [ax], label="share of time" if side != "difference" else "change")
     order = largest[np.argsort(-difference[largest], kind="stable")]
     color = style.PALETTE[0]

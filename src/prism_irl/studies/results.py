@@ -10,7 +10,7 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.figures import curves, style
+from prism_irl.figures import charts, style
 from prism_irl.report.table_rows import method_bar_rows
 
 Draw = Callable[[Path], str]
@@ -69,7 +69,7 @@ def likelihood_figure(path: Path, result: Mapping[str, Any]) -> str:
     rows = method_bar_rows(result, best_first=False)
     oracle = result["methods"].get("oracle")
     figure, (ax,) = style.new_figure(width=5.0, height=0.6 + 0.28 * len(rows))
-    curves.method_bars(ax, rows, ceiling=None if oracle is None else oracle["predictive_ll"]["mean"])
+    charts.method_bars(ax, rows, ceiling=None if oracle is None else oracle["predictive_ll"]["mean"])
     style.save(figure, path)
     line = "" if oracle is None else " The line is the exact Bayes filter, which no likelihood can exceed."
     leaks = not all(row["is_likelihood"] for row in rows)

@@ -15,7 +15,7 @@ from typing import Any, cast
 from prism_irl import limits
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.figures import selection as drawing
+from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
