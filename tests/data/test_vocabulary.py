@@ -44,7 +44,25 @@ class TestVocabulary:
     def test_negative_ids(self) -> None:
         refused(frame(state=[0, 1, 2, -1, 0]), "The state -1 at column 'state', row 3 (trajectory a) is negative")
 
-    @pytest.mark.parametrize("bad", [0.5, np.inf, -np.inf])
+    @pytest.mark.parametrize(
+        ("values", "names"),
+        [
+            ([-2, 0, 2, -1, 1], ("-2", "-1", "0", "1", "2")),
+            ([1, -1, 1, 1, -1], ("-1", "1")),
+            ([0.5, 0, 1, 0.5, 0], ("0", "0.5", "1")),
+            ([-0.25, 0.125, 1, -1, 1], ("-1", "-0.25", "0.125", "1")),
+        ],
+    )
+    def test_the_levels_of_a_number_are_labels(self, values: list[float], names: tuple[str, ...]) -> None:
+        demos = read_data(frame(state=values))
+        assert demos.state_names == names
+        assert [names[s] for s in demos.states] == [f"{values[i]:g}" for i in (0, 2, 4, 1, 3)]
+
+    def test_many_fractions_are_measurements(self) -> None:
+        with pytest.raises(InputError, match="is not a whole number; name continuous columns with --observe"):
+            Vocabulary.learn(np.linspace(0, 1, 60), "state")
+
+    @pytest.mark.parametrize("bad", [2.5, np.inf, -np.inf])
     def test_fractions(self, bad: float) -> None:
         refused(frame(action=[0, 1, 0, bad, 1]), f"The action {bad}", "row 3 (trajectory a)", "discretise the actions")
 

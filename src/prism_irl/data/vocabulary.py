@@ -1,7 +1,7 @@
 """Vocabularies: which id stands for which state, action or intention.
 
-Integers are ids already; text, booleans and integers with wide gaps are labels that get an id each. A vocabulary is
-saved with a model and reads new data the same way.
+Integers are ids already; text, booleans, integers with wide gaps and the few levels of a number (a contrast of -0.5, 0 or
+0.5) are labels that get an id each. A vocabulary is saved with a model and reads new data the same way.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.errors import InputError
+
+LEVELS = 50
+"""A column of states or actions with at most so many different numbers holds levels, not measurements."""
+LEVEL = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?")
 
 Array: TypeAlias = npt.NDArray[Any]
 Where: TypeAlias = Callable[[int], str]
@@ -43,6 +47,8 @@ class Vocabulary:
         found = distinct(values, what, where).values
         if found.dtype == object:
             names: list[str] = sorted(set(found.tolist()))
+            if all(LEVEL.fullmatch(name) for name in names) and not all(name.isdigit() for name in names):
+                names.sort(key=float)
         elif int(found.max()) + 1 <= 2 * len(found) + 1000:
             return cls(None, int(found.max()) + 1)
         else:  # numbers of nodes on a map, say: a table over every integer would be nearly all empty
@@ -100,7 +106,7 @@ class Distinct(NamedTuple):
 
 
 def distinct(values: Any, what: str, where: Where) -> Distinct:
-    """Find the distinct values of a column; fractions, negative numbers and missing cells are errors."""
+    """Find the distinct values of a column; many fractions, one negative number and missing cells are errors."""
     if isinstance(values, Distinct):
         return values
     codes, found = factorize(pd.Series(values), what, where)
@@ -110,6 +116,8 @@ def distinct(values: Any, what: str, where: Where) -> Distinct:
         numbers = found.to_numpy(dtype=np.int64 if found.min() < 0 else np.uint64)
     else:
         return Distinct(codes, np.array([str(value) for value in found], dtype=object))
+    if what in ("state", "action") and _are_levels(numbers):
+        return Distinct(codes, np.array([f"{value + 0.0:.15g}" for value in numbers.tolist()], dtype=object))
     for fine, problem in (
         (
             (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**64),
@@ -122,6 +130,14 @@ def distinct(values: Any, what: str, where: Where) -> Distinct:
             count = in_all(int((~fine)[codes].sum()))
             raise InputError(f"The {what} {numbers[codes[row]]} at {where(row)} {problem}{count}.")
     return Distinct(codes, numbers.astype(np.uint64))
+
+
+def _are_levels(numbers: Array) -> bool:
+    """Whether numbers that are no ids are levels: a lone -1 or 2.5 among ids is a mistake, contrasts up to 1 are not."""
+    odd = int(((numbers < 0) | (np.floor(numbers) != numbers)).sum())
+    low, high = float(numbers.min()), float(numbers.max())
+    small = high <= 1 and low in (-high, 0)
+    return len(numbers) <= LEVELS and bool(np.isfinite(numbers).all()) and (odd > 1 or (odd == 1 and small))
 
 
 def factorize(values: pd.Series[Any], what: str, where: Where) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
