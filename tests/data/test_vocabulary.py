@@ -54,9 +54,9 @@ class TestVocabulary:
         ],
     )
     def test_the_levels_of_a_number_are_labels(self, values: list[float], names: tuple[str, ...]) -> None:
-        demos = read_data(frame(state=values))
-        assert demos.state_names == names
-        assert [names[s] for s in demos.states] == [f"{values[i]:g}" for i in (0, 2, 4, 1, 3)]
+        table = read_data(frame(state=values))
+        assert table.states.names == names
+        assert [names[s] for s in table.demonstrations.states] == [f"{values[i]:g}" for i in (0, 2, 4, 1, 3)]
 
     def test_many_fractions_are_measurements(self) -> None:
         with pytest.raises(InputError, match="is not a whole number; name continuous columns with --observe"):

@@ -1,6 +1,6 @@
 """Vocabularies: which id stands for which state, action or intention.
 
-Integers are ids already; text, booleans, integers with wide gaps and the few levels of a number (a contrast of -0.5, 0 or
+Integers are ids already; text, booleans, integers with wide gaps and the few levels of a number (a contrast of -0.5 and
 0.5) are labels that get an id each. A vocabulary is saved with a model and reads new data the same way.
 """
 
@@ -133,7 +133,7 @@ def distinct(values: Any, what: str, where: Where) -> Distinct:
 
 
 def _are_levels(numbers: Array) -> bool:
-    """Whether numbers that are no ids are levels: a lone -1 or 2.5 among ids is a mistake, contrasts up to 1 are not."""
+    """Whether numbers that are no ids are levels: a lone -1 or 2.5 among ids is a mistake, contrasts are not."""
     odd = int(((numbers < 0) | (np.floor(numbers) != numbers)).sum())
     low, high = float(numbers.min()), float(numbers.max())
     small = high <= 1 and low in (-high, 0)
