@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
 
 import pytest
+
+from prism_irl.cli.main import app, main
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "results"))
@@ -29,7 +32,7 @@ def prose(text: str) -> list[str]:
             lines.append("")
         else:
             lines.append(re.sub(r"^\s*([-*]|\d+\.|:) +", "\n", line))
-    text = re.sub(r"`[^`]*`", "code", "\n".join(lines))
+    text = re.sub(r"`[^`]*`", "Code", "\n".join(lines))
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
 
@@ -52,3 +55,51 @@ def test_pages_and_sentences_are_short(page: Path) -> None:
     assert len(words(text)) <= MOST_WORDS
     long = [sentence for sentence in sentences(text) if len(words(sentence)) > LONGEST_SENTENCE]
     assert not long, long[0]
+
+
+RETIRED: dict[str, str] = {
+    r"\baccents?\b": "individual effect",
+    r"\b(is|are|was|were|be|been|being|not) told\b(?! apart| from| otherwise)": "partial labels",
+    r"\b(both halves|(switching|rewards?|a) half of|halves of (the|a) pair|of the halves)\b": "component",
+    r"--(inputs|since|recount|power)\b": "--covariates, --time-since, --count-all, --window-weight",
+    r"\bthe house\b": "architecture",
+}
+"""Words that had a second meaning, or a name of their own for something with a standard term, and the term."""
+
+
+def retired(text: str) -> list[str]:
+    """Passages of a text with a retired word."""
+    text = " ".join(text.split())
+    return [text[max(0, m.start() - 40) : m.end() + 20] for word in RETIRED for m in re.finditer(word, text, re.I)]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_keep_to_the_glossary(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.name == "architecture.md":  # names modules
+        text = re.sub(r"`[^`]*`", "", text)
+    assert not retired(text)
+
+
+@pytest.mark.parametrize("command", [name for name in app if not name.startswith("-")])
+def test_options_keep_to_the_glossary(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help-all"]) == 0
+    assert not retired(capsys.readouterr().out)
+
+
+def test_reports_keep_to_the_glossary() -> None:
+    report = ROOT / "src" / "prism_irl" / "report"
+    for path in report.rglob("*.j2"):
+        assert not retired(path.read_text(encoding="utf-8")), path.name
+    for path in report.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        constants = {node for node in ast.walk(tree) if isinstance(node, ast.Constant)} - docstrings
+        spoken = [node.value for node in constants if isinstance(node.value, str)]
+        assert not retired("\n".join(spoken)), path.name
+
+
+def test_a_retired_word_and_a_long_sentence_are_noticed() -> None:
+    assert retired("Every animal has its accent.") == ["Every animal has its accent."]
+    assert retired("They cannot be told apart.") == []
+    assert len(words(max(sentences("One. " + "word " * 50 + "end. Three."), key=len))) > LONGEST_SENTENCE

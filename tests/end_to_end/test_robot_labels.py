@@ -124,9 +124,9 @@ def test_a_fit_is_told_by_a_second_table(dataset, tmp_path):
     found = kept["predicted_intention"].to_numpy()[:20]  # `intention` are the true phases
     assert (found[:10] == 0).mean() >= 0.9  # what the first label calls push
     assert (found[10:] == 1).mean() >= 0.9
-    assert "was told the intention of 16 steps" in done.stdout
+    assert "read partial labels of 16 steps" in done.stdout
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "which was told labels of 16 of the steps" in page
+    assert "which has read partial labels of 16 of the steps" in page
     assert "run prism select" not in page  # which has no continuous data
     assert json.loads((tmp_path / "run" / "names.json").read_text()) == {"names": ["push", "pull"]}
     assert "push" in (tmp_path / "run" / "figures" / "dwell.csv").read_text()

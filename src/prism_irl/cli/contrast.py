@@ -35,7 +35,7 @@ def contrast(
 ) -> None:
     """Compare two conditions: usage, dwell, switching, places and rewards, with whole animals as the unit.
 
-    The fit is not told of the conditions, and whole animals are permuted. The answer becomes a section of the run's
+    The fit never reads the conditions, and whole animals are permuted. The answer becomes a section of the run's
     report.
 
     Example: prism contrast runs/mouse --by drug --unit animal

@@ -60,11 +60,11 @@ def fit(
 
     Example: prism fit arm.parquet --observe x,y,z,grip --act vx,vy,vz --window 0.5s --intentions 5 --out runs/gestures
 
-    Example: prism fit arm.parquet --observe x,y --act vx,vy --window auto --labels known --intentions 5 --out runs/told
+    Example: prism fit arm.parquet --observe x,y --act vx,vy --window auto --labels known --intentions 5 --out runs/arm
 
-    Example: prism fit LEROBOT --observe observation.state --act action --labels told.csv --intentions 5 --out runs/told
+    Example: prism fit LEROBOT --observe observation.state --act action --labels known.csv --out runs/known
 
-    Example: prism fit RLDS --observe observation.state --act action --labels told.csv --hz 5 --out runs/told
+    Example: prism fit RLDS --observe observation.state --act action --labels known.csv --hz 5 --out runs/known
 
     Parameters
     ----------

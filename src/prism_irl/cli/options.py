@@ -75,7 +75,7 @@ class ColumnOptions:
     "Column with true intentions, for evaluation only [default: intention, if there is one]."
     labels: str | None = None
     "Column with intentions where somebody knows them, empty or -1 elsewhere, or a .csv, .tsv or .parquet file with \
-trajectory, step (or start, end; in seconds start_s, end_s) and label: the fit is told (its E-step is clamped)."
+trajectory, step (or start, end; in seconds start_s, end_s) and label: partial labels, which clamp the E-step."
     place: str | None = None
     "Column with the place that a state belongs to, a junction whatever the heading [default: place, if there is one]."
     hz: float | None = None

@@ -95,8 +95,8 @@ class Settings:
         Strength of the shrinkage of longer histories towards shorter ones, in steps: 3 to 8 work for 2 nodes, 16 to 64
         for 4 and more. "auto" chooses it on the validation trajectories. 5, and "auto" for the habit of goals.
     individuals : bool
-        Every animal (group of trajectories) may do some things more often than the others do, whatever it wants
-        (`rewards.accents`); how much it may differ is chosen on validation trajectories. A new animal does as all do.
+        Every animal (group of trajectories) may do some things more often than the others do, whatever it wants;
+        how much it may differ is chosen on validation trajectories. A new animal does as all do.
     embedding, hidden : int
         Sizes of the network, 128 as in the paper; 32 for recurrent switching, whose kernel has less to say.
     learning_rate, batch_size, epochs_per_m_step : Adam on minibatches of trajectories
@@ -115,7 +115,7 @@ class Settings:
     validation_fraction : float
         Share of the training trajectories that is not trained on, and decides what stop_by and "auto" let it decide.
     stop_by : {"auto", "validation", "training"}
-        Whose likelihood decides when to stop and which start to keep; "auto" is training where both halves of the pair
+        Whose likelihood decides when to stop and which start to keep; "auto" is training where both components
         are exact (Markov or per-trajectory switching, policies without memory), which then leaves the validation
         trajectories held out, and validation where networks or long memories could overfit.
     recount : bool

@@ -69,7 +69,7 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         by_topic["trust"] = cautious(of_all + [one for one in by_topic["trust"] if one.text not in said])
     elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
         told = number(metrics.get("known_steps"))
-        saw = f"which was told labels of {told:,.0f} of the steps" if told else "which never saw them"
+        saw = f"which has read partial labels of {told:,.0f} of the steps" if told else "which never saw them"
         text = f"True intentions are known here: the fit, {saw}, finds {100 * accuracy:.1f}% of the steps."
         simple = {name: number(mapping(one).get("label_accuracy")) for name, one in _baselines(metrics).items()}
         if known := [f"{name} {100 * value:.1f}%" for name, value in simple.items() if value is not None]:

@@ -114,7 +114,7 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
         )
     if known := number(metrics.get("known_steps")):
         said.append(
-            f"The fit was told the intention of {known:,.0f} steps, at which label accuracy flatters; keep some "
+            f"The fit read partial labels of {known:,.0f} steps, at which label accuracy flatters; keep some "
             "labels back to test it."
         )
     if metrics.get("looks_ahead") is True:

@@ -252,7 +252,7 @@ def _explorer(
         "frames": bool(frames and frames["trajectories"]),
         "frames_note": "" if frames is None else _frames_note(frames),
         "has_truth": any("truth" in one for one in rows),
-        "truth_remark": f"and the fit was told labels of {told:,.0f} steps" if told else "which the fit never saw",
+        "truth_remark": f"and the fit read partial labels of {told:,.0f} steps" if told else "which the fit never saw",
     }
 
 
