@@ -174,6 +174,22 @@ def loose_numbers(text: str) -> list[str]:
     return [line for line in BLOCK.sub("", text).splitlines() if NUMBERS.match(line)]
 
 
+def prose(text: str) -> list[str]:
+    """Paragraphs and list items of a page, without blocks, code, tables and headings; a piece of code is one word."""
+    text = BLOCK.sub("\n\n", text)
+    text = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", "\n", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<!--.*?-->|\$\$.*?\$\$", "", text, flags=re.DOTALL)
+    lines = []
+    for line in text.splitlines():
+        if re.match(r"\s*(\||#|\s{4,}\S)", line):  # tables, headings, formulas that stand apart
+            lines.append("")
+        else:
+            lines.append(re.sub(r"^\s*([-*]|\d+\.|:) +", "\n", line))
+    text = re.sub(r"`[^`]*`", "Code", "\n".join(lines))
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
+
+
 @block()
 def provenance() -> str:
     """Every results file: command, version, commit, date, machine, how long."""

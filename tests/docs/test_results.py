@@ -105,3 +105,55 @@ def test_a_run_becomes_a_results_file_and_a_table(tmp_path: Path) -> None:
 )
 def test_numbers(value: object, digits: int, text: str) -> None:
     assert blocks.number(value, digits, spread=True) == text
+
+
+SETTINGS: dict[str, str] = {
+    "0.001": "smallest effect of the evidence; convergence, in nats per step",
+    "0.002": "starts that are equally good, in nats per step",
+    "0.05": "level of a test; default of --switch-penalty",
+    "0.1": "smallest p that three against three could have",
+    "0.3": "share of the paper's penalties that the Transformer gets",
+    "0.4": "agreement that is never good; share of a reward that moves in the simulated studies",
+    "0.5": "a reward that wants nothing; a version of LeRobot",
+    "0.6": "a version of LeRobot",
+    "0.8": "agreement at which a number of intentions is identified; default discount of continuous rewards",
+    "0.9": "discount of the gridworld",
+    "1.8": "how much rates differ in the simulated studies",
+    "3.5": "robust z score of triage",
+    "2%": "steps that an intention has to take",
+    "5%": "nodes below which an intention is called explore",
+    "90%": "labels that the tutorial calls right",
+    "95%": "intervals",
+    "3.11": "version of Python",
+}
+"""Numbers of prose that no run has made: settings and definitions. Whatever was measured stands in a block."""
+
+
+def measured(text: str) -> list[str]:
+    """Numbers in the prose of a page that look like results."""
+    found = []
+    for part in blocks.prose(text):
+        part = re.sub(r"(\barXiv:|§|\bversion )[\d.]+", "", part)
+        numbers = re.findall(r"(?<![\w.])[−-]?\d+\.\d+%?(?![.\d])|\b\d+%", part)
+        found += [number for number in numbers if number not in SETTINGS]
+        found += re.findall(r"\b(?:\w+|\d+) times (?:as|faster|slower|longer|the time)\b", part)
+    return found
+
+
+@pytest.mark.parametrize("page", blocks.pages(ROOT), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_numbers_in_prose_are_settings(page: Path) -> None:
+    assert not measured(page.read_text(encoding="utf-8"))
+
+
+def test_a_result_in_prose_is_noticed() -> None:
+    assert measured("Ours reaches −0.656, which is 7% better, and four times as fast at a level of 0.05.") == [
+        "−0.656",
+        "7%",
+        "four times as",
+    ]
+
+
+def test_results_of_this_version_name_their_commit() -> None:
+    for path in (ROOT / "docs" / "results").glob("*.json"):
+        versions = json.loads(path.read_text(encoding="utf-8"))["versions"]
+        assert versions["prism-irl"] != blocks.VERSION or versions.get("commit"), path.name

@@ -21,25 +21,9 @@ MOST_WORDS = 2500
 LONGEST_SENTENCE = 40
 
 
-def prose(text: str) -> list[str]:
-    """Paragraphs and list items of a page, without blocks, code, tables and headings; a piece of code is one word."""
-    text = blocks.BLOCK.sub("\n\n", text)
-    text = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", "\n", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"<!--.*?-->|\$\$.*?\$\$", "", text, flags=re.DOTALL)
-    lines = []
-    for line in text.splitlines():
-        if re.match(r"\s*(\||#|\s{4,}\S)", line):  # tables, headings, formulas that stand apart
-            lines.append("")
-        else:
-            lines.append(re.sub(r"^\s*([-*]|\d+\.|:) +", "\n", line))
-    text = re.sub(r"`[^`]*`", "Code", "\n".join(lines))
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
-
-
 def sentences(text: str) -> list[str]:
     """Sentences of the prose of a page."""
-    found = [re.split(r"(?<=[.!?])[\"”*)]*\s+(?=[\"“*(]*[A-ZΑ-Ω0-9])", part) for part in prose(text)]
+    found = [re.split(r"(?<=[.!?])[\"”*)]*\s+(?=[\"“*(]*[A-ZΑ-Ω0-9])", part) for part in blocks.prose(text)]
     return [sentence for part in found for sentence in part]
 
 
