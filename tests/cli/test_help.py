@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def understood(command: str) -> None:
     """Parse a command as prism would, without running it; prose may mention one by its name alone."""
-    words = shlex.split(command, comments=True)
+    words = shlex.split(command.split(" > ")[0], comments=True)
     if words[1:] in [[name] for name in COMMANDS]:
         return
     app.parse_args(words[1:], exit_on_error=False, print_error=False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,3 +46,24 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     assert targets
     assert not [target for target in targets if not (ROOT / target).exists()]
+
+
+def test_links_of_the_package_page_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    # hatchling is there while the package is built, and nowhere else
+    plugin = SimpleNamespace(MetadataHookInterface=object)
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", plugin)
+    monkeypatch.syspath_prepend(ROOT)
+    from hatch_build import absolute
+
+    text = absolute((ROOT / "README.md").read_text(encoding="utf-8"), "https://example.org/x")
+    links = re.findall(r"\]\(([^)]+)\)|src=\"([^\"]+)\"", text)
+    assert len(links) > 5
+    assert all("".join(link).startswith("https://example.org/x/") for link in links)
+    assert "git clone https://example.org/x " in text
+
+
+def test_the_address_of_the_project_stands_in_one_file() -> None:
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+    files = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CITATION.cff", "CHANGELOG.md", "SECURITY.md")]
+    files += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    assert not [path.name for path in files if address in path.read_text(encoding="utf-8")]
