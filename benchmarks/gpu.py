@@ -24,8 +24,9 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.scale import stacked
-from prism_irl.scale.stacked.recurrence import Rows, recurrence
-from prism_irl.scale.stacked.warm_up import find_first_points
+from prism_irl.scale.stacked.chains import find_first_points
+from prism_irl.scale.stacked.data import Rows
+from prism_irl.scale.stacked.models import recurrence
 from timing import machine, write
 
 

@@ -26,7 +26,7 @@ from prism_irl.cli.progress import counting
 from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
-from prism_irl.scale import remember
+from prism_irl.scale import fanout
 from prism_irl.studies import evidence, null, results
 from prism_irl.studies.analysis import Analysis
 from prism_irl.worlds import grid
@@ -211,7 +211,7 @@ def run(
     cache = folder / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     tell = None if on_part is None else lambda done: on_part(done, len(wanted))
-    rows = remember.spread(
+    rows = fanout.remembered(
         run_cell, wanted, (surrogates,), lambda cell: cache / f"{cell.id}-{surrogates}.json", jobs=jobs, on_rows=tell
     )
     found = summary(rows)

@@ -33,7 +33,7 @@ from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer
 from prism_irl.report.names import default_names
 from prism_irl.report.verdict import verdict
-from prism_irl.scale import fanout, remember
+from prism_irl.scale import fanout
 from prism_irl.storage import read_plain
 from prism_irl.studies import results
 from prism_irl.studies.null import OnPart
@@ -78,7 +78,7 @@ def run(settings: Tutorial, folder: Path, *, jobs: int = 1, on_part: OnPart | No
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
     key = hashlib.sha256(f"{replace(settings, seeds=())!r} {__version__}".encode()).hexdigest()[:12]
-    rows = remember.spread(
+    rows = fanout.remembered(
         follow,
         settings.seeds,
         (settings, fanout.side_by_side(jobs)),

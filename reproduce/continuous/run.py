@@ -39,7 +39,7 @@ from prism_irl.devices import limit_threads
 from prism_irl.evaluation.metrics import LABEL_METRICS, label_metrics, segmentation_metrics, summary
 from prism_irl.labels import mean_dwell
 from prism_irl.report.render import write_report
-from prism_irl.scale import fanout, remember
+from prism_irl.scale import fanout
 from prism_irl.studies import results
 
 OF_WORLDS = (
@@ -194,7 +194,7 @@ def run(
         if on_part is not None:
             on_part(done, len(tasks))
 
-    rows = remember.spread(one, tasks, shared, partial(_path, cache, settings), jobs=jobs, on_rows=tell)
+    rows = fanout.remembered(one, tasks, shared, partial(_path, cache, settings), jobs=jobs, on_rows=tell)
     tables = {name: table([row for row in rows if row["data"] == name]) for name in settings.data}
     for name, methods in tables.items():
         _write_data_set(folder / name, settings, f"{title}: {name}", methods)

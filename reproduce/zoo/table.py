@@ -33,7 +33,7 @@ from prism_irl.evaluation.truth import recovered_rewards, reward_distance
 from prism_irl.labels import match
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
-from prism_irl.scale import remember
+from prism_irl.scale import fanout
 from prism_irl.studies import results
 from zoo.sticky_hmm import StickyHMM
 from zoo.worlds import FAMILIES, NULLS, TABLE, World, draw
@@ -220,7 +220,7 @@ def run(
         say(cost(tasks, path))
     # The longest first, so that no process waits for the last one.
     order = sorted(range(len(tasks)), key=lambda i: -SECONDS.get(tasks[i].method, OTHERS))
-    rows = remember.spread(
+    rows = fanout.remembered(
         in_script,
         [tasks[i] for i in order],
         ("zoo.table", "cell", storage.source_commit() or "unknown"),

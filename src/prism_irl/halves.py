@@ -129,7 +129,7 @@ def from_json(value: Any) -> Any:
     where = str(value["half"])
     check_known(where)
     module, _, name = where.partition(":")
-    if module.startswith("prism_irl.") and not hasattr(import_module(module), name):
+    if module.startswith(("prism_irl.switching.", "prism_irl.rewards.")):
         where = f"{module.rpartition('.')[0]}.options:{name}"  # version 0.1.0 kept options beside their models
     kind = locate(where, "half of a method")
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):

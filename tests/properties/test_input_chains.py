@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.switching.inputs import InputChain
 from prism_irl.switching.ordered import OrderedChain, OrderedInputChain
 from prism_irl.switching.semi_markov import SemiMarkovChain
-from prism_irl.switching.semi_markov_inputs import SemiMarkovInputChain
-from prism_irl.switching.state import StatePairChain
-from prism_irl.switching.state_inputs import StateInputChain
+from prism_irl.switching.varying import InputChain, StateInputChain, StatePairChain
 
 K, D, S, R = 3, 2, 4, 2
 KINDS = ("markov", "ordered", "state", "semi-markov")
@@ -26,7 +23,7 @@ def build(kind):
         return InputChain(K, D)
     if kind == "ordered":
         return OrderedInputChain(K, D)
-    return StateInputChain(S, K, D) if kind == "state" else SemiMarkovInputChain(K, D, R)
+    return StateInputChain(S, K, D) if kind == "state" else SemiMarkovChain(K, R, D)
 
 
 def plain(kind):
@@ -62,7 +59,7 @@ def shuffled(kind, seed):
 def step_kernel(chain, data, t):
     """The chain's kernel into step t from its formula alone, (states, states); phases count as states."""
     x = np.asarray(data.demos.observations[t], float)
-    if isinstance(chain, SemiMarkovInputChain):
+    if isinstance(chain, SemiMarkovChain):
         kernel = np.zeros((K, R, K, R))
         stay = 1 / (1 + np.exp(-(torch.logit(chain.stay).numpy() - chain.ending.numpy() @ x)))
         for j in range(K):

@@ -15,7 +15,7 @@ from prism_irl.switching.networks import HistoryNetwork, Optimiser
 from prism_irl.switching.ordered import OrderedChain, OrderedRecurrentChain
 from prism_irl.switching.per_trajectory import TrajectoryChoice
 from prism_irl.switching.recurrent import RecurrentChain
-from prism_irl.switching.state import StateChain, StatePairChain
+from prism_irl.switching.varying import StateChain, StatePairChain
 from support import visited
 
 K, S, A = 3, 7, 3

@@ -17,7 +17,7 @@ from prism_irl.models.starts import fixed_run
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.options import State
 from prism_irl.switching.places import EVEN, RADII, PlaceChain, _within
-from prism_irl.switching.state import StatePairChain
+from prism_irl.switching.varying import StatePairChain
 from support import one_sentence
 from worlds.point_maze import PointMaze
 

@@ -85,7 +85,7 @@ def test_inference_is_that_of_all_paths_one_by_one(seed):
 def test_all_paths_together_are_certain():
     chain = random_chain(2, 3, 0)
     assert sum(path_probability(chain, path) for path in product(range(2), repeat=5)) == pytest.approx(1)
-    np.testing.assert_allclose(chain.phase_kernel().sum(-1), 1)
+    np.testing.assert_allclose(chain.phase_kernels().sum(-1), 1)
 
 
 def test_one_phase_is_a_markov_chain():

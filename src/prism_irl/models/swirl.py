@@ -29,7 +29,7 @@ from prism_irl.models.base import FloatArray
 from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.soft import SoftRewards, log_sum_exp, own_dynamics
 from prism_irl.switching.options import KernelName
-from prism_irl.switching.state import StateChain
+from prism_irl.switching.varying import StateChain
 
 InvalidActions = Literal["mask", "stay"]
 
@@ -59,7 +59,7 @@ class SWIRL(Intentions):
     ridge : float
         Strength of the prior on values; see `prism_irl.rewards.soft.SoftRewards`.
     kernel_ridge : float
-        Strength of the prior on the kernel's weights; see `prism_irl.switching.state.StateChain`.
+        Strength of the prior on the kernel's weights; see `prism_irl.switching.varying.StateChain`.
     max_iterations : int
         EM iterations at most. The authors run 80.
     n_candidates, warm_up : int

@@ -15,12 +15,16 @@ from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 
-from prism_irl import halves  # noqa: F401, so that a process that works for this one finds a user's own modules
+from prism_irl import (
+    halves,  # noqa: F401, so that a process that works for this one finds a user's own modules
+    storage,
+)
 from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared
 from prism_irl.em import EStep, Run
@@ -82,6 +86,40 @@ def spread(
         yield from Parallel(n_jobs=processes, return_as="generator_unordered")(calls)
     else:
         yield from _on_cluster(function, tasks, shared, scheduler)
+
+
+def remembered(
+    work: Callable[..., dict[str, Any]],
+    tasks: Sequence[Task],
+    shared: tuple[Any, ...],
+    path: Callable[[Task], Path | None],
+    *,
+    jobs: int = 1,
+    on_rows: Callable[[int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Return ``work(task, *shared)`` of every task, in their order; those on disk are not made again.
+
+    Parameters
+    ----------
+    path : file of a task's row, named after everything that the row depends on; None remembers nothing
+    on_rows : called with how many rows there are, at first with those that were found
+    """
+    rows: dict[int, dict[str, Any]] = {}
+    for index, task in enumerate(tasks):
+        file = path(task)
+        if file is not None and file.exists():
+            rows[index] = storage.read_sealed(file)
+    left = [index for index in range(len(tasks)) if index not in rows]
+    if on_rows is not None:
+        on_rows(len(rows))
+    for number, row in spread(work, [tasks[index] for index in left], shared, jobs=jobs):
+        rows[left[number]] = row
+        file = path(tasks[left[number]])
+        if file is not None:  # written here, because a worker of a cluster need not see this disk
+            storage.write_sealed(file, row)
+        if on_rows is not None:
+            on_rows(len(rows))
+    return [rows[index] for index in range(len(tasks))]
 
 
 def _numbered(function: Callable[..., Result], index: int, parent: int, *arguments: Any) -> tuple[int, Result]:

@@ -30,7 +30,7 @@ from prism_irl.labels import ari, match
 from prism_irl.models.pair import PairModel
 from prism_irl.models.refit import refit
 from prism_irl.scale import fanout
-from prism_irl.scale.stacked.resamples import can_stack_refits, refits_at_once
+from prism_irl.scale.stacked.chains import can_stack_refits, refits_at_once
 from prism_irl.switching.base import Switching
 
 FloatArray = npt.NDArray[np.float64]

@@ -40,7 +40,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.references import Empirical, NGram, Uniform
 from prism_irl.models.splits import validation_split
 from prism_irl.rewards.detours import Detours
-from prism_irl.scale import fanout, remember
+from prism_irl.scale import fanout
 from prism_irl.studies import gains, goal_gains
 from prism_irl.studies.analysis import Analysis, independent
 from prism_irl.studies.cross_validation import data_key
@@ -237,7 +237,7 @@ def run(
     def work_off(tasks: list[Task]) -> None:
         done = len(found.rows)
         tell = None if on_part is None else lambda rows: on_part(done + rows, most)
-        rows = remember.spread(_run_part, tasks, shared, path, jobs=jobs, on_rows=tell)
+        rows = fanout.remembered(_run_part, tasks, shared, path, jobs=jobs, on_rows=tell)
         found.rows |= dict(zip(tasks, rows, strict=True))
 
     parts = [part for part in PARTS if part != "goals" or places is not None]

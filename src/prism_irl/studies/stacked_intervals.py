@@ -1,4 +1,4 @@
-"""Draws of a bootstrap whose refits are made at once on a GPU (`scale.stacked.resamples`)."""
+"""Draws of a bootstrap whose refits are made at once on a GPU (`scale.stacked.chains`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.labels import ari, match, segments
 from prism_irl.models.pair import PairModel
-from prism_irl.scale.stacked.resamples import Resamples
+from prism_irl.scale.stacked.chains import Resamples
 from prism_irl.studies.intervals import Draw, draw_units, reordered, units_of
 
 FloatArray = npt.NDArray[np.float64]

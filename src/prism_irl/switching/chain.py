@@ -66,6 +66,14 @@ class Chain(Switching):
 
         return MarkovChain(self.n_intentions)
 
+    def inputs_in(self, observations: Any) -> Any:
+        """Inputs that the kernel reads, as many as the fit had, of what steps come with; None where it reads none."""
+        if not self.n_inputs:
+            return None
+        if observations is None or observations.shape[-1] != self.n_inputs:
+            raise InputError(f"The switching reads {self.n_inputs} inputs; give the columns that the fit had.")
+        return observations
+
     def initial_carry(self, n_trajectories: int) -> Carry:
         """Carried state before the first step of a stream."""
         return ()

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
 
+
+def n_inputs_of(demos: Demonstrations) -> int:
+    """Number of inputs of every step; an `InputError` where there are none."""
+    if demos.observations is None:
+        raise InputError("This switching reads inputs, and the data have none; name their columns (--covariates).")
+    return int(demos.observations.shape[1])
+
+
 KernelName = Literal["auto", "mlp", "table", "pair", "place"]
 
 
@@ -97,7 +105,7 @@ class Markov(SwitchingOptions):
     Parameters
     ----------
     inputs : bool
-        The kernel reads the observations of a step, as a multinomial logit (`switching.inputs`); --covariates sets it.
+        The kernel reads the observations of a step, as a multinomial logit (`switching.varying`); --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
@@ -122,7 +130,7 @@ class Markov(SwitchingOptions):
 
         if not self.inputs:
             return MarkovChain(n_intentions)
-        from prism_irl.switching.inputs import InputChain, n_inputs_of
+        from prism_irl.switching.varying import InputChain
 
         return InputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
 
@@ -172,7 +180,7 @@ class SemiMarkov(SwitchingOptions):
         Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over the root of
         the phases.
     inputs : bool
-        The observations of a step hurry phases and choose successors (`semi_markov_inputs`); --covariates sets it.
+        The observations of a step hurry phases and choose successors (`switching.semi_markov`); --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
@@ -196,12 +204,8 @@ class SemiMarkov(SwitchingOptions):
         """The chain, with any number of phases."""
         from prism_irl.switching.semi_markov import SemiMarkovChain
 
-        if self.inputs:
-            from prism_irl.switching.inputs import n_inputs_of
-            from prism_irl.switching.semi_markov_inputs import SemiMarkovInputChain
-
-            return SemiMarkovInputChain(n_intentions, n_inputs_of(demos), self.phases, ridge=self.input_ridge)
-        return SemiMarkovChain(n_intentions, self.phases)
+        n_inputs = n_inputs_of(demos) if self.inputs else 0
+        return SemiMarkovChain(n_intentions, self.phases, n_inputs, ridge=self.input_ridge)
 
 
 @dataclass(frozen=True)
@@ -233,7 +237,7 @@ class State(SwitchingOptions):
     kernel_ridge : float
         For "table" and "mlp": strength of the prior on the weights.
     inputs : bool
-        For "pair": the kernel reads the observations of a step, too (`switching.state_inputs`); --covariates sets it.
+        For "pair": the kernel reads the observations of a step, too (`switching.varying`); --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
@@ -255,10 +259,15 @@ class State(SwitchingOptions):
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
         """The chain, which begins as the Markov chain that warmed it up."""
         from prism_irl.switching.places import PlaceChain
-        from prism_irl.switching.state import StateChain, StatePairChain
+        from prism_irl.switching.varying import StateChain, StateInputChain, StatePairChain
 
         if self.inputs:
-            return self._with_inputs(n_intentions, demos)
+            if self.kernel not in ("auto", "pair") or demos.state_space.continuous:
+                raise InputError(
+                    f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --covariates."
+                )
+            shrunk: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
+            return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **shrunk)
         if self.kernel == "place" or (self.kernel == "auto" and demos.state_space.continuous):
             if demos.observations is None:
                 raise InputError("Intentions end at places where there are observations; choose --kernel pair.")
@@ -267,16 +276,6 @@ class State(SwitchingOptions):
             return StatePairChain(demos.n_states, n_intentions, shrinkage=self.shrinkage)
         options: dict[str, Any] = {"kind": self.kernel, "hidden": self.hidden, "ridge": self.kernel_ridge}
         return StateChain(demos.n_states, n_intentions, **options)
-
-    def _with_inputs(self, n_intentions: int, demos: Demonstrations) -> Chain:
-        """A kernel per state and pair that reads inputs."""
-        from prism_irl.switching.inputs import n_inputs_of
-        from prism_irl.switching.state_inputs import StateInputChain
-
-        if self.kernel not in ("auto", "pair") or demos.state_space.continuous:
-            raise InputError(f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --covariates.")
-        options: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
-        return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **options)
 
 
 @dataclass(frozen=True)
@@ -446,7 +445,6 @@ class Ordered(Recurrent):
 
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:  # type: ignore[override]
         """A constant chain, one that reads inputs, or one with a network."""
-        from prism_irl.switching.inputs import n_inputs_of
         from prism_irl.switching.ordered import OrderedChain, OrderedInputChain, OrderedRecurrentChain
 
         if not self.recurrent:

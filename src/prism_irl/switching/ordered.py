@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from prism_irl.core.stats import Stats
-from prism_irl.switching.inputs import InputChain
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.recurrent import RecurrentChain
 from prism_irl.switching.segmental import best_path
+from prism_irl.switching.varying import InputChain
 
 STAY = 0.9
 SURE = 0.8  # of the stage that a first stretch is given
@@ -98,10 +98,9 @@ class OrderedInputChain(InOrder, InputChain):
         """Stages in order, too."""
         return OrderedChain(self.n_intentions, closing=self.closing)
 
-    def kernels_at(self, inputs: Tensor) -> Tensor:
-        """Log kernel at inputs (…, d), (…, K, K): nothing but staying and advancing."""
-        mask = self.mask().log().to(self.bias.device)
-        return torch.log_softmax(self.bias + mask + self._pull(inputs), dim=-1)
+    def biases_at(self, before: Tensor | None) -> Tensor:
+        """Logits of staying and advancing, and of nothing else."""
+        return self.bias + self.mask().log().to(self.bias.device)
 
     def successors(self, j: int) -> list[int]:
         """The next stage."""
@@ -113,8 +112,11 @@ class OrderedInputChain(InOrder, InputChain):
         super().take_over(chain)
         self.initial.copy_(first_only(self.n_intentions))
 
-    def _update_initial(self, first: npt.NDArray[np.float64]) -> None:
-        """Every demonstration begins with the first stage."""
+    @torch.no_grad()
+    def update(self, stats: Stats) -> None:
+        """One regression per stage; every demonstration begins with the first."""
+        super().update(stats)
+        self.initial.copy_(first_only(self.n_intentions))
 
 
 class OrderedRecurrentChain(InOrder, RecurrentChain):

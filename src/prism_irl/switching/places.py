@@ -24,9 +24,9 @@ from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inputs import first_counts, first_intentions
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry, SwitchingModule
+from prism_irl.switching.varying import first_counts, first_intentions
 
 if TYPE_CHECKING:
     from prism_irl.rewards.base import Fit

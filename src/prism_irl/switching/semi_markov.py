@@ -8,8 +8,15 @@ drawn from e_k, so that the dwell of k is
     P(d) = Σ_r e_kr C(d − 1, r − 1) (1 − q_k)^r q_k^(d − r),      a Markov chain's where all mass is on r = 1.
 
 (k, r) are the states of an ordinary chain with emissions that do not see r, so that the existing exact inference
-serves, and q, e and the matrix of successors all have closed-form M-steps. Choose it where intentions have a typical
+serves, and q, e and the matrix of successors S all have closed-form M-steps. Choose it where intentions have a typical
 length, and look at the dwell histogram, where data and model lie beside each other.
+
+Where it reads covariates, both q and S are those at their mean, and both M-steps are weighted logits (`logit`):
+
+    P(a phase of k ends at step t)          = sigmoid(logit(1 − q_k) + v_k · x_t)
+    P(k follows j | j ends at step t)       ∝ S_jk exp(u_jk · x_t),      k ≠ j
+
+Every phase of an intention hurries or dawdles alike: a covariate stretches or shortens the dwell as a whole.
 """
 
 from __future__ import annotations
@@ -21,64 +28,91 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.core.stats import Stats
+from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
-from prism_irl.switching.inputs import first_counts
+from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry, SwitchingModule
+from prism_irl.switching.varying import FloatArray, VaryingKernel
 
 LEAVE = 0.05  # an untrained chain leaves after about twenty steps
+BLOCK = 2**23
+"""Entries of the kernels at inputs, (steps, K R, K R), that are in memory at a time."""
 
 
 class SemiMarkovChain(SwitchingModule, Chain):
-    """Chain over intentions and the phases that are left of each, updated in closed form.
+    """Chain over intentions and the phases that are left of each.
 
     Parameters
     ----------
     n_intentions : int
     phases : int
         Phases R at most; state (k, r) of the chain has number k R + r, with r + 1 phases to go.
+    n_inputs : int
+        Covariates that are read; without any, all is updated in closed form.
+    ridge : float
+        Strength of a Gaussian prior on v and u, in nats: inputs are standardised.
     """
 
-    exact = True
-    adds_up = True
     initial: Tensor
     stay: Tensor
     successors: Tensor
     entry: Tensor
+    ending: Tensor
+    following: Tensor
 
-    def __init__(self, n_intentions: int, phases: int = 6) -> None:
+    def __init__(self, n_intentions: int, phases: int = 6, n_inputs: int = 0, *, ridge: float = 1.0) -> None:
         super().__init__()
         K, R = n_intentions, phases
-        self.n_intentions, self.phases = K, R
+        self.n_intentions, self.phases, self.n_inputs, self.ridge = K, R, n_inputs, ridge
+        self.exact = self.adds_up = not n_inputs
         others = torch.ones(K, K, dtype=torch.float64) - torch.eye(K, dtype=torch.float64)
         self.register_buffer("initial", torch.full((K * R,), 1.0 / (K * R), dtype=torch.float64))
         self.register_buffer("stay", torch.full((K,), 1.0 - min(0.5, LEAVE * (R + 1) / 2), dtype=torch.float64))
         self.register_buffer("successors", others / max(K - 1, 1) if K > 1 else torch.ones(1, 1, dtype=torch.float64))
         self.register_buffer("entry", torch.full((K, R), 1.0 / R, dtype=torch.float64))
+        if n_inputs:
+            self.register_buffer("ending", torch.zeros(K, n_inputs, dtype=torch.float64))
+            self.register_buffer("following", torch.zeros(K, K, n_inputs, dtype=torch.float64))
 
     # -- the chain over (intention, phases to go) ----------------------------------------------------------------------
 
-    def phase_kernel(self) -> Tensor:
-        """P((k', r') | (k, r)), (K R, K R)."""
-        K, R = self.n_intentions, self.phases
-        kernel = torch.zeros(K, R, K, R, dtype=torch.float64, device=self.stay.device)
-        leave = 1.0 - self.stay
-        kernel[:, 0] = leave[:, None, None] * self.successors[:, :, None] * self.entry[None]
+    def stay_at(self, inputs: Tensor | None) -> Tensor:
+        """P(the phase stays) at inputs (…, d), (…, K)."""
+        if inputs is None:
+            return self.stay
+        logits = torch.logit(self.stay, eps=FLOOR) - inputs.double() @ self.ending.T
+        return torch.sigmoid(logits).clamp(FLOOR, 1.0 - FLOOR)
+
+    def successors_at(self, inputs: Tensor | None) -> Tensor:
+        """P(k follows j) at inputs (…, d), (…, K, K)."""
+        if inputs is None:
+            return self.successors
+        pull = torch.einsum("...d,jkd->...jk", inputs.double(), self.following)
+        return torch.softmax(self.successors.log() + pull, dim=-1)
+
+    def phase_kernels(self, inputs: Tensor | None = None) -> Tensor:
+        """P((k', r') | (k, r)) at inputs (…, d), (…, K R, K R)."""
+        K, R, stay = self.n_intentions, self.phases, self.stay_at(inputs)
+        kernel = torch.zeros(*stay.shape[:-1], K, R, K, R, dtype=torch.float64, device=stay.device)
+        leave = 1.0 - stay
+        kernel[..., :, 0, :, :] = (leave.unsqueeze(-1) * self.successors_at(inputs)).unsqueeze(-1) * self.entry
         for k in range(K):
             for r in range(R):
-                kernel[k, r, k, r] += self.stay[k]
+                kernel[..., k, r, k, r] += stay[..., k]
                 if r > 0:
-                    kernel[k, r, k, r - 1] = leave[k]
-        return kernel.reshape(K * R, K * R)
+                    kernel[..., k, r, k, r - 1] = leave[..., k]
+        return kernel.reshape(*stay.shape[:-1], K * R, K * R)
 
-    def expanded(self) -> MarkovChain:
+    def expanded(self) -> Chain:
         """The same chain with its phases as intentions."""
+        if self.n_inputs:
+            return PhaseChain(self)
         chain = MarkovChain(self.n_intentions * self.phases).to(self.stay.device)
         chain.initial.copy_(self.initial)
-        chain.kernel.copy_(self.phase_kernel())
+        chain.kernel.copy_(self.phase_kernels())
         return chain
 
     def _repeat(self, values: Tensor, dim: int = -1) -> Tensor:
@@ -94,15 +128,24 @@ class SemiMarkovChain(SwitchingModule, Chain):
         K, R = self.n_intentions, self.phases
         return pairs.reshape(K, R, K, R).sum((1, 3))
 
+    def _rates(self, inputs: Tensor | None) -> Tensor:
+        """Exits per step at inputs (…, d), (…, K): of a phase, over the mean number of phases."""
+        phases = (self.entry * torch.arange(1, self.phases + 1).to(self.entry)).sum(1)
+        return (1.0 - self.stay_at(inputs)) / phases
+
     def log_initial(self) -> Tensor:
         """Log P(z_1=k), (K,)."""
         found: Tensor = self._summed(self.initial).log()
         return found
 
     def log_kernel(self, batch: Batch) -> Tensor:
-        """Kernel over intentions in the long run, (B, T, K, K): how often each leads to each, whatever the phase."""
-        rate = (1.0 - self.stay) / (self.entry * torch.arange(1, self.phases + 1).to(self.entry)).sum(1)
-        kernel = rate[:, None] * self.successors + torch.diag(1.0 - rate)
+        """Kernel over intentions in the long run, (B, T, K, K): how often each leads to each, whatever the phase.
+
+        With inputs it is that of the long run were the inputs of a step those of all.
+        """
+        inputs = self.inputs_in(batch.observations)
+        rate = self._rates(inputs)
+        kernel = rate.unsqueeze(-1) * self.successors_at(inputs) + torch.diag_embed(1.0 - rate)
         return kernel.clamp_min(FLOOR).log().expand(*batch.states.shape, -1, -1)
 
     # -- inference ----------------------------------------------------------------------------------------------------
@@ -114,19 +157,43 @@ class SemiMarkovChain(SwitchingModule, Chain):
         smoothed, predicted, filtered = (self._summed(part) for part in found[:3])
         return BatchPosterior(smoothed, predicted, filtered, found.log_likelihood, pairs)
 
+    @torch.no_grad()
     def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
-        """Forward–backward over phases, summed; ``hidden`` keeps what the M-step needs of each phase."""
-        found = self.expanded().expectation(data, self._repeat(log_emission), online=online)
-        assert found.transitions is not None
-        first = first_counts(data, found)
+        """Forward–backward over phases, summed; ``hidden`` keeps what the M-step needs of each phase.
+
+        With inputs some trajectories at a time, and with a ``pairwise`` that has P(j → k) beside its diagonal, and on
+        it P(a phase of k stays).
+        """
+        K, R, chain, begin = self.n_intentions, self.phases, self.expanded(), 0
+        found: list[tuple[Any, ...]] = []
+        hidden = Stats()
+        for part in data.parts(max(BLOCK // (K * R) ** 2, 1)) if self.n_inputs else [data]:
+            emission, begin = log_emission[begin : begin + part.n_steps], begin + part.n_steps
+            own = chain.expectation(part, self._repeat(emission), online=online)
+            first = own.responsibilities[part.demos.offsets[:-1]].sum(0)
+            hidden = hidden + Stats(initial=first, transitions=own.transitions)
+            found.append((*map(self._summed, own[:3]), own.log_likelihood, self._phase_moves(own.pairwise)))
+        beliefs = [columns[0] if len(found) == 1 else np.concatenate(columns) for columns in zip(*found, strict=True)]
+        smoothed, predicted, filtered, likelihood, moves = beliefs
         return Posterior(
-            self._summed(found.responsibilities),
-            self._summed(found.predicted),
-            self._summed(found.filtered),
-            found.log_likelihood,
-            self._pooled(found.transitions),
-            hidden=Stats(initial=first, transitions=found.transitions),
+            smoothed,
+            predicted,
+            filtered,
+            likelihood,
+            self._pooled(hidden["transitions"]),
+            hidden=hidden,
+            pairwise=moves if self.n_inputs and not online else None,
         )
+
+    def _phase_moves(self, pairwise: FloatArray | None) -> FloatArray:
+        """Moves between intentions and, on the diagonal, stays of phases, (n, K, K), of those of phases."""
+        K, R = self.n_intentions, self.phases
+        if pairwise is None:
+            return np.empty((0, K, K))
+        pairs = pairwise.reshape(-1, K, R, K, R)
+        between: FloatArray = pairs.sum((2, 4))
+        between[:, range(K), range(K)] = np.einsum("nkrkr->nk", pairs)
+        return between
 
     @torch.no_grad()
     def decode_batch(self, batch: Batch, log_emission: Tensor) -> Tensor:
@@ -140,20 +207,29 @@ class SemiMarkovChain(SwitchingModule, Chain):
     def stream_kernel(
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
     ) -> tuple[Tensor, Carry]:
-        """Kernel over phases, (B, K R, K R)."""
-        return self.phase_kernel().log().expand(len(states), -1, -1), carry
+        """Kernel over phases at the inputs of the step, (B, K R, K R)."""
+        return self.phase_kernels(self.inputs_in(observations)).log().expand(len(states), -1, -1), carry
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
-        """Expected counts of the phases of first steps (K R,), and of moves from phase to phase (K R, K R)."""
+        """Expected counts of the phases of first steps (K R,), and of moves from phase to phase (K R, K R).
+
+        With inputs these, too, beliefs about the step before and expected moves of every step.
+        """
         assert posterior.hidden is not None
-        return posterior.hidden
+        if posterior.pairwise is None:
+            return posterior.hidden
+        was = np.zeros_like(posterior.responsibilities)  # P(z_{t-1}=k), zero at first steps
+        was[1:] = posterior.responsibilities[:-1]
+        was[data.demos.offsets[:-1]] = 0.0
+        inputs = np.asarray(data.demos.observations, dtype=np.float64)
+        return posterior.hidden + {"rows": Rows(inputs, was, posterior.pairwise)}
 
     @torch.no_grad()
     def update(self, stats: Stats) -> None:
         """Expected counts, normalised: of staying, of successors, of phases at entry and at the start."""
-        K, R = self.n_intentions, self.phases
+        K, R, stay, successors = self.n_intentions, self.phases, self.stay.clone(), self.successors.clone()
         first = torch.from_numpy(stats["initial"]).to(self.initial) + FLOOR
         self.initial.copy_(first / first.sum())
         if K == 1:
@@ -165,10 +241,40 @@ class SemiMarkovChain(SwitchingModule, Chain):
         entered = pairs[:, 0].clone()  # (from, to, phases)
         entered[torch.arange(K), torch.arange(K)] = 0.0
         others = 1.0 - torch.eye(K).to(entered)
-        successors = entered.sum(-1) + FLOOR * others
-        self.successors.copy_(successors / successors.sum(-1, keepdim=True))
+        found = entered.sum(-1) + FLOOR * others
+        self.successors.copy_(found / found.sum(-1, keepdim=True))
         entry = entered.sum(0) + FLOOR
         self.entry.copy_(entry / entry.sum(-1, keepdim=True))
+        if "rows" in stats:
+            self._regress(stay, successors, *stats["rows"].joined())
+
+    def _regress(
+        self, stay: Tensor, successors: Tensor, inputs: FloatArray, was: FloatArray, pairwise: FloatArray
+    ) -> None:
+        """When a phase ends, and what follows, by weighted logits, from the parameters before."""
+        K, group = self.n_intentions, np.zeros(len(pairwise), np.int64)
+        for k in range(K):
+            kept = np.minimum(pairwise[:, k, k], was[:, k])
+            bias = -float(torch.logit(stay[k], eps=FLOOR))
+            start = Logit(np.array([[bias]]), self.ending[k : k + 1].cpu().numpy())
+            targets = np.stack([kept, was[:, k] - kept], axis=1)
+            found = fit_logit(start, inputs, group, targets, ridge=self.ridge)
+            self.stay[k] = float(1.0 / (1.0 + np.exp(found.biases[0, 0])))
+            self.ending[k] = torch.from_numpy(found.slopes[0]).to(self.ending)
+        if K == 2:
+            return  # the other one follows, whatever the inputs
+        # No successor is a reference in itself: slopes are shrunk towards their mean, whichever has number 0.
+        metric = np.eye(K - 2) - np.full((K - 2, K - 2), 1.0 / (K - 1))
+        for j in range(K):
+            first, *rest = others = [k for k in range(K) if k != j]
+            log_odds = (successors[j].log() - successors[j, first].log()).cpu().numpy()[rest]
+            slopes = (self.following[j] - self.following[j, first]).cpu().numpy()[rest]
+            targets = pairwise[:, j][:, others]
+            found = fit_logit(Logit(log_odds[None], slopes), inputs, group, targets, ridge=self.ridge, metric=metric)
+            proba = np.exp(found.log_proba(np.zeros((1, self.n_inputs)), np.zeros(1, np.int64)))[0]
+            self.successors[j, others] = torch.from_numpy(proba).to(self.successors)
+            centred = np.concatenate([np.zeros((1, self.n_inputs)), found.slopes])
+            self.following[j, others] = torch.from_numpy(centred - centred.mean(0)).to(self.following)
 
     @torch.no_grad()
     def take_over(self, chain: MarkovChain) -> None:
@@ -186,7 +292,7 @@ class SemiMarkovChain(SwitchingModule, Chain):
     # -- what it says --------------------------------------------------------------------------------------------------
 
     def dwell_proba(self, longest: int) -> npt.NDArray[np.float64]:
-        """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest)."""
+        """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest), at the mean of inputs."""
         found = np.zeros((self.n_intentions, longest))
         stay, left = self.stay.cpu().numpy(), self.entry.cpu().numpy().copy()  # mass with r + 1 phases to go
         for d in range(longest):
@@ -195,6 +301,34 @@ class SemiMarkovChain(SwitchingModule, Chain):
             moved[:, :-1] = left[:, 1:] * (1 - stay)[:, None]
             left = left * stay[:, None] + moved
         return found
+
+    def effects(self) -> FloatArray:
+        """Slope of the log odds of j → k against the phase's staying, at the mean of the inputs, (K, K, d)."""
+        mean = torch.einsum("jk,jkd->jd", self.successors, self.following)
+        found = self.ending.unsqueeze(1) + self.following - mean.unsqueeze(1)
+        found[range(self.n_intentions), range(self.n_intentions)] = 0.0
+        return np.asarray(found.cpu().numpy(), dtype=np.float64)
+
+    def leaving(self, inputs: npt.ArrayLike) -> FloatArray:
+        """Exits per step in the long run at inputs (m, d), (m, K)."""
+        at = torch.as_tensor(np.asarray(inputs, dtype=np.float64)).to(self.stay)
+        return np.asarray(self._rates(at).cpu().numpy(), dtype=np.float64)
+
+
+class PhaseChain(VaryingKernel):
+    """A semi-Markov chain at its inputs, its phases as intentions."""
+
+    def __init__(self, chain: SemiMarkovChain) -> None:
+        super().__init__(chain.n_intentions * chain.phases, chain.n_inputs)
+        self.chain = chain
+
+    def log_initial(self) -> Tensor:
+        """Log P(phase) of first steps, (K R,)."""
+        return self.chain.initial.log()
+
+    def log_kernels(self, before: Tensor | None, inputs: Tensor | None) -> Tensor:
+        """Kernel over phases, (…, K R, K R)."""
+        return self.chain.phase_kernels(inputs).log()
 
 
 class SemiMarkovStream(Stream):

@@ -12,8 +12,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.prism import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.scale.stacked.policies import StackedPolicies
-from prism_irl.scale.stacked.recurrence import Rows, recurrence
+from prism_irl.scale.stacked.data import Rows
+from prism_irl.scale.stacked.models import StackedPolicies, recurrence
 from prism_irl.scale.stacked.stack import can_stack, fit_together
 
 S, A = 7, 3

@@ -27,11 +27,16 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.scale.stacked.flat import Flat
-from prism_irl.scale.stacked.policies import StackedPolicies
-from prism_irl.scale.stacked.recurrence import Rows, recurrence
-from prism_irl.scale.stacked.switching import Parameters, StackedChain, StackedGate, StackedSwitching
-from prism_irl.scale.stacked.warm_up import find_first_points
+from prism_irl.scale.stacked.chains import find_first_points
+from prism_irl.scale.stacked.data import Flat, Rows
+from prism_irl.scale.stacked.models import (
+    Parameters,
+    StackedChain,
+    StackedGate,
+    StackedPolicies,
+    StackedSwitching,
+    recurrence,
+)
 
 EVALUATION_ROWS = 2**14  # of all fits together: enough to fill a GPU, and their hidden states still fit
 LARGEST = 128  # starts side by side: more than fill a GPU, and their hidden states still fit
@@ -132,9 +137,9 @@ class Stack:
         self.policies = StackedPolicies([cast(TabularPolicies, entry.start.rewards) for entry in entries], device)
         self.network, self.batch_size = model.network, model.batch_size
         self.silent = self.switching.n_intentions == 1  # nothing to choose from: networks would never be asked
-        self.train = Flat([entry.train for entry in entries], device, self.switching)
+        self.train = Flat([entry.train for entry in entries], device, self.switching.indices)
         held_out = [entry.validation for entry in entries if entry.validation is not None]
-        self.validation = Flat(held_out, device, self.switching) if held_out else None
+        self.validation = Flat(held_out, device, self.switching.indices) if held_out else None
         self.rates = torch.tensor([entry.model.learning_rate for entry in entries], device=device)
         self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.parameters.items()}
         self.updates = torch.zeros(len(entries), device=device)

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from prism_irl.data.batching import Prepared, minibatches
-from prism_irl.scale.stacked.recurrence import Rows
-from prism_irl.scale.stacked.switching import StackedSwitching
+from prism_irl.data.demonstrations import Demonstrations
 
+Pair = tuple[np.ndarray, np.ndarray]
 SHAPES = 8  # different lengths of minibatches, at most
+
+
+class Rows(NamedTuple):
+    """Which steps a minibatch holds: row b of fit f is ``length`` steps from ``first`` on in the flat indices.
+
+    ``first`` (F, B) int64, ``length`` (F, B) int32 (zero for a row that pads), ``n_steps`` the longest, T.
+    """
+
+    first: Tensor
+    length: Tensor
+    n_steps: int
+
+    @property
+    def mask(self) -> Tensor:
+        """True at real steps, (F, B, T)."""
+        return torch.arange(self.n_steps, device=self.first.device) < self.length.unsqueeze(-1)
+
+    def gather(self, flat: Tensor) -> Tensor:
+        """Values of a flat (n,) array, (F, B, T); padding repeats some step."""
+        step = torch.arange(self.n_steps, device=self.first.device)
+        last = (self.length.unsqueeze(-1) - 1).clamp_min(0)
+        return flat[self.first.unsqueeze(-1) + torch.minimum(step, last)]
 
 
 class Flat:
@@ -25,7 +48,10 @@ class Flat:
     """
 
     def __init__(
-        self, data: Sequence[Prepared], device: torch.device, switching: StackedSwitching | None = None
+        self,
+        data: Sequence[Prepared],
+        device: torch.device,
+        indices: Callable[[Demonstrations], Pair] | None = None,
     ) -> None:
         self.data, self.device = data, device
 
@@ -34,8 +60,8 @@ class Flat:
                 [torch.from_numpy(np.ascontiguousarray(part).astype(np.int64)).to(dtype) for part in parts]
             ).to(device)
 
-        if switching is not None:  # a chain without network reads no tokens
-            tokens = [switching.indices(one.demos) for one in data]
+        if indices is not None:  # a chain without network reads no tokens
+            tokens = [indices(one.demos) for one in data]
             self.left, self.right = (join((both[i] for both in tokens), torch.int32) for i in range(2))
         self.pairs = join((one.pairs for one in data), torch.int64)
         sizes = np.array([one.demos.n_steps for one in data])

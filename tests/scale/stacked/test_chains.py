@@ -9,7 +9,7 @@ import torch
 from cuda_support import ragged
 from prism_irl.models import starts
 from prism_irl.models.intentions import Intentions
-from prism_irl.scale.stacked import warm_up
+from prism_irl.scale.stacked import chains
 
 CPU = torch.device("cpu")
 DATA = [ragged(5, 12), ragged(6, 17), ragged(7, 9)]
@@ -32,11 +32,11 @@ def begun(kind: str, warm: int) -> list:
 
 @pytest.mark.parametrize(("kind", "warm"), [("mixed", 3), ("annealed", 3), ("random", 0)])
 def test_first_points_are_those_of_each_fit_alone(kind: str, warm: int, monkeypatch) -> None:
-    monkeypatch.setattr(warm_up, "SIDE_BY_SIDE", 7)  # some starts in one part, some in the next
-    monkeypatch.setattr(warm_up, "MOST_NUMBERS", 2000)  # several batches
+    monkeypatch.setattr(chains, "SIDE_BY_SIDE", 7)  # some starts in one part, some in the next
+    monkeypatch.setattr(chains, "MOST_NUMBERS", 2000)  # several batches
     monkeypatch.setattr(starts, "COOLING", 4)
     together, alone = begun(kind, warm), begun(kind, warm)
-    warm_up.find_first_points(together, CPU)
+    chains.find_first_points(together, CPU)
     for (model, own, train), (_, others, _) in zip(alone, together, strict=True):
         for start, other in zip(own, others, strict=True):
             model._first_point(start, train)
@@ -50,16 +50,16 @@ def test_the_likeliest_candidate_is_taken() -> None:
     fits = begun("mixed", 4)[:2]
     found = []
 
-    class Watched(warm_up.ShortChains):
+    class Watched(chains.ShortChains):
         def chain(self, f):
             found.append((f, self.likelihood.clone()))
             return super().chain(f)
 
-    original, warm_up.ShortChains = warm_up.ShortChains, Watched
+    original, chains.ShortChains = chains.ShortChains, Watched
     try:
-        warm_up.find_first_points(fits, CPU)
+        chains.find_first_points(fits, CPU)
     finally:
-        warm_up.ShortChains = original
+        chains.ShortChains = original
     assert len(found) == 4  # two starts of two fits
     for i, (f, likelihood) in enumerate(found):
         own = likelihood[3 * i : 3 * i + 3]

@@ -1,0 +1,446 @@
+"""Components of many fits at once, on a leading axis: recurrences, gates, recurrent chains, weighted-count policies.
+
+Parameters are those of the single models (`switching.gate`, `switching.recurrent`, `rewards.tabular`) by the same
+names, stacked and padded to the largest K; an absent intention has a logit of −10⁴, so that its probability is exactly
+zero and the gradient of its weights too.
+
+F networks side by side have their own weights and their own rows. Inputs come from two projected tables per fit, x_t =
+left[i_t] + right[j_t] with left = E_s W_ihᵀ + b and right the same for actions (or for pairs (s_{t-1}, a_{t-1})), so
+that nothing of size (F, B, T, width) is multiplied. Plain torch with batched products is the reference and serves the
+CPU and the LSTM; on a GPU the tanh recurrence and the GRU run as one Triton program per block of rows
+(`switching.triton_kernels`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
+from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.scale.stacked.data import Rows
+from prism_irl.switching.base import Switching
+from prism_irl.switching.forward_backward import forward_backward
+from prism_irl.switching.gate import Gate
+from prism_irl.switching.inference import use_triton
+from prism_irl.switching.recurrent import RecurrentChain
+
+ABSENT = -1e4
+Parameters = dict[str, Tensor]
+
+
+def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tuple[Tensor, Tensor], weight: Tensor,
+               bias: Tensor) -> Tensor:  # fmt: skip
+    """Hidden states h_0..h_T with h_0 = 0, (F, B, T + 1, H): kept together, so that products need no copy.
+
+    Parameters
+    ----------
+    name : "rnn", "gru" or "lstm"
+    index : two flat int32 arrays, rows of the tables at every step of the data
+    tables : (F, n, G·H) projected inputs, bias of the input included; G gates
+    weight, bias : (F, G·H, H) and (F, G·H), of the recurrent product
+    """
+    hidden: Tensor
+    if name == "rnn" and use_triton(weight.device) and weight.shape[-1] in (16, 32, 64, 128):
+        # the bias of the recurrent product adds up with that of the input
+        left = tables[0] + bias.unsqueeze(1)
+        hidden = _TanhRecurrence.apply(rows, index, left, tables[1], weight)
+        return hidden
+    if name == "gru" and use_triton(weight.device) and weight.shape[-1] in (16, 32, 64):
+        hidden = _GatedRecurrence.apply(rows, index, *tables, weight, bias)
+        return hidden
+    fits = torch.arange(len(weight), device=weight.device)[:, None, None]
+    i, j = rows.gather(index[0]).long(), rows.gather(index[1]).long()
+    x = (_rows(tables[0], fits, i) + _rows(tables[1], fits, j)).unbind(2)
+    step = {"rnn": _rnn_step, "gru": _gru_step, "lstm": _lstm_step}[name]
+    transposed, bias = weight.transpose(1, 2), bias.unsqueeze(1)
+    h = torch.zeros(*rows.first.shape, weight.shape[-1], device=weight.device)
+    carry, outputs = (h, h), [h]
+    for x_t in x:
+        carry = step(x_t, carry, transposed, bias)
+        outputs.append(carry[0])
+    return torch.stack(outputs, dim=2)
+
+
+def _rows(table: Tensor, fits: Tensor, rows: Tensor) -> Tensor:
+    """Rows (F, B, T) of stacked tables (F, n, d), as (F, B, T, d)."""
+    flat = (fits * table.shape[1] + rows).reshape(-1)
+    return table.reshape(-1, table.shape[-1]).index_select(0, flat).reshape(*rows.shape, -1)
+
+
+Carry = tuple[Tensor, Tensor]
+
+
+def _rnn_step(x: Tensor, carry: Carry, weight: Tensor, bias: Tensor) -> Carry:
+    h = torch.tanh(x + torch.baddbmm(bias, carry[0], weight))
+    return h, h
+
+
+def _gru_step(x: Tensor, carry: Carry, weight: Tensor, bias: Tensor) -> Carry:
+    """Gates r, z, n in torch's order; the reset gate applies to the recurrent product."""
+    h = carry[0]
+    xr, xz, xn = x.chunk(3, dim=-1)
+    hr, hz, hn = torch.baddbmm(bias, h, weight).chunk(3, dim=-1)
+    z = torch.sigmoid(xz + hz)
+    n = torch.tanh(xn + torch.sigmoid(xr + hr) * hn)
+    h = torch.lerp(n, h, z)
+    return h, h
+
+
+def _lstm_step(x: Tensor, carry: Carry, weight: Tensor, bias: Tensor) -> Carry:
+    """Gates i, f, g, o in torch's order."""
+    i, f, g, o = (x + torch.baddbmm(bias, carry[0], weight)).chunk(4, dim=-1)
+    c = torch.sigmoid(f) * carry[1] + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class _TanhRecurrence(torch.autograd.Function):
+    """The Triton kernels as a differentiable function; returns (F, B, T + 1, H) with a zero first."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor
+    ) -> Tensor:
+        from prism_irl.switching import triton_kernels as kernels
+
+        left, right, weight = left.contiguous(), right.contiguous(), weight.contiguous()
+        hidden = kernels.rnn_forward(rows.first, rows.length, index, (left, right), weight, rows.n_steps)
+        ctx.rows, ctx.index = rows, index
+        ctx.save_for_backward(left, right, weight, hidden)
+        return hidden
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor]:
+        from prism_irl.switching import triton_kernels as kernels
+
+        left, right, weight, hidden = ctx.saved_tensors
+        rows = ctx.rows
+        left, right, weight = kernels.rnn_backward(
+            rows.first, rows.length, ctx.index, (left, right), weight, hidden, grads[0].contiguous()
+        )
+        return None, None, left, right, weight
+
+
+class _GatedRecurrence(torch.autograd.Function):
+    """The Triton kernels of the GRU as a differentiable function; returns (F, B, T + 1, H) with a zero first."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor, bias: Tensor
+    ) -> Tensor:
+        from prism_irl.switching import triton_kernels as kernels
+
+        left, right, weight, bias = (value.contiguous() for value in (left, right, weight, bias))
+        hidden, gates = kernels.gru_forward(rows.first, rows.length, index, (left, right), weight, bias, rows.n_steps)
+        ctx.rows, ctx.index = rows, index
+        ctx.save_for_backward(left, right, weight, hidden, gates)
+        return hidden
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor, Tensor]:
+        from prism_irl.switching import triton_kernels as kernels
+
+        left, right, weight, hidden, gates = ctx.saved_tensors
+        rows = ctx.rows
+        found = kernels.gru_backward(
+            rows.first, rows.length, ctx.index, (left, right), weight, hidden, gates, grads[0].contiguous()
+        )
+        return None, None, *found
+
+
+# -- switching ---------------------------------------------------------------------------------------------------------
+
+
+class StackedSwitching(ABC):
+    """F switching models with one network shape."""
+
+    def __init__(self, models: Sequence[Switching], device: torch.device) -> None:
+        self.models = models
+        self.sizes = [model.n_intentions for model in models]
+        self.n_intentions = max(self.sizes)
+        present = [[k < size for k in range(self.n_intentions)] for size in self.sizes]
+        self.present = torch.tensor(present, device=device).view(len(models), 1, 1, -1)
+        states = [{name: torch.from_numpy(value) for name, value in model.state().items()} for model in models]
+        self.parameters = {
+            name: torch.stack(
+                [
+                    self.resized(name, state[name], size, self.n_intentions)
+                    for state, size in zip(states, self.sizes, strict=True)
+                ]
+            ).to(device)
+            for name in states[0]
+        }
+
+    @abstractmethod
+    def _split(self, name: str) -> int:
+        """Number of leading axes of a parameter that count intentions, once its outputs are unflattened."""
+
+    def resized(self, name: str, value: Tensor, old: int, new: int) -> Tensor:
+        """Parameter of one fit with ``new`` intentions in place of ``old``: cut off, or filled up with zeros."""
+        axes, head = self._split(name), name.startswith("network.head")
+        if axes == 0:
+            return value
+        square = value.unflatten(0, (old,) * axes) if head else value
+        common = (slice(0, min(old, new)),) * axes
+        out = value.new_zeros(*(new,) * axes, *square.shape[axes:])
+        out[common] = square[common]
+        return out.flatten(0, axes - 1) if head else out
+
+    def tables(self, p: Parameters) -> tuple[Tensor, Tensor]:
+        """Token embeddings that a step adds up: of the state, and of the action (or of the pair before)."""
+        left, right = p["network.tokens.states.weight"], p["network.tokens.actions.weight"]
+        if "network.tokens.state_before.weight" in p:
+            before, action = p["network.tokens.state_before.weight"], p["network.tokens.action_before.weight"]
+            both = before.unsqueeze(2) * action.unsqueeze(1) + right.unsqueeze(1)  # (F, S + 1, A + 1, d)
+            right = both.flatten(1, 2)
+        return left, right
+
+    @abstractmethod
+    def indices(self, demos: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the two tables at every step."""
+
+    @abstractmethod
+    def loss(self, p: Parameters, outputs: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+        """Sum over fits of each fit's own loss, responsibilities (F, B, T, K), log-likelihood (F, B, T).
+
+        ``outputs`` (F, B, T, n_outputs) come from the network, ``emission`` (F, B, T, K) from the policies.
+        """
+
+
+def _previous(demos: Demonstrations, values: np.ndarray, nothing: int) -> np.ndarray:
+    """Value of the step before, ``nothing`` at the first step of a trajectory."""
+    before = np.empty(demos.n_steps, np.int64)
+    before[1:] = values[:-1]
+    before[demos.offsets[:-1]] = nothing
+    return before
+
+
+class StackedGate(StackedSwitching):
+    """Independent gates, Eq. (posterior) and Eq. (loss)."""
+
+    def __init__(self, models: Sequence[Switching], device: torch.device) -> None:
+        super().__init__(models, device)
+        gates = cast(Sequence[Gate], models)
+        self.observe = gates[0].observe
+        self.l1, self.kl = (
+            torch.tensor([getattr(gate, name) for gate in gates], device=device).view(-1, 1) for name in ("l1", "kl")
+        )
+
+    def _split(self, name: str) -> int:
+        return 1 if name.startswith("network.head") else 0
+
+    def indices(self, demos: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+        """State, and the action before (or the current one)."""
+        actions = demos.actions.astype(np.int64)
+        seen = _previous(demos, actions, demos.n_actions) if self.observe == "past" else actions
+        return demos.states, seen
+
+    def loss(self, p: Parameters, outputs: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean over trajectories, as `switching.gate.gate_loss`."""
+        logits = outputs.masked_fill(~self.present, ABSENT)
+        log_gate = torch.log_softmax(logits, dim=-1)
+        real = rows.mask.unsqueeze(-1)
+        with torch.no_grad():
+            joint = torch.log_softmax(logits.double(), dim=-1) + emission
+            likelihood = torch.logsumexp(joint, dim=-1)
+            weights = (joint - likelihood.unsqueeze(-1)).exp() * real
+            likelihood = likelihood * rows.mask
+        w = weights.float()
+        total = -(w * log_gate * real).sum((2, 3))
+        pairs = real[:, :, 1:] & real[:, :, :-1]
+        gate = log_gate.exp()
+        jumps = (w[:, :, 1:] * (gate[:, :, 1:] - gate[:, :, :-1]).abs() * pairs).sum((2, 3))
+        drift = (gate[:, :, :-1] * (log_gate[:, :, :-1] - log_gate[:, :, 1:]) * pairs).sum((2, 3))
+        total = total + self.l1 * jumps + self.kl * drift
+        trajectories = (rows.length > 0).sum(1).clamp_min(1)
+        return (total.sum(1) / trajectories).sum(), weights, likelihood
+
+
+class StackedChain(StackedSwitching):
+    """Recurrent chains."""
+
+    def __init__(self, models: Sequence[Switching], device: torch.device) -> None:
+        super().__init__(models, device)
+        chains = cast(Sequence[RecurrentChain], models)
+        self.penalty = torch.tensor([chain.switch_penalty for chain in chains], device=device, dtype=torch.float64)
+
+    def _split(self, name: str) -> int:
+        return {"bias": 2, "initial_logits": 1}.get(name, 2 if name.startswith("network.head") else 0)
+
+    def indices(self, demos: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+        """State, and the pair of state and action before."""
+        states, actions = demos.states.astype(np.int64), demos.actions.astype(np.int64)
+        before, action = _previous(demos, states, demos.n_states), _previous(demos, actions, demos.n_actions)
+        return demos.states, before * (demos.n_actions + 1) + action
+
+    def loss(self, p: Parameters, outputs: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+        """As `switching.recurrent.RecurrentChain.loss`."""
+        K = self.n_intentions
+        start = p["initial_logits"].double().masked_fill(~self.present[:, 0, 0], ABSENT)
+        initial = torch.log_softmax(start, dim=-1)
+        logits = p["bias"][:, None, None] + outputs.unflatten(-1, (K, K))
+        kernel = torch.log_softmax(logits.double().masked_fill(~self.present.unsqueeze(-2), ABSENT), dim=-1)
+        with torch.no_grad():
+            smoothed, pairwise, likelihood = stacked_beliefs(initial, kernel, emission, rows)
+        real = rows.mask
+        steps = real.sum((1, 2)).clamp_min(1)
+        first = (smoothed[:, :, 0] * initial.unsqueeze(1)).sum((1, 2))
+        loss = -(first + (pairwise * kernel).sum((1, 2, 3, 4))) / steps
+        here = self.present / self.present.sum(-1, keepdim=True)
+        stay = (torch.diagonal(kernel, dim1=-2, dim2=-1).exp() * here).sum(-1)
+        loss = loss + self.penalty * ((1.0 - stay) * real).sum((1, 2)) / steps
+        return loss.sum(), smoothed * real.unsqueeze(-1), likelihood * real
+
+
+def stacked_beliefs(initial: Tensor, kernel: Tensor, emission: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    """Smoothed (F, B, T, K), pairwise (F, B, T, K, K) and log-likelihood (F, B, T); zero at padding.
+
+    ``initial`` (F, K) and ``kernel`` (F, B, T, K, K) are log-probabilities, as ``emission`` (F, B, T, K).
+    """
+    if use_triton(emission.device):
+        from prism_irl.switching import triton_kernels as kernels
+
+        beliefs = kernels.forward_backward(initial.exp(), kernel.exp(), emission, rows.length)
+        return beliefs.smoothed, beliefs.pairwise, beliefs.log_likelihood
+    found = [forward_backward(initial[f], kernel[f], emission[f], rows.mask[f]) for f in range(len(initial))]
+    smoothed = torch.stack([one.smoothed.exp() for one in found]) * rows.mask.unsqueeze(-1)
+    return smoothed, torch.stack([one.pairwise for one in found]), torch.stack([one.log_likelihood for one in found])
+
+
+# -- policies ----------------------------------------------------------------------------------------------------------
+
+
+class StackedPolicies:
+    """Policies of F fits.
+
+    Parameters
+    ----------
+    tables : the policies of each fit, at their first point
+    """
+
+    def __init__(self, tables: Sequence[TabularPolicies], device: torch.device) -> None:
+        self.tables = tables
+        F, A = len(tables), tables[0].n_actions
+        K = max(table.n_intentions for table in tables)
+        C = max(len(table.valid) for table in tables)
+        self.n_intentions, self.rows = K, (C + 1) * A
+        policies, counts = (np.zeros((F, C + 1, A, K)) for _ in range(2))
+        valid = np.zeros((F, C + 1, A, 1), bool)
+        policies[:] = 1.0 / A
+        for f, table in enumerate(tables):
+            n = table.valid.shape[0]
+            valid[f, :n, :, 0] = table.valid
+            policies[f, :n, :, : table.n_intentions] = table.policies.transpose(1, 2, 0)
+            counts[f, :n, :, : table.n_intentions] = table.counts.transpose(1, 2, 0)
+        self.policies, self.counts = (torch.from_numpy(values).to(device) for values in (policies, counts))
+        self.valid = torch.from_numpy(valid).to(device)
+        self.uniform = self.valid / self.valid.sum(2, keepdim=True).clamp_min(1)
+        self.present = torch.tensor(
+            [[k < table.n_intentions for k in range(K)] for table in tables], device=device
+        ).view(F, 1, 1, K)
+        self.smoothing, self.backoff = (
+            torch.tensor([getattr(table, name) for table in tables], device=device, dtype=torch.float64).view(
+                F, 1, 1, 1
+            )
+            for name in ("smoothing", "backoff")
+        )
+        self.flat = torch.tensor([not table.contexts.parents for table in tables], device=device)
+        self.levels = self._levels(C, device)
+        self.n_states = tables[0].contexts.starts[1]
+        self.offset = (torch.arange(F, device=device) * self.rows).view(F, 1, 1)
+        self.log_policies = torch.empty_like(self.policies).reshape(-1, K)
+        self.accept()
+
+    def _levels(self, dump: int, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+        """Rows of each level of the context tree and their parents, (F, n), padded with the last row."""
+        levels = []
+        for level in range(1, max(len(table.contexts.starts) for table in self.tables) - 1):
+            rows, parents = [], []
+            for table in self.tables:
+                starts, trees = table.contexts.starts, table.contexts.parents
+                has = level <= len(trees)
+                rows.append(np.arange(starts[level], starts[level + 1]) if has else np.empty(0, np.int64))
+                parents.append(trees[level - 1] if has else np.empty(0, np.int64))
+            width = max(len(r) for r in rows)
+            padded = [
+                torch.from_numpy(np.stack([np.pad(r, (0, width - len(r)), constant_values=dump) for r in values]))
+                .long()
+                .to(device)
+                for values in (rows, parents)
+            ]
+            levels.append((padded[0], padded[1]))
+        return levels
+
+    def accept(self) -> None:
+        """Take the present policies as those that steps are scored by."""
+        self.log_policies.copy_(self.policies.clamp_min(1e-300).log().reshape(-1, self.n_intentions))
+
+    def log_emission(self, pairs: Tensor) -> Tensor:
+        """Log π_k(a_t | c_t) at (F, B, T) rows `context · A + action`, (F, B, T, K)."""
+        index = (self.offset + pairs).reshape(-1)
+        return self.log_policies.index_select(0, index).reshape(*pairs.shape, -1)
+
+    def clear(self) -> None:
+        """Forget the counts, before a pass over the data."""
+        self.counts.zero_()
+
+    def count(self, pairs: Tensor, weights: Tensor) -> None:
+        """Add responsibilities (F, B, T, K), zero at padding, to the counts."""
+        index = (self.offset + pairs).reshape(-1)
+        self.counts.view(-1, self.n_intentions).index_add_(0, index, weights.reshape(-1, self.n_intentions))
+
+    def maximise(self) -> None:
+        """Policies from the counts, with back-off from short to long contexts."""
+
+        def expand(index: Tensor) -> Tensor:
+            return index[..., None, None].expand(-1, -1, *self.counts.shape[2:])
+
+        self.counts[:, -1] = 0.0
+        for rows, parents in reversed(self.levels):  # a step counts for every suffix of its context
+            self.counts.scatter_add_(1, expand(parents), self.counts.gather(1, expand(rows)))
+        states = slice(0, self.n_states)
+        valid, uniform = self.valid[:, states], self.uniform[:, states]
+        prior = self.smoothing * valid
+        counts = self.counts[:, states]
+        shared = _normalise(counts.sum(-1, keepdim=True) + prior, uniform)
+        strength = torch.where(self.flat.view(-1, 1, 1, 1), 0.0, self.backoff)
+        self.policies[:, states] = _normalise(counts + prior + strength * shared, uniform)
+        for rows, parents in self.levels:
+            index, above = expand(rows), expand(parents)
+            own = self.counts.gather(1, index) + self.backoff * self.policies.gather(1, above)
+            plain = self.uniform.expand_as(self.policies).gather(1, index)
+            self.policies.scatter_(1, index, _normalise(own, plain))
+        self.accept()
+
+    def log_prior(self) -> Tensor:
+        """What the pseudo-counts add to the objective of each fit, (F,); zero for longer histories."""
+        seen = self.valid & self.present
+        logs = torch.where(seen, self.policies.clamp_min(1e-300).log(), 0.0).sum((1, 2, 3))
+        return torch.where(self.flat, self.smoothing.view(-1) * logs, 0.0)
+
+    def write_back(self, values: dict[str, Any]) -> None:
+        """Hand each fit its table; ``values`` holds stacked policies and counts."""
+        if not torch.isfinite(values["policies"]).all():
+            raise InputError("The policies of a stacked fit are not finite; fit on the CPU to see which one.")
+        for f, table in enumerate(self.tables):
+            table.load_state(self.state_of(f, values))
+
+    def state_of(self, f: int, values: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
+        """State of one fit's table, as it is now or of other stacked ``values``."""
+        table, found = self.tables[f], values or {"policies": self.policies, "counts": self.counts}
+        n, K = len(table.valid), table.n_intentions
+        return {
+            name: np.ascontiguousarray(found[name][f, :n, :, :K].permute(2, 0, 1).cpu().numpy())
+            for name in ("policies", "counts")
+        }
+
+
+def _normalise(counts: Tensor, otherwise: Tensor) -> Tensor:
+    total = counts.sum(2, keepdim=True)
+    return torch.where(total > 0, counts / torch.where(total > 0, total, 1.0), otherwise)
