@@ -52,8 +52,10 @@ $(VENV)/.installed-test: $(VENV)/.installed
 screenshots: $(VENV)/.installed-test browser
 	$(BIN)/python docs/screenshots.py
 
+# Every core for every library, and threads that do not spin while they wait for the next turn.
+bench: CORES = $(shell getconf _NPROCESSORS_ONLN)
 bench: $(VENV)/.installed-test
-	$(BIN)/python benchmarks/run.py
+	OMP_WAIT_POLICY=passive OMP_NUM_THREADS=$(CORES) NUMBA_NUM_THREADS=$(CORES) $(BIN)/python benchmarks/run.py
 
 # Does this tree compute what another commit computes, here, to the last digits? make golden BASE=main~5
 golden: $(VENV)/.installed-test

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import sys
 import tempfile
@@ -38,10 +39,13 @@ def walked(command: list[str]) -> tuple[int, set[tuple[str, str]]]:
     called: set[tuple[str, str]] = set()
 
     def watch(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+        path = frame.f_code.co_filename
+        ours = path.startswith(str(PACKAGE)) and path.endswith(".py")  # and not the code of a template
+        # Class bodies run, too, once when their file is imported; they are no functions.
+        if event == "call" and ours and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             name = frame.f_code.co_qualname
             if not name.endswith(("<module>", "<listcomp>", "<genexpr>", "<lambda>", "<dictcomp>", "<setcomp>")):
-                called.add((frame.f_code.co_filename, name))
+                called.add((path, name))
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         sys.setprofile(watch)

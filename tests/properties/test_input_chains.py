@@ -171,7 +171,7 @@ def test_effects_are_slopes_of_the_log_odds_at_the_mean(kind):
 
     def log_odds(x):
         if kind == "state":
-            kernel = chain.log_kernels(torch.from_numpy(x[None]), torch.tensor([S]))[0].numpy()
+            kernel = chain.log_kernels(torch.tensor([S]), torch.from_numpy(x[None]))[0].numpy()
             return kernel - kernel.diagonal()[:, None]
         at = torch.from_numpy(x[None])
         stay = chain.stay_at(at)[0].numpy()[:, None]
