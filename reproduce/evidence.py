@@ -23,7 +23,7 @@ from prism_irl import maze
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_notes, print_table
 from prism_irl.cli.progress import counting
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.scale import fanout

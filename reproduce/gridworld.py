@@ -25,7 +25,7 @@ from harness import NETWORK, Options, build_method, steps_of
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_experiment
 from prism_irl.cli.progress import fits_progress
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.evaluation.truth import Elsewhere, Truth, recovered_order, recovered_policies

@@ -22,7 +22,7 @@ from prism_irl import __version__
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import cell, print_table
 from prism_irl.cli.progress import counting
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation.metrics import infer_once, label_metrics, summary

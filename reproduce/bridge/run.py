@@ -26,7 +26,7 @@ from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_experiment, print_table
 from prism_irl.cli.progress import counting
 from prism_irl.cli.reproduce import RobotOptions
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError

@@ -34,7 +34,7 @@ from prism_irl import __version__
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_table
 from prism_irl.cli.progress import counting
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation.metrics import LABEL_METRICS, label_metrics, segmentation_metrics, summary
 from prism_irl.labels import mean_dwell

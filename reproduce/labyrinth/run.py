@@ -21,7 +21,7 @@ from prism_irl import storage
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import console, print_experiment, print_table
 from prism_irl.cli.progress import fits_progress
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import OnFit
 

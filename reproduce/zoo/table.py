@@ -25,7 +25,7 @@ from prism_irl.cli.options import FitsOptions, ModelOptions, build_model
 from prism_irl.cli.printing import print_table
 from prism_irl.cli.progress import counting
 from prism_irl.cli.reproduce import in_script
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.devices import limit_threads, machine
 from prism_irl.errors import InputError, brief
 from prism_irl.evaluation.metrics import infer_once
@@ -152,7 +152,7 @@ def unfitted(method: str, world: World) -> tuple[Any, bool]:
     if method == STICKY:
         return StickyHMM(world.n_intentions), True
     if method == "default":
-        return build_model(ModelOptions(), continuous=world.continuous), False
+        return build_model(ModelOptions(), demos=world.train, phases=False), False
     model: Any = registry.method(method).model
     if model.n_intentions is None:
         return model, False

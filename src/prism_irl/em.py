@@ -38,9 +38,9 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.core.stats import Parts, Stats
 from prism_irl.data.batching import Prepared
+from prism_irl.data.demonstrations import some_trajectories
 from prism_irl.data.labels import clamped
 from prism_irl.data.mapped import is_mapped
-from prism_irl.data.sampling import some_trajectories
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import RewardModel

@@ -12,7 +12,7 @@ import pytest
 
 import prism_irl
 from prism_irl import halves
-from prism_irl.cli.signature import read_options
+from prism_irl.cli.options import read_options
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.settings import Settings
 from prism_irl.rewards import REWARDS

@@ -10,7 +10,7 @@ import pytest
 
 from prism_irl.data import geography
 from prism_irl.data.geography import Rows
-from prism_irl.data.vocabulary import Vocabulary
+from prism_irl.data.rows import Vocabulary
 from prism_irl.errors import InputError
 from prism_irl.maze import maze_mdp
 from support import one_sentence
@@ -86,7 +86,7 @@ def test_valid_actions_are_listed(tmp_path: Path) -> None:
 class TestDynamics:
     def read(self, tmp_path: Path, text: str) -> object:
         rows = written(tmp_path, "state,action,next_state,probability\n" + text, "state", "action", "next_state")
-        return geography.read_dynamics(rows, STATES, ACTIONS, 0.9)
+        return geography.read_dynamics(rows, STATES, ACTIONS)
 
     def test_what_is_not_listed_does_not_exist_and_ends_stay(self, tmp_path: Path) -> None:
         mdp = self.read(tmp_path, "bed,go,door,0.8\nbed,go,bed,0.2\ndoor,go,food,1\ndoor,stay,door,1\n")
@@ -103,12 +103,12 @@ class TestDynamics:
         mdp = maze_mdp()
         np.savez(tmp_path / "p.npz", P=mdp.transitions.toarray().reshape(127, 4, 127) + _stay(~mdp.valid_actions))
         load: Callable[..., object] = geography.load_dynamics
-        found = load(tmp_path / "p.npz", Vocabulary(None, 127), Vocabulary(None, 4), 0.97)
+        found = load(tmp_path / "p.npz", Vocabulary(None, 127), Vocabulary(None, 4))
         assert (found.n_states, found.n_actions) == (127, 4)
         with pytest.raises(InputError, match=r"only numbers them; give a \.csv"):
-            load(tmp_path / "p.npz", STATES, ACTIONS, 0.97)
+            load(tmp_path / "p.npz", STATES, ACTIONS)
         with pytest.raises(InputError, match="4 actions and the data 2"):
-            load(tmp_path / "p.npz", Vocabulary(None, 127), Vocabulary(None, 2), 0.97)
+            load(tmp_path / "p.npz", Vocabulary(None, 127), Vocabulary(None, 2))
 
 
 def _stay(pairs: np.ndarray) -> np.ndarray:

@@ -23,8 +23,8 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import open_folder, write_folder
 from prism_irl.data.read import read_data
+from prism_irl.data.rows import Vocabulary
 from prism_irl.data.units import Units
-from prism_irl.data.vocabulary import Vocabulary
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.models.hiql import HIQL

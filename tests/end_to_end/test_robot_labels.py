@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from prism_irl.cli.run_data import open_run_data
+from prism_irl.cli.fitted import open_run_data
 from prism_irl.cli.sources import read_rows
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import storage
-from prism_irl.cli import run_marker
+from prism_irl.cli import runs
 from prism_irl.cli.options import ColumnOptions, CommonOptions, ModelOptions, WorldOptions, given
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -305,8 +305,8 @@ def _analyze(
     table: Path, folder: Path, settings: Settings, columns: ColumnOptions, world: WorldOptions, *, overwrite: bool
 ) -> Analysis:
     """Make the steps that are not finished, and return what they found."""
-    from prism_irl.cli.recognise import recognise
     from prism_irl.cli.sources import read_table
+    from prism_irl.cli.study import recognise
 
     found = recognise(table, given(columns))
     named: dict[str, Any] = dict(found.columns)
@@ -321,12 +321,12 @@ def _analyze(
     began = time.monotonic()
     for number, (name, work) in enumerate(steps.items(), 1):
         run = RunFolder(folder / name)
-        marker = run_marker.read_marker(run.out) or {}
+        marker = runs.read_marker(run.out) or {}
         if marker.get("state") == "finished":
             continue
         passed = f", after {time.monotonic() - began:.0f} s" if number > 1 else ""
         _say(f"step {number} of {len(steps)}: {ABOUT[name]}{passed}")
-        goes_on = any((run.begun / part).is_dir() for part in run_marker.LEFT_BEHIND)
+        goes_on = any((run.begun / part).is_dir() for part in runs.LEFT_BEHIND)
         run = replace(run, resume=goes_on, overwrite=bool(marker) and not goes_on)
         log = io.StringIO()
         try:
@@ -403,7 +403,7 @@ def _claim(folder: Path, request: Mapping[str, Any], *, overwrite: bool) -> None
     if there and not overwrite:
         raise InputError(f"{folder} holds an analysis of other data or options; choose another --out or --overwrite.")
     for name in ABOUT:
-        if run_marker.read_marker(folder / name) is not None:
+        if runs.read_marker(folder / name) is not None:
             shutil.rmtree(folder / name)
     with storage.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

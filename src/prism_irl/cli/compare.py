@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.models import registry
 
 

@@ -10,7 +10,7 @@ from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
-    from prism_irl.cli.run_data import RunData
+    from prism_irl.cli.fitted import RunData
 
 CONTROLS = {
     "saline", "vehicle", "veh", "control", "ctrl", "ctl", "sham", "placebo", "baseline", "wt", "wildtype", "wild-type",
@@ -69,10 +69,10 @@ def contrast(
         Replace an earlier contrast by the same column.
     """
     from prism_irl import storage
+    from prism_irl.cli.fitted import open_run_data
     from prism_irl.cli.printing import print_contrast, print_json
     from prism_irl.cli.report import write_again
-    from prism_irl.cli.run_data import open_run_data
-    from prism_irl.cli.run_marker import adding
+    from prism_irl.cli.runs import adding
     from prism_irl.report.contrast import in_words
     from prism_irl.studies import contrast as study
     from prism_irl.studies.contrast_files import check_new, write_contrast

@@ -7,7 +7,7 @@ from typing import Any
 
 from prism_irl import limits
 from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError
 
 
@@ -53,10 +53,9 @@ def evidence(
     seed
         The one source of randomness.
     """
-    from prism_irl.cli.known_evidence import content
     from prism_irl.cli.printing import print_evidence
     from prism_irl.cli.progress import counting
-    from prism_irl.cli.sources import check_tokens, read_source
+    from prism_irl.cli.sources import check_tokens, content, read_source
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import evidence as study
     from prism_irl.studies.analysis import Analysis

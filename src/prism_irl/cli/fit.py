@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, limits, storage, threads
-from prism_irl.cli.options import (
-    ColumnOptions,
-    ModelOptions,
-    WorldOptions,
-    build_model,
-    flag_of,
-    given,
-)
-from prism_irl.cli.run_folder import RunFolder, write_report
-from prism_irl.cli.switching_inputs import with_inputs
-from prism_irl.cli.window import with_window
+from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, flag_of, given
+from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -98,29 +89,36 @@ def fit(
         limits.check_option(name, value)
     with ExitStack() as claim:
         from prism_irl.cli.fitted import describe_and_write
-        from prism_irl.cli.known_evidence import find_evidence, read_evidence
-        from prism_irl.cli.sources import is_continuous, read_inputs, read_table
-        from prism_irl.cli.tensorboard import writer_class
+        from prism_irl.cli.progress import writer_class
+        from prism_irl.cli.sources import (
+            find_evidence,
+            read_evidence,
+            read_inputs,
+            read_table,
+            with_inputs,
+            with_window,
+        )  # fmt: skip
         from prism_irl.evaluation.checks import check_simulations
+        from prism_irl.mdp import MDP
         from prism_irl.models.pair import PairModel
+        from prism_irl.report.render import write_report
         from prism_irl.scale import memory
 
         check_simulations(simulations)
-        built = build_model(model, preset, method, continuous=is_continuous(table, columns))
-        estimator = with_inputs(built, columns)
         if tensorboard:
             writer_class()
-        iterates = _iterates(estimator)
-        resume = folder.resume and iterates
-        watch: dict[str, Any] = {"resume": resume}
-        source = read_table(table, columns, world, getattr(estimator, "discount", 0.97))  # refused before a fit
+        if method is not None or preset is not None or {"switching", "rewards"} & set(given(model)):
+            build_model(model, preset, method)  # refused before anything is read
+        source = read_table(table, columns, world)
         assert source.rows is not None
         rows, covariates = read_inputs(source.rows, columns)
-        demos = rows.demonstrations
+        demos, mdp = rows.demonstrations, source.mdp
+        estimator = build_model(model, preset, method, demos, phases=not any(columns.covariates()))
+        estimator = with_window(with_inputs(estimator, columns), table, demos, columns.hz)
+        if mdp is not None:
+            mdp = MDP(mdp.transitions, getattr(estimator, "discount", mdp.discount), mdp.valid_actions)
         known = find_evidence(folder.out, demos) if evidence is None else read_evidence(evidence, demos)
-        if (suited := estimator.suited(demos)) is not estimator:
-            estimator, resume, iterates = suited, False, False
-        estimator = with_window(estimator, table, demos, columns.hz)
+        is_pair, iterates = isinstance(estimator, PairModel), _iterates(estimator)
         if isinstance(estimator, PairModel):
             estimator._check_parameters(demos)  # before a folder is made
         if intervals:
@@ -128,21 +126,21 @@ def fit(
 
             check_intervals(intervals, estimator, demos)
         path = claim.enter_context(folder.claimed())
-        checkpoint = path / "checkpoint"
+        checkpoint, resume = path / "checkpoint", folder.resume and iterates
         request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
         _open_checkpoint(checkpoint, request, resume=resume)
         if iterates:
-            if isinstance(estimator, PairModel):
+            if is_pair:
                 memory.announce(demos, estimator)
                 if (advice := threads.crowded()) is not None:
                     print(f"prism: {advice}", file=sys.stderr)
             with _watched(path if tensorboard else None, resume=resume) as on_iteration:
-                watch |= {"checkpoint": checkpoint, "on_iteration": on_iteration}
+                watch: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "on_iteration": on_iteration}
                 if scheduler is not None:
                     watch["run"] = claim.enter_context(_workers(estimator, scheduler))
-                estimator.fit(demos, source.mdp, **watch)
+                estimator.fit(demos, mdp, **watch)
         else:
-            estimator.fit(demos, source.mdp)
+            estimator.fit(demos, mdp)
         written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
         written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
@@ -273,8 +271,7 @@ def _iterates(model: IntentionModel) -> bool:
 @contextmanager
 def _watched(folder: Path | None, *, resume: bool) -> Iterator[em.OnIteration]:
     """Progress bar and, with a folder, TensorBoard; a fit that begins again drops the old curves."""
-    from prism_irl.cli.progress import em_progress
-    from prism_irl.cli.tensorboard import tensorboard
+    from prism_irl.cli.progress import em_progress, tensorboard
 
     with ExitStack() as stack:
         listeners = [stack.enter_context(em_progress())]

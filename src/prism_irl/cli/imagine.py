@@ -10,7 +10,7 @@ from prism_irl.cli.options import CommonOptions
 from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
-    from prism_irl.cli.run_data import RunData
+    from prism_irl.cli.fitted import RunData
     from prism_irl.mdp import MDP
 
 
@@ -77,11 +77,11 @@ def imagine(
     if simulations < 20 and not intervals:
         raise InputError(f"--simulations is {simulations}; an interval needs 20 or more.")
     from prism_irl import storage
+    from prism_irl.cli.fitted import open_run_data
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.progress import counting
     from prism_irl.cli.report import write_again
-    from prism_irl.cli.run_data import open_run_data
-    from prism_irl.cli.run_marker import adding
+    from prism_irl.cli.runs import adding
     from prism_irl.models.pair import PairModel
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.fit_verdict import doubts
@@ -155,14 +155,16 @@ def _intention(without: str, data: RunData) -> int:
 
 def _world(data: RunData, dynamics: Path | None, shut: list[int]) -> MDP | None:
     """The changed world; None where only an intention is missing."""
-    from prism_irl.cli.world import read_dynamics_file
+    from prism_irl.data.geography import read_dynamics_file
+    from prism_irl.mdp import MDP
 
     own: Any = getattr(data.model, "mdp_", None)
     if own is None or (dynamics is None and not shut):
         return None
-    world = (
-        own if dynamics is None else read_dynamics_file(dynamics, data.table.states, data.table.actions, own.discount)
-    )
+    world: MDP = own
+    if dynamics is not None:
+        found = read_dynamics_file(dynamics, data.table.states, data.table.actions)
+        world = MDP(found.transitions, own.discount, found.valid_actions)
     return world.closed(shut) if shut else world
 
 

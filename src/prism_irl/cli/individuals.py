@@ -38,10 +38,10 @@ def individuals(
         MODULE:CLASS of the model, where it is not one of this package.
     """
     from prism_irl import storage
+    from prism_irl.cli.fitted import open_run_data
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.report import write_again
-    from prism_irl.cli.run_data import open_run_data
-    from prism_irl.cli.run_marker import adding
+    from prism_irl.cli.runs import adding
     from prism_irl.report.fit_verdict import doubts
     from prism_irl.studies import individuals as study
     from prism_irl.studies import results

@@ -11,38 +11,36 @@ from __future__ import annotations
 import gc
 import os
 import shlex
+import signal
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group, MissingArgumentError
+from cyclopts.exceptions import UnusedCliTokensError
 
 from prism_irl import __version__, threads
 from prism_irl.cli.analyze import analyze_command
 from prism_irl.cli.compare import compare
-from prism_irl.cli.complaints import in_words
 from prism_irl.cli.contrast import contrast
 from prism_irl.cli.data import app as data
-from prism_irl.cli.demo import demo
 from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
-from prism_irl.cli.groups import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.help import show_help
 from prism_irl.cli.imagine import imagine
 from prism_irl.cli.individuals import individuals
-from prism_irl.cli.init import init
-from prism_irl.cli.methods import methods
-from prism_irl.cli.names import names
+from prism_irl.cli.options import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.progress import Waiting
-from prism_irl.cli.report import report
+from prism_irl.cli.report import names, report
 from prism_irl.cli.reproduce import reproduce
-from prism_irl.cli.run_marker import LEFT_BEHIND, UNFINISHED
-from prism_irl.cli.sample import sample
-from prism_irl.cli.score import score
-from prism_irl.cli.segment import segment
+from prism_irl.cli.runs import LEFT_BEHIND, UNFINISHED
+from prism_irl.cli.segment import score, segment
 from prism_irl.cli.select import select_command
-from prism_irl.cli.study import with_study
+from prism_irl.cli.start import demo, methods, sample
+from prism_irl.cli.study import init, with_study
 from prism_irl.cli.tokenize import tokenize
 from prism_irl.cli.triage import triage
 from prism_irl.errors import InputError, one_line
@@ -60,33 +58,37 @@ app = App(
 
 A first look: prism demo
 
-A table of your own (one row per step): prism select mouse.csv --out runs/select, then
-prism fit mouse.csv --intentions 2 --out runs/mouse, and open runs/mouse/report.html
+A table of your own (one row per step): prism analyze mouse.csv
 
 Every command explains itself, with an example: prism fit --help
 """,
 )
 
-app.command(demo, group=START)
-app.command(sample, group=START)
-app.command(analyze_command, name="analyze", group=OWN_DATA, sort_key=-1)
-app.command(init, group=OWN_DATA, sort_key=0)
-app.command(evidence, group=OWN_DATA, sort_key=0)
-app.command(select_command, name="select", group=OWN_DATA, sort_key=0)
-app.command(fit, group=OWN_DATA, sort_key=1)
-app.command(segment, group=OWN_DATA, sort_key=2)
-app.command(score, group=OWN_DATA, sort_key=3)
-app.command(compare, group=OWN_DATA, sort_key=4)
-app.command(contrast, group=OWN_DATA, sort_key=4)
-app.command(individuals, group=OWN_DATA, sort_key=4)
-app.command(imagine, group=OWN_DATA, sort_key=4)
-app.command(report, group=OWN_DATA, sort_key=5)
-app.command(names, group=OWN_DATA, sort_key=6)
-app.command(methods, group=START)
+COMMANDS: dict[Group, dict[str, Callable[..., None]]] = {
+    START: {"demo": demo, "sample": sample, "methods": methods},
+    OWN_DATA: {
+        "analyze": analyze_command,
+        "init": init,
+        "evidence": evidence,
+        "select": select_command,
+        "fit": fit,
+        "segment": segment,
+        "score": score,
+        "compare": compare,
+        "contrast": contrast,
+        "individuals": individuals,
+        "imagine": imagine,
+        "report": report,
+        "names": names,
+    },
+    EXPERIMENTS: {"reproduce": reproduce},
+    ROBOTS: {"tokenize": tokenize, "triage": triage},
+}
+"""Verbs in the order in which the help shows them."""
+for _group, _verbs in COMMANDS.items():
+    for _place, (_name, _verb) in enumerate(_verbs.items()):
+        app.command(_verb, name=_name, group=_group, sort_key=_place)
 app.command(data)
-app.command(reproduce, group=EXPERIMENTS)
-app.command(tokenize, group=ROBOTS)
-app.command(triage, group=ROBOTS)
 
 
 def main(tokens: list[str] | None = None) -> int:
@@ -166,9 +168,47 @@ def _how_to_go_on(arguments: list[str]) -> str:
     return f"go on with: {shlex.join(['prism', *words, '--resume'])}"
 
 
+def in_words(app: App, error: CycloptsError, arguments: list[str]) -> str:
+    """One sentence for what the parser did not like; its own, where that is clear enough."""
+    chain = error.command_chain or ()
+    command = " ".join(chain) or "prism"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = str(error.argument.name)
+        if any(word == name or word.startswith(f"{name}=") for word in arguments):
+            return f"{name} needs a value after it{_example(app, chain)}."
+        if error.argument.field_info.is_positional:
+            name = name.removeprefix("--").upper()
+        return f"{command} needs {name}, which is missing{_example(app, chain)}."
+    if isinstance(error, UnusedCliTokensError):
+        unused = [str(word) for word in error.unused_tokens or ()]
+        words = " ".join(unused)
+        if len(unused) > 1 and all(Path(word).suffix.lower() in (".csv", ".tsv", ".parquet") for word in unused):
+            several = f'"*{Path(unused[0]).suffix}"'
+            return f"{command} takes one table, or several as one pattern in quotes: {command} {several}, not {words}."
+        return f"{command} does not know what to do with {words}; options begin with --, see prism {command} --help."
+    return str(error)
+
+
+def _example(app: App, chain: Sequence[str]) -> str:
+    """The example of the command's help, as the end of a sentence."""
+    found: Any = app
+    for name in chain:
+        found = found[name]
+    text = getattr(found.default_command, "__doc__", None) or ""
+    lines = (line.strip() for line in text.splitlines())
+    shown = next((line.removeprefix("Example:").strip() for line in lines if line.startswith("Example:")), "")
+    return f"; for example: {shown}" if shown else f"; see {' '.join(['prism', *chain])} --help"
+
+
+def _terminated(*_: object) -> None:
+    """Leave as an error does: temporary files are removed, what can be gone on from stays."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
 def run() -> int:
     """The command as a process of its own; `prism_irl.__main__` begins earlier."""
     gc.freeze()  # what was imported stays
+    signal.signal(signal.SIGTERM, _terminated)
     code = main()
     gc.freeze()
     return code

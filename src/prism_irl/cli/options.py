@@ -8,27 +8,35 @@ preset's or the method's value, or with the model's default.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import types
 import typing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
+from docstring_parser import parse
 
 from prism_irl import halves, limits
-from prism_irl.cli.signature import Option, read_options
 from prism_irl.errors import InputError
 from prism_irl.models import registry
-from prism_irl.models.default import usual_pair
+from prism_irl.models.default import default_pair, usual_pair
 from prism_irl.models.settings import Settings
 from prism_irl.rewards import REWARDS
 from prism_irl.switching import SWITCHING
 
 if TYPE_CHECKING:
+    from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.base import IntentionModel
 
+START = Group("Start here", sort_key=0)
+OWN_DATA = Group("Your data", sort_key=1)
+EXPERIMENTS = Group("Experiments", sort_key=2)
+ROBOTS = Group("Robots", sort_key=3)
+HELP = Group("Help", sort_key=4)
+"""Headings under which `prism --help` shows its commands, in this order."""
 RENAMED = {
     "n_intentions": "intentions",
     "inputs": "covariates",
@@ -168,9 +176,53 @@ class FoldOptions(FitsOptions):
     "What a fold keeps together."
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FittedOptions:
+    """How a fitted model reads new data."""
+
+    method: str | None = None
+    "MODULE:CLASS of the model, where it is not one of this package."
+    time: str | None = None
+    "Column to sort the steps of a trajectory by [default: the one that the fit was sorted by]."
+    unknown_state: bool = False
+    "Accept states that the fit never saw; there all intentions act uniformly."
+    intention: str | None = None
+    "Column with true intentions, for evaluation [default: intention, if there is one]."
+
+
 def flag_of(name: str) -> str:
     """The flag of a parameter."""
     return f"--{RENAMED.get(name, name).replace('_', '-')}"
+
+
+class Option(NamedTuple):
+    """One field of a dataclass."""
+
+    type: Any
+    default: Any
+    help: str
+
+
+def read_options(kind: type) -> dict[str, Option]:
+    """Fields of a dataclass by name, documented by its docstring or that of the base class that has them."""
+    documented: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        for entry in parse(inspect.cleandoc(vars(base).get("__doc__") or "")).params:
+            text = " ".join((entry.description or entry.type_name or "").split())
+            documented |= dict.fromkeys(entry.arg_name.replace(" ", "").split(","), text)
+    hints = typing.get_type_hints(kind)
+    return {
+        field.name: Option(_typed(hints[field.name]), field.default, documented.get(field.name, ""))
+        for field in dataclasses.fields(kind)
+    }
+
+
+def _typed(hint: Any) -> Any:
+    """The type on a command line, where a component is given by its name and not by its options."""
+    if not isinstance(hint, types.UnionType):
+        return hint
+    return Union[tuple(part for part in typing.get_args(hint) if not dataclasses.is_dataclass(part))]  # noqa: UP007
 
 
 @cache
@@ -234,18 +286,27 @@ def given(options: Any) -> dict[str, Any]:
 
 
 def build_model(
-    options: Any, preset: str | None = None, method: str | None = None, *, continuous: bool = False
+    options: Any,
+    preset: str | None = None,
+    method: str | None = None,
+    demos: Demonstrations | None = None,
+    *,
+    phases: bool = True,
 ) -> IntentionModel:
-    """Return the unfitted model: of a pair, of a preset, or another method, with the options given.
+    """Return the unfitted model: of a preset, of a method, of a pair, or the one that suits the demonstrations.
 
     ``method`` is an identifier of `prism_irl.models.registry`: a named method, a pair, or MODULE:CLASS from outside.
+    Options are checked against the model that is fitted. Without ``phases``, continuous data get a pair in any case.
     """
+    from prism_irl.models.intentions import Intentions
+
     said = given(options)
     for name, value in said.items():
         limits.check_option(name, value)
+    pair = {name: said[name] for name in COMPONENTS if name in said}
     if "order" in said and method is None and preset is None:
         method = "phases"
-    if method is not None and (preset is not None or {"switching", "rewards"} & set(said)):
+    if method is not None and (preset is not None or pair):
         raise InputError("A method is a pair already; pass --method, or --switching and --rewards, or a preset.")
     if method is not None:
         return _with_options(registry.method(method, said.get("n_intentions")).model, said, method)
@@ -257,11 +318,20 @@ def build_model(
 
         changes = {"network": said["network"]} if "network" in said else {}
         return _with_options(PRISM.paper(preset.removeprefix("paper-"), **changes), said, preset)
-    from prism_irl.models.intentions import Intentions
-
-    model = Intentions(**{name: said[name] for name in ("switching", "rewards") if name in said})
+    continuous = demos is not None and demos.state_space.continuous
+    model = Intentions(**pair)
     model._usual_pair = usual_pair(continuous=continuous, windows="window" in said)
-    return _with_options(model, said, f"{model.switching}+{model.rewards}")
+    if pair or demos is None:
+        return _with_options(model, said, f"{model.switching}+{model.rewards}")
+    of_components = set(said) - set(model.get_params(deep=False))
+    if not of_components:
+        free = Intentions(**said)
+        if phases and (suited := free.suited(demos)) is not free:
+            return suited
+    switching, rewards = model._usual_pair if "window" in said else default_pair(demos)[:2]
+    named = Intentions(switching=switching, rewards=rewards)
+    chosen = _with_options(named, said, f"{switching}+{rewards}, which suits these data,")
+    return chosen if of_components else free  # which may find that other switching predicts better
 
 
 def _with_options(model: IntentionModel, said: dict[str, Any], name: str) -> IntentionModel:

@@ -1,18 +1,23 @@
 """Progress while somebody waits: a bar with the likelihood in it, or a line per minute without a terminal.
 
-Nothing with --quiet. What will take longer than a minute says so as soon as that is known.
+Nothing with --quiet. What will take longer than a minute says so once, as soon as that is known: by the pace since the
+first thing was done, because what comes before it (short runs, compilation) says nothing about the others. Where a
+command is made of several (`Whole`), there is one estimate for all of them.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from prism_irl.optional import need
 
 if TYPE_CHECKING:
     from prism_irl import em
@@ -22,124 +27,152 @@ if TYPE_CHECKING:
 console = Console(stderr=True)
 MINUTE = 60.0
 SURE = 5.0  # seconds of work before what is left is estimated
-ENDS_EARLIER = "a start ends earlier when it has converged"
+
+Report = Callable[..., None]
+"""``report(what, done, total, words)``: of a kind of work, how much is done of how much, and what is to be shown."""
 
 
 class Waiting:
-    """What is said to somebody who waits.
-
-    Without a terminal a line per minute; everywhere, once, how long it will take at most, where that is over a minute.
-    """
+    """What is said to somebody who waits for one kind of work."""
 
     quiet = False  # set by --quiet, for the whole command
 
-    def __init__(self) -> None:
-        self.began = self.spoke = time.monotonic()
+    def __init__(self, began: float) -> None:
+        self.began = self.spoke = began
         self.estimated = False
-        self.first: tuple[float, float] | None = None  # seconds before the first iteration, and iterations then
+        self.first: tuple[float, float] | None = None  # seconds before the first report, and what was done then
 
-    def tell(self, done: float, total: float | None, words: str, bound: str, *, starts_left: int | None = None) -> None:
-        """Tell of so much work done; ``bound`` says why it may take less than estimated.
-
-        What comes before the first iteration of a start (short runs, compilation) comes again for ``starts_left`` and
-        says nothing about the length of an iteration; None where every part of the work is like the first.
-        """
+    def tell(self, done: float, total: float | None, words: str, bound: str, *, again: int = 0) -> None:
+        """Tell of so much work done; ``bound`` says why it may take less, ``again`` how often the beginning comes."""
         now = time.monotonic()
         passed = now - self.began
         if Waiting.quiet:
             return
-        if not self.estimated and total and 0 < done < total:
-            before, at = (0.0, 0.0) if starts_left is None else self.first or (passed, done)
-            self.first = (before, at)
-            if passed - before >= SURE and done > at:
-                self.estimated = True
-                left = (passed - before) / (done - at) * (total - done) + before * (starts_left or 0)
-                if passed + left > MINUTE:
-                    console.print(f"prism: this will take up to {_duration(left)} more; {bound}.", soft_wrap=True)
+        before, at = self.first = self.first or (passed, done)
+        left = None
+        if total and passed - before >= SURE and done > at:
+            left = (passed - before) / (done - at) * (total - done) + before * again
+        if Whole.current is not None:
+            Whole.current.tell(left)
+        elif left is not None and not self.estimated and done < total:  # type: ignore[operator]
+            self.estimated = True
+            if passed + left > MINUTE:
+                say(f"this will take up to {duration(left)} more; {bound}.")
         if not console.is_terminal and now - self.spoke >= MINUTE:
             self.spoke = now
-            console.print(f"prism: after {_duration(passed)}: {words}", soft_wrap=True, highlight=False)
+            say(f"after {duration(passed)}: {words}")
 
 
-def _duration(seconds: float) -> str:
+class Whole:
+    """Steps of one command, and one estimate for all of them.
+
+    Parameters
+    ----------
+    sizes : mapping
+        Step → how long it takes in comparison with the others. A step that goes on is measured; what later ones take is
+        told from it, and from those that are done.
+    """
+
+    current: ClassVar[Whole | None] = None
+
+    def __init__(self, sizes: Mapping[str, float]) -> None:
+        self.sizes, self.took = dict(sizes), dict[str, float]()
+        self.step, self.began, self.said = "", time.monotonic(), False
+
+    @contextmanager
+    def during(self, step: str) -> Iterator[None]:
+        """The time in which a step is made."""
+        self.step, self.began = step, time.monotonic()
+        Whole.current = self
+        try:
+            yield
+        finally:
+            Whole.current = None
+            self.took[step] = time.monotonic() - self.began
+
+    def left(self, here: float) -> float:
+        """Seconds until the end, where ``here`` are left of this step."""
+        known = self.took | {self.step: time.monotonic() - self.began + here}
+        pace = sum(known.values()) / sum(self.sizes[step] for step in known)
+        return here + pace * sum(size for step, size in self.sizes.items() if step not in known)
+
+    def tell(self, here: float | None) -> None:
+        """Say once what is left of all steps, as soon as that of this one is known."""
+        if here is not None and not self.said:
+            self.said = True
+            say(f"all of this will take about {duration(self.left(here))} more.")
+
+
+def say(text: str) -> None:
+    """Say something on standard error, in one line, unless nothing is to be said."""
+    if not Waiting.quiet:
+        console.print(f"prism: {text}", soft_wrap=True, highlight=False, markup=False)
+
+
+def duration(seconds: float) -> str:
     """Time in words: 40 seconds, 12 minutes, 3.5 hours."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def _bar(*, speed: bool = False) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(show_speed=speed),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[status]}"),
-        console=console,
-        disable=Waiting.quiet or not console.is_terminal,
-    )
+@contextmanager
+def counting(unit: str, bound: str = "parts differ in length") -> Iterator[Report]:
+    """Yield a `Report` with a bar for every kind of work."""
+    columns = (BarColumn(), TaskProgressColumn(show_speed=True), TimeElapsedColumn(), TimeRemainingColumn())
+    shown = TextColumn("{task.description}"), *columns, TextColumn("{task.fields[words]}", markup=False)
+    with Progress(*shown, console=console, disable=Waiting.quiet or not console.is_terminal) as progress:
+        tasks: dict[str, Any] = {}
+        waits: dict[str, Waiting] = {}
+        began = time.monotonic()
+
+        def report(
+            what: str, done: float, total: float | None, words: str = "", *, line: str = "", again: int = 0
+        ) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total, words=words or unit)
+                waits[what] = Waiting(time.monotonic() if waits else began)
+            progress.update(tasks[what], completed=done, total=total, words=words or unit)
+            of = "" if total is None else f" of {total}"
+            waits[what].tell(done, total, line or f"{what}: {done}{of} {unit} {words}".strip(), bound, again=again)
+
+        yield report
 
 
 @contextmanager
 def em_progress() -> Iterator[em.OnIteration]:
     """Yield a callback for the iterations of a fit."""
-    waiting = Waiting()
-    with _bar() as progress:
-        task = progress.add_task("EM", total=None, status="")
+    with counting("iterations", "a start ends earlier when it has converged") as report:
 
         def on_iteration(now: em.Progress) -> None:
             held_out = "" if now.validation is None else f", validation {now.validation:.4f}"
-            start, status = f"start {now.start + 1} of {now.n_starts}", f"LL {now.train:.4f}{held_out}"
-            total = now.n_starts * now.max_iterations
-            done = now.start * now.max_iterations + now.iteration
-            progress.update(task, description=start, total=total, completed=done, status=status)
-            words = f"{start}, iteration {now.iteration} of at most {now.max_iterations}, {status}"
-            waiting.tell(done, total, words, ENDS_EARLIER, starts_left=now.n_starts - now.start - 1)
+            start, score = f"start {now.start + 1} of {now.n_starts}", f"LL {now.train:.4f}{held_out}"
+            done, total = now.start * now.max_iterations + now.iteration, now.n_starts * now.max_iterations
+            line = f"{start}, iteration {now.iteration} of at most {now.max_iterations}, {score}"
+            report("EM", done, total, f"{start}, {score}", line=line, again=now.n_starts - now.start - 1)
 
         yield on_iteration
 
 
 @contextmanager
-def fits_progress() -> Iterator[Callable[[Fit, int], None]]:
-    """Yield a callback for the fits of a cross-validation."""
-    waiting = Waiting()
-    with _bar() as progress:
-        task = progress.add_task("fits", total=None, status="")
+def fits_and_parts() -> Iterator[tuple[Callable[[Fit, int], None], Callable[[int, int], None]]]:
+    """Yield a callback for the fits of a cross-validation, and one for the parts of a test against a habit."""
+    with counting("parts", "fits differ in length") as report:
         done = 0
 
         def on_fit(fit: Fit, total: int) -> None:
             nonlocal done
             done += 1
-            status = f"{fit.method.name}, fold {fit.fold}: LL {fit.row['predictive_ll']:.4f}"
-            progress.update(task, total=total, advance=1, status=status)
-            waiting.tell(done, total, f"{done} of {total} fits, {status}", "fits differ in length")
+            report("fits", done, total, f"{fit.method.name}, fold {fit.fold}: LL {fit.row['predictive_ll']:.4f}")
 
-        yield on_fit
+        yield on_fit, lambda done, total: report("habit and surrogates", done, total)
 
 
 @contextmanager
-def fits_and_parts() -> Iterator[tuple[Callable[[Fit, int], None], Callable[[int, int], None]]]:
-    """Yield a callback for the fits of a cross-validation, and one for the parts of a test against a habit."""
-    with _bar() as progress:
-        tasks: dict[str, Any] = {}
-        waits: dict[str, Waiting] = {}
-
-        def show(what: str, done: int | None, total: int, status: str) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total, status="")
-                waits[what] = Waiting()
-            moved: dict[str, Any] = {"advance": 1} if done is None else {"completed": done}
-            progress.update(tasks[what], total=total, status=status, **moved)
-            so_far = progress.tasks[tasks[what]].completed
-            waits[what].tell(
-                so_far, total, f"{so_far:.0f} of {total} {what} {status}".strip(), "parts differ in length"
-            )
-
-        def on_fit(fit: Fit, total: int) -> None:
-            show("fits", None, total, f"{fit.method.name}, fold {fit.fold}: LL {fit.row['predictive_ll']:.4f}")
-
-        yield on_fit, lambda done, total: show("habit and surrogates", done, total, "")
+def fits_progress() -> Iterator[Callable[[Fit, int], None]]:
+    """Yield a callback for the fits of a cross-validation."""
+    with fits_and_parts() as (on_fit, _):
+        yield on_fit
 
 
 @contextmanager
@@ -159,21 +192,35 @@ def plain_warnings() -> Iterator[None]:
         warnings.formatwarning = before
 
 
+# -- TensorBoard -------------------------------------------------------------------------------------------------------
+
+
+def writer_class() -> Any:
+    """What writes event files; asked for before the work begins, it says that TensorBoard is missing."""
+    return need("torch.utils.tensorboard", "logging").SummaryWriter
+
+
 @contextmanager
-def counting(unit: str) -> Iterator[Callable[[str, int, int | None, str], None]]:
-    """Yield a callback for a progress bar with a rate."""
-    with _bar(speed=True) as progress:
-        tasks: dict[str, Any] = {}
-        waits: dict[str, Waiting] = {}
+def tensorboard(folder: str | Path) -> Iterator[em.OnIteration]:
+    """Yield a callback that writes the likelihood of every iteration, one subfolder of ``folder`` per start.
 
-        def report(what: str, done: int, total: int | None, status: str) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total, status=status or unit)
-                waits[what] = Waiting()
-            speed = progress.tasks[tasks[what]].speed
-            rate = f", {speed:.0f} {what if status else unit}/s" if speed else ""
-            progress.update(tasks[what], completed=done, total=total, status=f"{status or unit}{rate}")
-            of = "" if total is None else f" of {total}"
-            waits[what].tell(done, total, f"{what}: {done}{of} {unit} {status}".strip(), "parts differ in length")
+    Examples
+    --------
+    >>> with tensorboard("runs/mouse/tensorboard") as log:  # doctest: +SKIP
+    ...     model.fit(demos, on_iteration=log)
+    """
+    make = writer_class()
+    writers: dict[int, Any] = {}
 
-        yield report
+    def on_iteration(now: em.Progress) -> None:
+        if now.start not in writers:
+            writers[now.start] = make(log_dir=str(Path(folder) / f"start_{now.start:02d}"))
+        for name, value in (("train", now.train), ("validation", now.validation)):
+            if value is not None:
+                writers[now.start].add_scalar(f"log-likelihood per step/{name}", value, now.iteration)
+
+    try:
+        yield on_iteration
+    finally:
+        for writer in writers.values():
+            writer.close()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from cyclopts import Parameter
 
 from prism_irl.cli.options import CommonOptions, FitsOptions
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError
 
 SCRIPTS = {

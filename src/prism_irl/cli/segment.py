@@ -7,8 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl.cli.open_run import FittedOptions
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import CommonOptions, FittedOptions
 from prism_irl.errors import InputError, one_line
 from prism_irl.optional import need
 
@@ -80,8 +79,9 @@ def segment(
     overwrite
         Replace a file that is already there.
     """
-    from prism_irl.data.files import NWB, check_writable, write_table
+    from prism_irl.cli.fitted import open_fitted
     from prism_irl.data.interop import interval_table
+    from prism_irl.data.read import NWB, check_writable, write_table
     from prism_irl.report.names import FILE, read_names
 
     if names is None and (run / FILE).is_file():
@@ -108,7 +108,7 @@ def segment(
         check_writable(intervals)
         if intervals.exists() and not overwrite:
             raise InputError(f"{intervals} exists already; choose another --intervals or pass --overwrite.")
-    model, data = fitted.open(run, table)
+    model, data = open_fitted(run, table, fitted)
     if is_nwb:
         steps = write_session(out, model, data, names, session_start=session_start, subject=subject)
     elif write_back is None:
@@ -212,3 +212,29 @@ def write_intentions(
     if demos.motions is not None and demos.design is None:
         motions = motions_in_words(demos, labels, len(called))
     return add_column(dataset, out, values, subtasks=called if subtasks else None, words=Words(motions, names))
+
+
+def score(
+    run: Path, table: Path, *, fitted: FittedOptions = FittedOptions(), common: CommonOptions = CommonOptions()
+) -> None:
+    """Score a fitted model on a table: predictive log-likelihood and, kept apart, the paper's score.
+
+    Example: prism score runs/mouse new.csv --json
+
+    Parameters
+    ----------
+    run
+        Folder of a fitted model.
+    table
+        A .csv, .parquet or .npz file with the columns that the model was fitted on.
+    """
+    from prism_irl.cli.fitted import open_fitted
+    from prism_irl.cli.printing import print_json, print_scores
+    from prism_irl.evaluation.metrics import evaluate
+
+    model, data = open_fitted(run, table, fitted)
+    found = evaluate(model, data.demonstrations)
+    if common.json:
+        print_json({**found, "density": True} if model.is_density else found)
+    else:
+        print_scores(found, leaks=model.leaks, density=model.is_density)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 
 
 def select_command(
@@ -61,10 +61,9 @@ def select_command(
     seed
         The one source of randomness.
     """
-    from prism_irl.cli.known_evidence import content
     from prism_irl.cli.printing import print_score_intervals, print_selection
     from prism_irl.cli.progress import fits_and_parts
-    from prism_irl.cli.sources import check_tokens, read_source
+    from prism_irl.cli.sources import check_tokens, content, read_source
     from prism_irl.evaluation.checks import check_simulations
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies.score_intervals import scoring

@@ -1,13 +1,15 @@
-"""Where commands take their data from: a table of one's own, or a data set by name.
+"""Where commands take their data from: a table of one's own, a robot dataset, or a data set by name.
 
-`--events` are columns of a table that mark what happened, for people to look at; no fit ever reads them.
+`--events` are columns of a table that mark what happened, for people to look at; no fit ever reads them. Covariates,
+seconds and what an earlier test found are made ready here for the model that is to be fitted.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import sys
 import warnings
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,19 +17,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.cli.options import ColumnOptions, WorldOptions, flag_of
-from prism_irl.cli.window import steps_per_second
-from prism_irl.cli.world import read_world
+from prism_irl import halves, storage
+from prism_irl.cli.options import ColumnOptions, WorldOptions, flag_of, given
 from prism_irl.data.covariates import Inputs, event_marks
+from prism_irl.data.geography import parse_grid, read_world
 from prism_irl.data.labels import is_file, labelled
 from prism_irl.data.read import Table, read_data
-from prism_irl.data.rows import check_single
+from prism_irl.data.rows import column_of
 from prism_irl.datasets import EVENTS, NAMED
 from prism_irl.errors import InputError, one_line
+from prism_irl.switching import SWITCHING
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.mdp import MDP
+    from prism_irl.models.base import IntentionModel
 
 
 class Source(NamedTuple):
@@ -41,43 +45,36 @@ class Source(NamedTuple):
     covariates: tuple[str, ...] = ()
 
 
-def read_source(
-    table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
-) -> Source:
+def read_source(table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions()) -> Source:
     """Read a file and what is known of its world, or the named data set where there is no such file."""
     if str(table) in NAMED and not table.exists():
         if world.described():
             raise InputError(f"The world of {table} is known; leave --{next(iter(world.described()))} out.")
         load, dynamics = NAMED[str(table)]
         return Source(load(), dynamics(), _named_events(str(table), columns.events))
-    source = read_table(table, columns, world, discount)
-    if not any(columns.covariates()):
-        return source
+    source = read_table(table, columns, world)
     assert source.rows is not None
     rows, inputs = read_inputs(source.rows, columns)
     names = () if inputs is None else tuple(one.name for one in inputs.inputs)
     return source._replace(demos=rows.demonstrations, rows=rows, covariates=names)
 
 
-def read_table(
-    table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions(), discount: float = 0.97
-) -> Source:
+def read_table(table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions()) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
-    found = read_world(
-        read_rows(table, hz=columns.hz, episodes=columns.episodes, task=columns.task, **columns.roles()),
-        world,
-        columns.roles(),
-        discount,
-    )
-    tell_notes(found.rows)
-    _tell_group(found.rows, columns)
-    events = read_events(found.rows, columns.events)
-    return Source(found.rows.demonstrations, found.mdp, events, found.rows, found.layout)
+    from prism_irl.report.state_places import from_map, grid
+
+    read = read_rows(table, hz=columns.hz, episodes=columns.episodes, task=columns.task, **columns.roles())
+    rows, mdp, place = read_world(read, columns.roles(), **given(world))
+    tell_notes(rows)
+    _tell_group(rows, columns)
+    layout = grid(*parse_grid(world.grid)) if world.grid is not None else None
+    layout = layout if place is None else from_map(place, rows.demonstrations)
+    return Source(rows.demonstrations, mdp, read_events(rows, columns.events), rows, layout)
 
 
 def _tell_group(table: Table, columns: ColumnOptions) -> None:
     """Say on standard error where a column called group, which nobody named, holds treatments."""
-    from prism_irl.cli.recognise import is_treatment
+    from prism_irl.cli.study import is_treatment
 
     if columns.group is not None or table.frame is None or "group" not in table.frame:
         return
@@ -108,15 +105,6 @@ def check_tokens(demos: Demonstrations, command: str) -> None:
             f"prism {command} needs states and actions that come back, and these data are continuous; compare numbers "
             "of intentions with prism compare --methods markov+features-k2,markov+features-k3."
         )
-
-
-def read_inputs(table: Table, columns: ColumnOptions) -> tuple[Table, Inputs | None]:
-    """The table with the covariates of switching as observations, and how they were made."""
-    names, events = columns.covariates()
-    if not names and not events:
-        return table, None
-    found = Inputs.learn(table, names, events)
-    return found.apply(table), found
 
 
 def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> Table:
@@ -152,29 +140,126 @@ def _read_rows(table: Path, **roles: Any) -> Table:
         return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})
 
 
-def is_continuous(table: Path, columns: ColumnOptions) -> bool:
-    """Whether states and actions are numbers: columns to act, or a file of demonstrations that holds commands."""
-    if columns.observe or columns.act:
-        return True
-    if table.suffix.lower() == ".npz":
-        try:
-            with zipfile.ZipFile(table) as archive:
-                names = archive.namelist()
-        except (OSError, zipfile.BadZipFile):
-            return False  # whoever reads the file will say what is wrong with it
-        return "motions.npy" in names and "design.npy" not in names
-    return (table / "motions.npy").is_file() and not (table / "design.npy").is_file()
-
-
 def read_events(table: Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
     """Columns that mark steps at which something happened, {name: (n,) bool}: true or false, 1 or 0, or empty."""
-    found: dict[str, npt.NDArray[np.bool_]] = {}
-    for name in names:
-        if table.frame is None:
-            raise InputError(f"Events ({name!r}) are columns of a table, and an npz file has none; give a .csv file.")
-        if name not in table.frame.columns:
-            there = ", ".join(map(str, table.frame.columns[:50]))
-            raise InputError(f"There is no column {name!r} for the events; the table has the columns {there}.")
-        check_single(table.frame, name)
-        found[name] = event_marks(table.frame[name], name)[table.order]
-    return found
+    return {name: event_marks(column_of(table.frame, name, "the events"), name)[table.order] for name in names}
+
+
+# -- covariates and seconds, as a model reads them ---------------------------------------------------------------------
+
+NETWORKS = ("recurrent", "independent")
+"""Switching that reads the observations of a step anyway."""
+LOGITS = ("markov", "state", "ordered", "semi-markov")
+"""Switching whose kernel is a logit of the inputs where it is told to read them."""
+
+
+def read_inputs(table: Table, columns: ColumnOptions) -> tuple[Table, Inputs | None]:
+    """The table with the covariates of switching as observations, and how they were made."""
+    names, events = columns.covariates()
+    if not names and not events:
+        return table, None
+    found = Inputs.learn(table, names, events)
+    return found.apply(table), found
+
+
+def with_inputs(model: IntentionModel, columns: ColumnOptions) -> IntentionModel:
+    """The model, told to read the inputs where there are some; refused where nothing in it would."""
+    pair = getattr(model, "_halves", None)
+    name, rewards = ("", "") if pair is None else (halves.name_of(pair()[0], SWITCHING), str(pair()[1]))
+    from_rewards = "feature" in rewards.lower()  # policies that are made of the observations
+    if not any(columns.covariates()):
+        if columns.observations and not from_rewards and name in SWITCHING and name not in (*NETWORKS, "ordered"):
+            raise InputError(
+                f"{name} switching does not read --network-inputs, nor do these rewards; give the columns as "
+                "--covariates of markov switching, or choose --switching recurrent."
+            )
+        return model
+    if from_rewards:
+        raise InputError(
+            "These policies are made of the observations; leave out --covariates, or choose other rewards."
+        )
+    if name in NETWORKS:
+        return model
+    if name in LOGITS and "switching" in model.get_params(deep=False):
+        named = model.get_params(deep=False)["switching"]
+        options = halves.options_class("switching", name, SWITCHING)() if isinstance(named, str) else named
+        model.set_params(switching=dataclasses.replace(options, inputs=True))
+        return model
+    raise InputError(
+        f"{name or type(model).__name__} switching reads no inputs; choose --switching {', '.join(LOGITS)} (without "
+        "--method), recurrent or independent."
+    )
+
+
+def with_window(model: IntentionModel, table: Path, demos: Demonstrations, hz: float | None = None) -> IntentionModel:
+    """The model with its window in steps (``--window 0.5s``), which is what its run folder then says."""
+    from prism_irl.rewards.options import RewardOptions
+
+    rewards: Any = model.get_params(deep=False).get("rewards")
+    if isinstance(rewards, RewardOptions):
+        found = rewards.in_steps(demos, lambda: steps_per_second(table, hz))
+        if found != rewards:
+            model.set_params(rewards=found)
+    return model
+
+
+def steps_per_second(table: Path, hz: float | None = None) -> float | None:
+    """What was said (``--hz``), or that of a LeRobot dataset; None of everything else, whose times must say it."""
+    if hz is not None:
+        if not 0 < hz < math.inf:
+            raise InputError(f"--hz is {hz:g}; give the steps per second, a number above 0.")
+        return hz
+    if not (table / "meta" / "info.json").is_file():
+        return None
+    from prism_irl.robots.lerobot import LeRobotSource
+
+    return LeRobotSource(table).fps
+
+
+# -- what an earlier `prism evidence` or `prism select` found out about the same data, for the verdict of a fit --------
+
+KEPT = {"p_value": float, "gain": float, "surrogates": int, "agreement": float, "agreement_p_value": float}
+WORDS = """found decided level g1 g2 memory slow_choices several_habits individuals memoryless_gain
+seconds_for_999""".split()  # noqa: SIM905
+"""What else the sentences of the verdict are made of."""
+MOST_NEIGHBOURS = 200
+UNREADABLE = (OSError, KeyError, TypeError, ValueError, OverflowError)
+
+
+def content(demos: Demonstrations) -> str:
+    """Checksum of states and actions alone: a fit may leave out the groups or covariates that a test has used."""
+    if demos.state_space.continuous:
+        return dataclasses.replace(demos, groups=None).checksum()
+    return dataclasses.replace(demos, groups=None, observations=None).checksum()
+
+
+def read_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any]:
+    """The evidence in a run folder, after making sure that it is about the same data."""
+    try:
+        metrics, config = (storage.read_json(folder / name) for name in ("metrics.json", "config.json"))
+        found = metrics["evidence"]
+        known = {name: kind(found[name]) for name, kind in KEPT.items()}
+        known |= {name: found[name] for name in WORDS if name in found}
+        if not all(math.isfinite(known[name]) for name in KEPT) or not 0 <= known["p_value"] <= 1:
+            raise ValueError
+        about = config["data"]["content"]
+    except UNREADABLE:
+        raise InputError(
+            f"{folder} holds no evidence; give the folder of prism evidence, or of prism select with --surrogates."
+        ) from None
+    if about != content(demos):
+        raise InputError(f"The evidence in {folder} is about other data; run prism evidence on this table.")
+    return {**known, "from": folder.name}
+
+
+def find_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any] | None:
+    """The newest evidence about the same data in the folders beside a run that is to be written, if there is any."""
+    there = [path for path in folder.parent.glob("*/metrics.json") if (path.parent / "config.json").is_file()]
+    about = content(demos) if there else ""
+    for path in sorted(there, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_NEIGHBOURS]:
+        try:
+            if storage.read_json(path.parent / "config.json")["data"]["content"] == about:
+                return read_evidence(path.parent, demos)
+        except UNREADABLE:
+            continue
+    return None

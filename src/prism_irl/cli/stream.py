@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prism_irl import storage
-from prism_irl.cli.stream_inputs import is_number
 from prism_irl.errors import InputError, brief, one_line
 from prism_irl.report.names import read_names
+
+if TYPE_CHECKING:
+    from prism_irl.data.covariates import Input, Inputs
 
 
 def stream(
@@ -142,7 +145,7 @@ def _reader(
         names = config["data"]["names"]
         seen, done = places(names["observations"]), places(names["commands"])
         return lambda cells, n: {"observation": numbers(cells, seen, n), "motion": numbers(cells, done, n)}, list
-    from prism_irl.data.vocabulary import Vocabulary
+    from prism_irl.data.rows import Vocabulary
 
     words = {what: Vocabulary.from_json(config["vocabulary"][f"{what}s"]) for what in ("state", "action")}
     at = {what: places([columns.get(what, what)])[0] for what in words}
@@ -153,7 +156,6 @@ def _reader(
 
     if "inputs" not in config["data"]:
         return tokens, list
-    from prism_irl.cli.stream_inputs import StreamedInputs
     from prism_irl.data.covariates import Inputs
 
     covariates = Inputs.from_json(config["data"]["inputs"])
@@ -176,3 +178,81 @@ def run_stream(run: Path, method: str | None, names: Path | None) -> None:
         f"{found['steps']:.0f} steps; {found['median']:.2f} ms per step (median), {found['p99']:.2f} ms (99 of 100).",
         file=sys.stderr,
     )
+
+
+EVENT = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False, "": False}
+
+Number = Callable[[list[str], int, int], float]
+"""Cells of a row, a place in them and the row's number → the finite number there, or an `InputError`."""
+
+
+class StreamedInputs:
+    """Inputs of one row after another; `reset` where a trajectory begins.
+
+    Parameters
+    ----------
+    inputs : those of the fit
+    places : callable
+        Names of columns → their places in a row; an `InputError` where one is missing.
+    number : see `Number`
+    time : str, optional
+        Column of the times that events are counted in, where it has numbers; else steps are.
+    """
+
+    def __init__(self, inputs: Inputs, places: Callable[[list[str]], list[int]], number: Number, time: str | None):
+        self.inputs, self.number = inputs.inputs, number
+        self.at = places([one.column for one in self.inputs])
+        events = any(one.kind == "since" for one in self.inputs)
+        self.clock = places([time])[0] if events and time is not None else None
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a trajectory, as an event does."""
+        self.last: dict[str, float] = {}
+        self.before: list[float] = [math.nan] * len(self.inputs)
+        self.step = 0
+
+    def read(self, cells: list[str], row: int) -> list[float]:
+        """Standardised inputs of a row."""
+        if self.clock is not None and row == 0 and not is_number(cells[self.clock]):
+            self.clock = None  # dates: steps are counted, as in the fit
+        now = float(self.step) if self.clock is None else self.number(cells, self.clock, row)
+        self.step += 1
+        own = [self._raw(one, cells, at, row) for one, at in zip(self.inputs, self.at, strict=True)]
+        read = [before if one.lag else value for one, value, before in zip(self.inputs, own, self.before, strict=True)]
+        for i, one in enumerate(self.inputs):
+            if one.kind == "since":
+                read[i] = self._since(one, bool(self.before[i] == 1.0 if one.lag else own[i]), now)
+        self.before = own
+        return [
+            0.0 if math.isnan(value) else (value - one.mean) / one.spread
+            for one, value in zip(self.inputs, read, strict=True)
+        ]
+
+    def _since(self, one: Input, happened: bool, now: float) -> float:
+        if happened or one.column not in self.last:
+            self.last[one.column] = now
+        return math.log1p(max(now - self.last[one.column], 0.0))
+
+    def _raw(self, one: Input, cells: list[str], at: int, row: int) -> float:
+        if one.kind == "since":
+            mark: Any = EVENT.get(cells[at].strip().lower())
+            if mark is None:
+                raise InputError(
+                    f"Row {row} of the stream has {cells[at]!r} in column {one.column!r}; send 1 at an event, else 0."
+                )
+            return float(mark)
+        if one.level is None:
+            return self.number(cells, at, row)
+        if not cells[at].strip():
+            raise InputError(f"Row {row} of the stream has nothing in column {one.column!r}; send a word.")
+        return float(cells[at] == one.level)
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

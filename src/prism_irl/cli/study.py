@@ -1,7 +1,8 @@
-"""study.toml: what the columns of a study are, written once beside the data; what is typed wins over it.
+"""What the columns of a table are: written once in study.toml, or recognised by their names and what is in them.
 
-Every key is a flag of the commands (``time_since`` is ``--time-since``); a command takes those that it has. Paths are
-relative to the file.
+Every key of study.toml is a flag of the commands (``time_since`` is ``--time-since``); a command takes those that it
+has, what is typed wins over it, and paths are relative to the file. Nothing is taken in silence, and what is not clear
+is asked for in one sentence. A column ``group`` that holds a treatment is a condition and not the animals.
 """
 
 from __future__ import annotations
@@ -9,25 +10,59 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
+from prism_irl.cli.options import ColumnOptions, given
 from prism_irl.errors import InputError, one_line
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FILE = "study.toml"
-KEYS: dict[str, tuple[str, ...]] = {
-    "columns": (
-        *("trajectory", "state", "action", "observe", "act", "time", "group", "intention", "labels", "events"),
-        *("covariates", "time_since", "network_inputs"),
-    ),
-    "world": ("map", "grid", "dynamics", "valid_actions"),
-    "units": ("hz", "dates", "max_gap", "missing", "ties"),
-    "conditions": ("by", "unit"),
-}
-"""Tables of the file, and their keys."""
+_LINES = """
+[columns]
+trajectory | "bout" | names the trajectory; several together: animal,bout
+state | "cell" | where the agent is, or what it sees
+action | "move" | what it does there
+observe | "x,y" | numbers that are observed, instead of state
+act | "vx,vy" | numbers that are commanded, instead of action
+time | "time" | order of the steps, and their durations
+group | "animal" | the animal or operator
+events | ["water"] | 1 where something happened, shown on the page
+intention | "intention" | true intentions, for evaluation only
+covariates | "thirst" | may change switching; numbers or words
+time_since | "water" | events whose age may change switching
+network_inputs | "speed" | further numbers that a switching network may read
+labels | "known.csv" | intentions that somebody knows: a column, or a file
+[world]
+map | "nodes.csv" | state, x, y, and neighbours if you like: where states lie
+grid | "5x5" | width and height, instead of a map
+valid_actions | "observed" | actions that exist: those of the data, or a table
+dynamics | "moves.csv" | state, action, next_state, probability
+[units]
+hz | 30 | steps per second, where no column has times
+max_gap | 2.0 | cut a trajectory where more time than this passes
+dates | "day-first" | what comes first in times such as 3/4/2026
+missing | "skip" | what becomes of rows without state or action: skip or split
+ties | "keep" | rows of a trajectory at the same time: keep their order
+[conditions]
+by | "drug" | what prism contrast compares
+unit | "animal" | over whom it compares
+"""
+KEYS: dict[str, dict[str, tuple[str, str]]] = {}
+"""Tables of the file → their keys, each with an example and what it is."""
+for _line in _LINES.strip().splitlines():
+    if _line.startswith("["):
+        KEYS[_line.strip("[]")] = {}
+    else:
+        _key, _example, _about = _line.split(" | ")
+        KEYS[list(KEYS)[-1]][_key] = _example, _about
 PATHS = ("map", "dynamics", "valid_actions", "labels")
 FIT_ALONE = ("covariates", "time_since", "network_inputs", "labels")
 """What describes a fit: other commands that read a table do without."""
@@ -123,48 +158,212 @@ def _without_study(arguments: list[str]) -> tuple[list[str], Path | None]:
 
 def write_study(path: Path, table: str, columns: Mapping[str, str], events: list[str], conditions: list[str]) -> None:
     """Write a study file with comments, which says what was recognised and what else can be said."""
-
-    def line(key: str, example: str, about: str) -> str:
-        value = json.dumps(columns[key], ensure_ascii=False) if key in columns else None
-        if key == "events" and events:
-            value = json.dumps(events, ensure_ascii=False)
-        if key == "by" and conditions:
-            value = json.dumps(conditions[0], ensure_ascii=False)
-        if key == "unit" and conditions and "group" in columns:
-            value = json.dumps(columns["group"], ensure_ascii=False)
-        return f"{key} = {value}  # {about}" if value is not None else f"# {key} = {example}  # {about}"
-
+    known: dict[str, Any] = dict(columns)
+    if events:
+        known["events"] = events
+    if conditions:
+        known |= {"by": conditions[0]} | ({"unit": columns["group"]} if "group" in columns else {})
     text = [
         f"# What the columns of {table} are. Every command reads this from the folder of the data, or --study FILE;",
         "# what is typed wins. Take away the # of a line to use it.",
-        "",
-        "[columns]",
-        line("trajectory", '"bout"', "names the trajectory; several together: animal,bout"),
-        line("state", '"cell"', "where the agent is, or what it sees"),
-        line("action", '"move"', "what it does there"),
-        line("observe", '"x,y"', "numbers that are observed, instead of state"),
-        line("act", '"vx,vy"', "numbers that are commanded, instead of action"),
-        line("time", '"time"', "order of the steps, and their durations"),
-        line("group", '"animal"', "the animal or operator"),
-        line("events", '["water"]', "1 where something happened, shown on the page"),
-        line("intention", '"intention"', "true intentions, for evaluation only"),
-        line("covariates", '"thirst"', "may change switching; numbers or words"),
-        line("time_since", '"water"', "events whose age may change switching"),
-        line("labels", '"known.csv"', "intentions that somebody knows: a column, or a file"),
-        "",
-        "[world]",
-        line("map", '"nodes.csv"', "state, x, y, and neighbours if you like: where states lie"),
-        line("grid", '"5x5"', "width and height, instead of a map"),
-        line("valid_actions", '"observed"', "actions that exist: those of the data, or a table"),
-        line("dynamics", '"moves.csv"', "state, action, next_state, probability"),
-        "",
-        "[units]",
-        line("hz", "30", "steps per second, where no column has times"),
-        line("max_gap", "2.0", "cut a trajectory where more time than this passes"),
-        "",
-        "[conditions]",
-        line("by", '"drug"', "what prism contrast compares"),
-        line("unit", '"animal"', "over whom it compares"),
-        "",
     ]
-    path.write_text("\n".join(text), encoding="utf-8")
+    for heading, keys in KEYS.items():
+        text += ["", f"[{heading}]"]
+        for key, (example, about) in keys.items():
+            value = f"{key} = {json.dumps(known[key], ensure_ascii=False)}" if key in known else f"# {key} = {example}"
+            text.append(f"{value}  # {about}")
+    path.write_text("\n".join([*text, ""]), encoding="utf-8")
+
+
+# -- columns that are recognised ---------------------------------------------------------------------------------------
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "trajectory": ("trajectory", "bout", "episode", "session", "run", "demo", "walk", "sequence", "block", "traj"),
+    "state": ("state", "cell", "node", "position", "place", "location", "stimulus", "cue", "room", "patch"),
+    "action": ("action", "move", "choice", "direction", "turn", "response", "movement"),
+    "time": ("time", "timestamp", "t", "seconds", "step", "trial", "frame"),
+    "group": ("animal", "mouse", "subject", "rat", "monkey", "participant", "animal_id", "subject_id", "id", "group"),
+    "intention": ("intention",),
+}
+"""Usual names of a role's column, in any case, the likeliest first."""
+CONDITIONS = ("group", "treatment", "condition", "drug", "genotype", "sex", "cohort")
+TREATMENTS = ("control", "ctrl", "saline", "vehicle", "drug", "treated", "sham", "lesion", "wt", "ko", "placebo")
+COMMANDS = ("v", "d", "vel_", "cmd_", "command_", "action_", "act_", "delta_")
+"""What stands before the name of an observed number where a column holds its command: vx of x."""
+FEW = 0.2
+"""Different values of a column, as a share of its rows, above which it holds no states."""
+
+
+@dataclass
+class Recognised:
+    """What a table's columns were taken for.
+
+    ``columns``: role or option → column, several with commas between. ``events``: columns that are 1 where something
+    happened. ``conditions``: columns that compare animals or sessions.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+
+    @property
+    def said(self) -> str:
+        """One line that says it all."""
+        parts = [f"{role} {name}" for role, name in self.columns.items()]
+        parts += [f"event {name}" for name in self.events] + [f"condition {name}" for name in self.conditions]
+        return f"Columns: {', '.join(parts)}."
+
+
+def recognise(table: Path, given: dict[str, Any]) -> Recognised:
+    """Columns of the roles that are not ``given``; an `InputError` names both where two may be meant."""
+    from prism_irl.data.read import WRITABLE, matching, plain_table
+
+    if table.is_dir() or table.suffix.lower() not in WRITABLE:  # a robot dataset or arrays, which name what they hold
+        roles = {role: str(name) for role, name in given.items() if role in (*NAMES, "observe", "act")}
+        return Recognised(roles, list(given.get("events", ())))
+    files = matching(table)
+    found = _recognise(plain_table(files[0]), given)
+    if len(files) > 1 and "trajectory" not in given:
+        found.columns["trajectory"] = f"file,{found.columns['trajectory']}"
+    return found
+
+
+def _recognise(frame: pd.DataFrame, given: dict[str, Any]) -> Recognised:
+    left = [str(name) for name in frame.columns]
+    found = Recognised({role: str(name) for role, name in given.items() if role in (*NAMES, "observe", "act")})
+    taken = {part.strip() for name in found.columns.values() for part in name.split(",")} | {
+        str(name) for name in given.get("events", ())
+    }
+    left = [name for name in left if name not in taken]
+    for role in ("group", "time", "intention"):
+        if role not in found.columns and (name := _named(role, left)) is not None:
+            if name.lower() == "group" and is_treatment(frame[name]):
+                continue
+            found.columns[role] = name
+            left.remove(name)
+    if "trajectory" not in found.columns:
+        found.columns["trajectory"] = _trajectory(frame, left, found.columns.get("group"))
+        left = [name for name in left if name not in found.columns["trajectory"].split(",")]
+    unit = found.columns["trajectory"].split(",")
+    found.conditions = [name for name in left if name.lower() in CONDITIONS and _constant(frame, name, unit)]
+    left = [name for name in left if name not in found.conditions]
+    _tokens_or_numbers(frame, left, found)
+    used = {part for name in found.columns.values() for part in name.split(",")}
+    found.events = [*given.get("events", ())] or [name for name in left if name not in used and _marks(frame[name])]
+    order = ("trajectory", "state", "action", "observe", "act", "time", "group", "intention")
+    found.columns = {role: found.columns[role] for role in order if role in found.columns}
+    return found
+
+
+def _named(role: str, left: Sequence[str]) -> str | None:
+    """The column with the likeliest name of a role."""
+    low = {name.lower(): name for name in reversed(left)}
+    return next((low[name] for name in NAMES[role] if name in low), None)
+
+
+def _trajectory(frame: pd.DataFrame, left: Sequence[str], group: str | None) -> str:
+    """Columns that name a trajectory together: what runs, and the animal where runs are numbered anew for each."""
+    runs = [name for name in left if name.lower() in NAMES["trajectory"] and name.lower() != "trajectory"]
+    runs = [name for name in left if name.lower() == "trajectory"] or runs
+    if not runs and group is None:
+        raise InputError(
+            f"No column of the table names the trajectory (there are {', '.join(left[:20])}); name it with "
+            "--trajectory, or several that do so together: --trajectory animal,bout."
+        )
+    if group is None or (runs and _constant(frame, group, runs)):
+        return ",".join(runs)
+    return ",".join([group, *runs])
+
+
+def _tokens_or_numbers(frame: pd.DataFrame, left: Sequence[str], found: Recognised) -> None:
+    """State and action, or the columns that are observed and commanded where they are numbers."""
+    if {"observe", "act"} & set(found.columns):
+        return
+    numbers = [name for name in left if frame[name].dtype.kind == "f"]
+    plain = {name.lower(): name for name in numbers}
+    commands = [
+        name
+        for name in numbers
+        for start in COMMANDS
+        if name.lower().startswith(start) and name.lower().removeprefix(start) in plain
+    ]
+    if commands and not {"state", "action"} & set(found.columns) and _named("state", left) is None:
+        found.columns["observe"] = ",".join(name for name in numbers if name not in commands)
+        found.columns["act"] = ",".join(dict.fromkeys(commands))
+        return
+    for role in ("state", "action"):
+        if role not in found.columns:
+            found.columns[role] = _token(frame, [name for name in left if name not in found.columns.values()], role)
+
+
+def _token(frame: pd.DataFrame, left: Sequence[str], role: str) -> str:
+    """The column of a state or an action: its own name, else a usual one, else the only one that it can be."""
+    exact = [name for name in left if name.lower() == role]
+    usual = exact or [name for name in left if name.lower() in NAMES[role]]
+    other = NAMES["action" if role == "state" else "state"]
+    if not usual:
+        usual = [name for name in left if name.lower() not in other and _is_token(frame[name])]
+    if len(usual) == 1:
+        return usual[0]
+    if not usual:
+        there = ", ".join(map(str, frame.columns[:20]))
+        raise InputError(f"No column of the table looks like the {role} (there are {there}); name it with --{role}.")
+    raise InputError(
+        f"The {role} may be {' or '.join(usual[:5])}; say which: --{role} {usual[0]}, or write it into study.toml."
+    )
+
+
+def _is_token(column: pd.Series[Any]) -> bool:
+    """Whether a column holds values that come back: words or whole numbers, few, and more than a mark."""
+    if column.dtype.kind == "f" or _marks(column):
+        return False
+    return 2 <= column.nunique() <= max(FEW * len(column), 2)
+
+
+def _marks(column: pd.Series[Any]) -> bool:
+    """Whether a column is 1 (or true) where something happened and 0 elsewhere."""
+    if column.dtype.kind == "b":
+        return bool(column.any())
+    return column.dtype.kind in "iuf" and set(column.dropna().unique()) == {0, 1}
+
+
+def _constant(frame: pd.DataFrame, name: str, unit: Sequence[str]) -> bool:
+    """Whether a column has one value in every unit, and several in all."""
+    return bool(frame.groupby(list(unit), dropna=False)[name].nunique().max() == 1 and frame[name].nunique() > 1)
+
+
+def is_treatment(column: pd.Series[Any]) -> bool:
+    """Whether values of a column called group are names of treatments rather than of animals."""
+    return any(str(value).strip().lower() in TREATMENTS for value in column.dropna().unique()[:20])
+
+
+def init(
+    table: Path,
+    *,
+    columns: ColumnOptions = ColumnOptions(),
+    out: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Find out what the columns of a table are, and write it to study.toml, which every command reads.
+
+    Example: prism init mouse.csv
+
+    Parameters
+    ----------
+    table
+        A .csv, .tsv, .parquet or Excel file, or several as one pattern in quotes.
+    out
+        File to write [default: study.toml beside the table].
+    overwrite
+        Replace the file that is there.
+    """
+    target = table.parent / FILE if out is None else out
+    if target.exists() and not overwrite:
+        raise InputError(f"There is a {target} already; pass --overwrite to replace it, or another --out.")
+    found = recognise(table, given(columns))
+    try:
+        write_study(target, table.name, found.columns, found.events, found.conditions)
+    except OSError as error:
+        raise InputError(f"Cannot write {target} ({error.strerror}); choose another --out.") from None
+    print(one_line(found.said))
+    print(one_line(f"Written to {target}; correct it there, and type prism analyze {table} next."))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import Parameter
 
 from prism_irl import limits, storage
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:

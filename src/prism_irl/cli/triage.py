@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from prism_irl.cli.open_run import FittedOptions
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import CommonOptions, FittedOptions
 from prism_irl.errors import InputError, one_line
 
 
@@ -38,8 +37,9 @@ def triage(
     overwrite
         Replace a file that is already there.
     """
+    from prism_irl.cli.fitted import open_fitted
     from prism_irl.cli.printing import print_json, print_table
-    from prism_irl.data.files import check_writable
+    from prism_irl.data.read import check_writable
     from prism_irl.report.names import FILE, read_names
     from prism_irl.studies import triage as study
 
@@ -49,7 +49,7 @@ def triage(
             raise InputError(f"The list is a .csv file, and {out} is none; write --out {out.with_suffix('.csv')}.")
         if out.exists() and not overwrite:
             raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
-    model, data = fitted.open(run, dataset)
+    model, data = open_fitted(run, dataset, fitted)
     demos, given = data.demonstrations, run / FILE
     K = model.n_intentions
     found = study.triage(model, demos, read_names(given, K) if given.is_file() else [str(k) for k in range(K)])

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.sampling import between, cuts, steps_of
+from prism_irl.data.demonstrations import Demonstrations, between, cuts, steps_of
 
 if TYPE_CHECKING:
     import torch

@@ -23,8 +23,7 @@ import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import Table
-from prism_irl.data.rows import check_single
-from prism_irl.data.vocabulary import missing
+from prism_irl.data.rows import column_of, missing
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
@@ -56,7 +55,7 @@ class Input:
 
     def raw(self, table: Table) -> FloatArray:
         """Values (n,) that every flat step reads, before they are standardised; NaN where there is no row before."""
-        column, demos = _column(table, self.column), table.demonstrations
+        column, demos = column_of(table.frame, self.column, "the inputs"), table.demonstrations
         if self.kind == "since":
             happened = event_marks(column, self.column)[table.order]
             return since(demos, _one_row_later(happened, demos, False) if self.lag else happened)
@@ -84,7 +83,7 @@ class Inputs:
         found: list[Input] = []
         for text in columns:
             name, lag = _declared(table, text)
-            column = _column(table, name)
+            column = column_of(table.frame, name, "the inputs")
             if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
                 found.append(Input(name, "number", lag=lag))
                 continue
@@ -148,20 +147,10 @@ def _declared(table: Table, text: str) -> tuple[str, int]:
     """Name of a column, and how many rows it is read later: none where it is known before the action of its row."""
     if text.endswith(NOW) and (table.frame is None or text not in table.frame.columns):
         return text.removesuffix(NOW), 0
-    column, trajectory = _column(table, text), table.demonstrations.trajectory_index
+    column, trajectory = column_of(table.frame, text, "the inputs"), table.demonstrations.trajectory_index
     values = column.astype(str).to_numpy()[table.order]
     changes = (values[1:] != values[:-1]) & (trajectory[1:] == trajectory[:-1])
     return text, int(changes.any())
-
-
-def _column(table: Table, name: str) -> pd.Series[Any]:
-    if table.frame is None:
-        raise InputError(f"Inputs ({name!r}) are columns of a table, and an npz file has none; give a .csv file.")
-    if name not in table.frame.columns:
-        there = ", ".join(map(str, table.frame.columns[:50]))
-        raise InputError(f"There is no column {name!r} for the inputs; the table has the columns {there}.")
-    check_single(table.frame, name)
-    return table.frame[name]
 
 
 def _complete(column: pd.Series[Any], name: str) -> None:

@@ -1,14 +1,13 @@
 """What people know of the world behind their table: where states lie, which actions exist, and where these lead.
 
-Maps, lists of actions and dynamics are tables too, in the names of the data. A state that only they name joins the
-vocabulary: a place that nobody has visited is part of the world all the same.
+`read_world` puts all of it beside a table. Maps, lists of actions and dynamics are tables too, in the names of the
+data. A state that only they name joins the vocabulary: a place that nobody has visited is part of the world, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +17,8 @@ import pandas as pd
 from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.files import line_of, read_arrays, read_table_file
-from prism_irl.data.rows import check_single
-from prism_irl.data.vocabulary import Vocabulary, distinct, whole_numbers
+from prism_irl.data.read import Table, line_of, read_arrays, read_data, read_table_file
+from prism_irl.data.rows import Vocabulary, check_single, distinct, whole_numbers
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 
@@ -143,14 +141,9 @@ def _neighbours(
             continue
         text = f"{cell:g}" if isinstance(cell, float) else str(cell)
         words = pd.Series(re.split(r"[;\s]+", text.strip()), dtype=object)
-        at = partial(_fixed, where(i))
-        found = states.encode(words, "state", at)  # where states are numbers, it reads numbers
+        found = states.encode(words, "state", lambda _: where(i))  # noqa: B023
         pairs |= {(min(int(ids[i]), int(j)), max(int(ids[i]), int(j))) for j in found if int(j) != int(ids[i])}
     return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
-
-
-def _fixed(place: str, _: int) -> str:
-    return place
 
 
 # -- actions and dynamics ----------------------------------------------------------------------------------------------
@@ -177,7 +170,7 @@ def read_valid_actions(rows: Rows, states: Vocabulary, actions: Vocabulary) -> n
     return valid
 
 
-def read_dynamics(rows: Rows, states: Vocabulary, actions: Vocabulary, discount: float) -> MDP:
+def read_dynamics(rows: Rows, states: Vocabulary, actions: Vocabulary) -> MDP:
     """Dynamics from a table: state, action, next_state, probability; pairs that are not listed do not exist.
 
     A state without any row is an end: whatever is done there, it stays.
@@ -201,10 +194,10 @@ def read_dynamics(rows: Rows, states: Vocabulary, actions: Vocabulary, discount:
     stay = (ends[:, None] * A + np.arange(A)).ravel()
     row, column = np.append(pair, stay), np.append(to, np.repeat(ends, A))
     weight = np.append(p / np.where(total > 0, total, 1)[pair], np.ones(len(stay)))
-    return MDP(sparse.coo_array((weight, (row, column)), shape=(S * A, S)), discount, valid)
+    return MDP(sparse.coo_array((weight, (row, column)), shape=(S * A, S)), valid_actions=valid)
 
 
-def load_dynamics(path: Path, states: Vocabulary, actions: Vocabulary, discount: float) -> MDP:
+def load_dynamics(path: Path, states: Vocabulary, actions: Vocabulary) -> MDP:
     """Dynamics from an npz file with one array (S, A, S), whose ids are those of the data."""
     arrays = [array for array in read_arrays(path).values() if array.ndim == 3]
     if len(arrays) != 1:
@@ -218,4 +211,140 @@ def load_dynamics(path: Path, states: Vocabulary, actions: Vocabulary, discount:
         )
     if arrays[0].shape[1] != actions.size:
         raise InputError(f"{path} has {arrays[0].shape[1]} actions and the data {actions.size}; give the same.")
-    return MDP.from_dense(arrays[0], discount)
+    return MDP.from_dense(arrays[0])
+
+
+# -- all of it beside a table ------------------------------------------------------------------------------------------
+
+MAP, PAIRS, MOVES = ("state", "x", "y"), ("state", "action"), ("state", "action", "next_state", "probability")
+UNSEEN, VISITS = 0.25, 20  # share of the actions of well visited states that never occur, before a note speaks of it
+
+
+class World(NamedTuple):
+    """A table whose demonstrations know their valid actions, and the dynamics and the map where these are known."""
+
+    rows: Table
+    mdp: MDP | None
+    place: Geography | None
+
+
+def read_world(
+    rows: Table,
+    columns: dict[str, Any],
+    *,
+    map: Path | None = None,
+    grid: str | None = None,
+    dynamics: Path | None = None,
+    valid_actions: str | None = None,
+) -> World:
+    """Read the files of a world in the names of a table that was read with the given ``columns``."""
+    named = {"map": map, "grid": grid, "dynamics": dynamics, "valid-actions": valid_actions}
+    if rows.demonstrations.action_space.continuous:
+        if option := next((name for name, value in named.items() if value is not None), None):
+            raise InputError(f"--{option} is about states, and these data are continuous.")
+        return World(rows, None, None)
+    if map is not None and grid is not None:
+        raise InputError("--map and --grid both say where states lie; pass one of them.")
+    text, files = _named_columns(rows.states, rows.actions), dict[str, Rows]()
+    if map is not None:
+        files["map"] = Rows(map, MAP, "a map", text)
+    if dynamics is not None and dynamics.suffix.lower() != ".npz":
+        files["dynamics"] = Rows(dynamics, MOVES, "dynamics", text)
+    if valid_actions not in (None, OBSERVED):
+        files["valid actions"] = Rows(Path(str(valid_actions)), PAIRS, "valid actions", text)
+    rows = _with_world(rows, files, grid, columns)
+    demos, mdp, valid = rows.demonstrations, None, None
+    if dynamics is not None:
+        mdp = read_dynamics_file(dynamics, rows.states, rows.actions, files.get("dynamics"))
+        valid, source = np.asarray(mdp.valid_actions), str(dynamics)
+    if valid_actions is not None:
+        pairs, source = files.get("valid actions"), str(valid_actions)
+        valid = observed_actions(demos) if pairs is None else read_valid_actions(pairs, rows.states, rows.actions)
+        mdp = None if mdp is None else MDP(mdp.transitions, mdp.discount, valid & mdp.valid_actions)
+    notes = rows.notes if valid is not None else (*rows.notes, *_unseen_note(demos))
+    if valid is not None:
+        demos = allow(demos, valid, source)
+    place = read_map(files["map"], rows.states) if "map" in files else None
+    if place is not None:
+        lost = np.setdiff1d(demos.states, np.flatnonzero(~np.isnan(place.xy).any(axis=1)))
+        if len(lost):
+            name = lost[0] if rows.states.names is None else rows.states.names[lost[0]]
+            raise InputError(f"The map {map} has no place for {len(lost)} states of the data, such as {name}; add it.")
+    return World(rows._replace(demonstrations=demos, notes=notes), mdp, place)
+
+
+def read_dynamics_file(path: Path, states: Vocabulary, actions: Vocabulary, table: Rows | None = None) -> MDP:
+    """Dynamics over states and actions that are known, from a table (perhaps read already) or an npz file."""
+    if path.suffix.lower() != ".npz":
+        return read_dynamics(table or Rows(path, MOVES, "dynamics", _named_columns(states, actions)), states, actions)
+    mdp = load_dynamics(path, states, actions)
+    if mdp.n_states != states.size:
+        raise InputError(f"{path} has {mdp.n_states} states and the data {states.size}; give the same world.")
+    return mdp
+
+
+def _named_columns(states: Vocabulary, actions: Vocabulary) -> list[str]:
+    """Columns of a table of the world that hold names, not numbers."""
+    named = {"state": states, "next_state": states, "action": actions}
+    return [column for column, words in named.items() if words.names is not None]
+
+
+def _with_world(rows: Table, files: dict[str, Rows], grid: str | None, columns: dict[str, Any]) -> Table:
+    """The table over all states and actions of the world, those that nobody visited among them."""
+    states, actions = rows.states, rows.actions
+    for table in files.values():
+        for column in ("state", "next_state", "action"):
+            if column in table.frame.columns and (values := table.frame[column].dropna()).size:
+                if column == "action":
+                    actions = extended(actions, values, "action")
+                else:
+                    states = extended(states, values, "state")
+    if grid is not None:
+        width, height = parse_grid(grid)
+        if states.names is not None:
+            raise InputError(
+                f"--grid numbers its states, and the data names them ({states.names[0]}); give their places with --map."
+            )
+        if states.size > width * height:
+            raise InputError(f"The data has the state {states.size - 1}, and --grid {grid} ends before it.")
+        states = Vocabulary(None, width * height)
+    if (states, actions) == (rows.states, rows.actions):
+        return rows
+    if rows.frame is not None:
+        return read_data(rows.frame, **columns, states=states, actions=actions)._replace(notes=rows.notes)
+    if states.names != rows.states.names or actions.names != rows.actions.names:
+        raise InputError("A file of the world names states that the npz file has not; add them to its state_names.")
+    demos = rows.demonstrations.resized(n_states=states.size, n_actions=actions.size)
+    return rows._replace(demonstrations=demos, states=states, actions=actions)
+
+
+def allow(demos: Demonstrations, valid: npt.NDArray[np.bool_], source: str) -> Demonstrations:
+    """Return demonstrations that carry the mask; an action that it does not allow is named."""
+    allowed = valid[demos.states, demos.actions]
+    if not allowed.all():
+        step, count = int(np.argmin(allowed)), int((~allowed).sum())
+        state, action = demos.states[step], demos.actions[step]
+        names = (
+            str(i) if words is None else words[i]
+            for i, words in ((int(state), demos.state_names), (int(action), demos.action_names))
+        )
+        s, a = names
+        raise InputError(
+            f"The action {a} in state {s} at {demos.where(step)} does not exist by {source} ({count:,} such steps in "
+            "all); correct the data or the file."
+        )
+    return demos.with_valid_actions(valid)
+
+
+def _unseen_note(demos: Demonstrations) -> Iterator[str]:
+    """Actions that never occur where the agent often is may not exist there; a model would plan with them."""
+    counts = pair_counts(demos)
+    often = counts.sum(axis=1) >= VISITS
+    if demos.valid_actions is not None or not often.any():
+        return
+    unseen = int((counts[often] == 0).sum())
+    if unseen > UNSEEN * counts[often].size:
+        yield (
+            f"{unseen:,} of {counts[often].size:,} pairs of a well visited state and an action never occur, and count "
+            "as possible moves that stay in place; if they do not exist, say so with --valid-actions observed."
+        )

@@ -30,9 +30,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.files import WRITABLE, line_of, read_table_file
-from prism_irl.data.rows import check_single, factorize_keys, key_columns, read_times
-from prism_irl.data.vocabulary import Array, Vocabulary, Where, distinct, whole_numbers
+from prism_irl.data.read import WRITABLE, line_of, read_table_file
+from prism_irl.data.rows import (
+    Where,
+    check_single,
+    factorize_keys,
+    filled,
+    key_columns,
+    read_known,
+    read_times,
+)
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,27 +119,6 @@ def _partial_labels(demos: Demonstrations) -> tuple[npt.NDArray[np.int64], npt.N
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     steps = np.flatnonzero(demos.partial_labels >= 0)
     return steps, demos.partial_labels[steps].astype(np.int64)
-
-
-def filled(values: pd.Series[Any]) -> npt.NDArray[np.int64]:
-    """Rows of a column of known labels that hold one: empty cells do not, nor does −1."""
-    empty = values.isna() | values.astype(str).str.strip().isin(("", "-1", "-1.0"))
-    return np.flatnonzero(~empty)
-
-
-def read_known(values: pd.Series[Any], role: str, where: Where) -> tuple[Array, tuple[str, ...] | None]:
-    """Known intentions, (n,), −1 where nobody knows, and their names."""
-    there = filled(values)
-    if not len(there):
-        raise InputError(f"The column {values.name!r} of known labels is empty; fill some cells in or leave it out.")
-    cells = whole_numbers(values.iloc[there].infer_objects())  # empty cells make floats of a column of ids
-    found = distinct(cells, "known label", lambda i: where(int(there[i])))
-    words = Vocabulary.learn(found, "known label")
-    if words.names is not None:  # in the order in which they come, so that stages of a task are in order
-        words = Vocabulary(tuple(str(value) for value in found.values), words.size)
-    known = np.full(len(values), -1, dtype=np.int64)
-    known[there] = words.encode(found, "known label")
-    return known, words.names
 
 
 # -- labels in a table of their own ------------------------------------------------------------------------------------

@@ -10,44 +10,51 @@ names: (trajectories, steps), or flat with ``lengths``; sizes, names and the val
 
 from __future__ import annotations
 
+import csv
+import glob
+import lzma
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import mmap
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from prism_irl import limits, storage
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.files import (
-    READABLE,
-    WRITABLE,
-    matching,
-    read_arrays,
-    read_files,
-    read_table_file,
-    storable_frame,
-    write_table,
-)
-from prism_irl.data.labels import read_known
-from prism_irl.data.mapped import FORMER_NAMES, native, open_folder, storable
+from prism_irl import checked, limits, storage
+from prism_irl.checked import BROKEN
+from prism_irl.data.demonstrations import Demonstrations, parts_of
+from prism_irl.data.mapped import FORMER_NAMES, PLAIN, native, open_folder, storable
 from prism_irl.data.rows import (
+    DOUBLED,
+    Array,
     Columns,
     Dates,
+    Distinct,
     Missing,
     Ties,
-    check_single,
+    Vocabulary,
+    Where,
+    column_of,
     copies,
+    distinct,
     factorize_keys,
     key_columns,
     lost_rows,
     only_one_action,
     read_groups,
+    read_known,
     read_numbers,
     read_places,
     read_times,
@@ -55,9 +62,8 @@ from prism_irl.data.rows import (
     split_rows,
     with_missing,
 )
-from prism_irl.data.sampling import parts_of
-from prism_irl.data.vocabulary import Array, Distinct, Vocabulary, Where, distinct
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
+from prism_irl.optional import need
 
 UNKNOWN_NAME = "<unknown>"
 
@@ -104,7 +110,7 @@ def read_data(
 ) -> Table:
     """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.mapped` or a pandas table.
 
-    A pattern such as ``"animals/*.csv"`` is one table (`prism_irl.data.files`).
+    A pattern such as ``"animals/*.csv"`` is one table (`prism_irl.data.read`).
 
     Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
     of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
@@ -140,21 +146,19 @@ def read_data(
         return _continuous(source, columns, observe, act, rules)
     rules["how"] = missing
     if isinstance(source, pd.DataFrame):
-        return _from_frame(source, columns, states, actions, None, unknown_state, **rules)
+        return _from_frame(source, columns, states, actions, unknown_state, **rules)
     path = Path(source)
     suffix = path.suffix.lower()
     if path.is_dir() and suffix not in READABLE:
-        return _from_folder(path, states, actions, unknown_state)
+        return _in_language(open_folder(path), states, actions, unknown_state)
     if suffix not in READABLE:
         raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE)}.")
     paths = matching(path)
-    if not paths[0].is_file():
-        raise InputError(f"There is no file {path}; check the path.")
     if suffix == ".npz":
         return _from_npz(paths[0], states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
     frame, rules["at"] = read_files(paths, columns, text, (state, action))
-    return _from_frame(frame, columns, states, actions, None, unknown_state, **rules)
+    return _from_frame(frame, columns, states, actions, unknown_state, **rules)
 
 
 def _with_native_columns(frame: pd.DataFrame) -> pd.DataFrame:
@@ -171,33 +175,11 @@ def _is_native(kind: np.dtype[Any]) -> bool:
     return kind.isnative and not (kind.kind == "f" and kind.itemsize > 8)
 
 
-def read_rows(path: Path) -> pd.DataFrame:
+def plain_table(path: Path) -> pd.DataFrame:
     """Rows and columns of a .csv, .tsv or .parquet file, as they are."""
     if path.suffix.lower() not in WRITABLE:
         raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(WRITABLE)}.")
-    if not path.is_file():
-        raise InputError(f"There is no file {path}; check the path.")
-    return read_table_file(path, {})
-
-
-def _continuous(
-    source: Any, columns: Columns, observe: str | Sequence[str], act: str | Sequence[str], rules: dict[str, Any]
-) -> Table:
-    path = None if isinstance(source, pd.DataFrame) else Path(source)
-    if path is not None and path.suffix.lower() not in WRITABLE:
-        raise InputError(f"Columns to --observe and --act belong to a table ({', '.join(WRITABLE)}), not to {path}.")
-    rows = source
-    if path is not None:
-        paths = matching(path)
-        if not paths[0].is_file():
-            raise InputError(f"There is no file {path}; check the path.")
-        rows, where = read_files(paths, columns, {})
-        rules = {**rules, "at": where}
-
-    def tokens(frame: pd.DataFrame, state: str, action: str) -> Table:
-        return _from_frame(frame, replace(columns, state=state, action=action), None, None, None, False, **rules)
-
-    return read_measured(rows, observe, act, tokens)
+    return read_table_file(path)
 
 
 def _from_frame(
@@ -205,7 +187,6 @@ def _from_frame(
     columns: Columns,
     states: Vocabulary | None,
     actions: Vocabulary | None,
-    labels: Vocabulary | None,
     unknown_state: bool,
     *,
     at: Where = "row {}".format,
@@ -247,7 +228,7 @@ def _from_frame(
     extra = how == "skip"  # one more state, in which nothing can be chosen
     states = states or with_missing(Vocabulary.learn(*state), extra)
     actions = actions or Vocabulary.learn(*action)
-    labels = labels or (Vocabulary.learn(*intention) if intention else None)
+    labels = Vocabulary.learn(*intention) if intention else None
     times = read_times(*column("time"), dates) if "time" in found else None
     used = [*key, *found.values(), *columns.observations]
     rows = sort_rows(frame, codes, names, times, key=key, used=used, at=at, ties=ties, max_gap=max_gap)
@@ -291,46 +272,52 @@ def _from_frame(
 
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
     stored = load_npz(path)
-    frame = pd.DataFrame({"trajectory": np.repeat(np.arange(len(stored["lengths"])), stored["lengths"])})
-    own: dict[str, Vocabulary | None] = {}
-    for key in [key for key in ("states", "actions", "labels") if key in stored]:
-        frame[key], own[key] = own_vocabulary(stored, key)
-    extra = bool(stored.get("unknown_state", False))  # the last state stands for all that a model did not know
     for key, known in (("states", states), ("actions", actions)):
-        theirs = own[key]
-        if known and theirs and not theirs.names and theirs.size > known.size and not (unknown_state or extra):
-            raise InputError(f"{path} has {theirs.size} {key} and the model {known.size}; give data of the same world.")
-    columns = Columns(state="states", action="actions", intention="labels" if "labels" in own else None)
-    vocabularies = states or own["states"], actions or own["actions"], own.get("labels")
-    table = _from_frame(frame, columns, *vocabularies, unknown_state)
-    learned = table.states
-    if extra and states is None:
-        learned = Vocabulary(None if learned.names is None else learned.names[:-1], learned.size - 1)
-    # A mask in the file's ids means nothing in those of another vocabulary; the model has its own.
-    same = not unknown_state and states in (None, own["states"]) and actions in (None, own["actions"])
-    demos = replace(
-        table.demonstrations,
-        observations=stored.get("observations"),
-        partial_labels=stored.get("partial_labels"),
-        partial_label_names=tuple(stored["partial_label_names"].astype(str))
-        if "partial_label_names" in stored
-        else None,
-        times=stored.get("times"),
-        groups=stored.get("groups"),
-        valid_actions=stored.get("valid_actions") if same else None,
-        places=stored.get("places") if same else None,
-        place_names=tuple(stored["place_names"].astype(str)) if same and "place_names" in stored else None,
-        trajectory_names=stored.get("trajectory_names"),
-        unknown_state=unknown_state or (extra and states is None),
-    )
-    if "motions" in stored:
-        demos = with_motions(demos, stored)
-    return table._replace(demonstrations=demos, frame=None, states=learned)
+        size = int(stored.get(f"n_{key}", 0))
+        if known and f"{key[:-1]}_names" not in stored and size > known.size and not unknown_state:
+            raise InputError(f"{path} has {size} {key} and the model {known.size}; give data of the same world.")
+    demos = _stored(stored)
+    names = demos.trajectory_names if demos.trajectory_names is not None else np.arange(len(demos))
+    notes = tuple(copies(demos.states, demos.actions, demos.offsets, names))
+    return _in_language(demos, states, actions, unknown_state)._replace(notes=notes)
 
 
-def _from_folder(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
-    """Demonstrations that stay on disk; ids are translated only where a model has others."""
-    demos = open_folder(path)
+def _stored(stored: Mapping[str, Array]) -> Demonstrations:
+    """Demonstrations of the arrays of an npz file; states, actions and labels may be words."""
+    fields: dict[str, Any] = {}
+    for key in [key for key in ("states", "actions", "labels") if key in stored]:
+        fields[key], fields[f"{key[:-1]}_names"], size = _own_ids(stored, key)
+        fields |= {} if key == "labels" else {f"n_{key}": size}
+    for key in ("partial_label_names", "place_names", "motion_names", "design_names", "observation_names"):
+        if key in stored:
+            fields[key] = tuple(stored[key].astype(str))
+    as_they_are = ("observations", "partial_labels", "times", "groups", "valid_actions", "places", "trajectory_names")
+    fields |= {key: stored[key] for key in (*as_they_are, "motions", "design") if key in stored}
+    if "noise_blocks" in stored:
+        fields["noise_blocks"] = tuple(int(block) for block in stored["noise_blocks"])
+    fields |= {"log_volume": float(stored.get("log_volume", 0.0)), "unknown_state": bool(stored.get("unknown_state"))}
+    return Demonstrations(offsets=np.concatenate([[0], np.cumsum(stored["lengths"])]), **fields)
+
+
+def _own_ids(stored: Mapping[str, Array], key: str) -> tuple[Array, tuple[str, ...] | None, int]:
+    """One array as ids (n,), the names behind them where there are some, and how many ids there are."""
+    values, names, where = stored[key], stored.get(f"{key[:-1]}_names"), f"array {key!r}, step {{}}".format
+    size = int(stored[f"n_{key}"]) if f"n_{key}" in stored else None
+    if size is not None:
+        limits.check_sizes(*((size, 1) if key == "states" else (1, size)))
+    if names is not None:
+        own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
+        return Vocabulary(None, own.size).encode(values, key[:-1], where), own.names, own.size
+    if key == "labels" and values.dtype.kind in "iu":
+        size = max(int(values.max()), 0) + 1  # kept as they are, even with wide gaps
+    own = Vocabulary.learn(values, key[:-1], where) if size is None else Vocabulary(None, size)
+    return own.encode(values, key[:-1], where), own.names, own.size
+
+
+def _in_language(
+    demos: Demonstrations, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool
+) -> Table:
+    """Demonstrations that have vocabularies of their own; ids are translated only where a model has others."""
     own_states = Vocabulary(demos.state_names, demos.n_states)
     own_actions = Vocabulary(demos.action_names, demos.n_actions)
     labels = None
@@ -339,6 +326,8 @@ def _from_folder(path: Path, states: Vocabulary | None, actions: Vocabulary | No
         labels = Vocabulary(demos.label_names, size)
     order = np.arange(demos.n_steps)
     if states in (None, own_states) and actions in (None, own_actions) and not unknown_state:
+        if demos.unknown_state:  # the last state stands for all that a model did not know
+            own_states = Vocabulary(None if demos.state_names is None else demos.state_names[:-1], demos.n_states - 1)
         return Table(demos, None, order, own_states, own_actions, labels)
     new = states or own_states, actions or own_actions
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
@@ -348,7 +337,9 @@ def _from_folder(path: Path, states: Vocabulary | None, actions: Vocabulary | No
         actions=_translated(demos, "action", own_actions, new[1], "error"),
         n_states=new[0].size + len(unknown),
         n_actions=new[1].size,
-        valid_actions=None,  # in the file's ids; the model has its own
+        valid_actions=None,  # in the file's ids, as places are; the model has its own
+        places=None,
+        place_names=None,
         state_names=None if new[0].names is None else new[0].names + unknown,
         action_names=new[1].names,
         unknown_state=unknown_state,
@@ -435,31 +426,30 @@ def column_names(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
-def read_measured(
-    frame: pd.DataFrame,
-    observe: str | Sequence[str],
-    act: str | Sequence[str],
-    read: Callable[[pd.DataFrame, str, str], Table],
+def _continuous(
+    source: Any, columns: Columns, observe: str | Sequence[str], act: str | Sequence[str], rules: dict[str, Any]
 ) -> Table:
-    """Read a frame whose states and actions are numbers; ``read`` does so for tokens in the columns named to it."""
+    """The table of a frame or file whose states and actions are numbers."""
+    frame = source
+    if not isinstance(source, pd.DataFrame):
+        path = Path(source)
+        if path.suffix.lower() not in WRITABLE:
+            raise InputError(
+                f"Columns to --observe and --act belong to a table ({', '.join(WRITABLE)}), not to {path}."
+            )
+        frame, rules["at"] = read_files(matching(path), columns, {})
     seen, done = column_names(observe), column_names(act)
     for names, role, other in ((seen, "observe", "act"), (done, "act", "observe")):
         if not names:
             raise InputError(f"Columns to --{other} are named and none to --{role}; name both.")
-    for role, name in [*(("observe", name) for name in seen), *(("act", name) for name in done)]:
-        if name not in frame.columns:
-            there = ", ".join(map(str, frame.columns[:50]))
-            raise InputError(f"There is no column {name!r} to --{role}; the table has the columns {there}.")
-        check_single(frame, name)
-    table = read(frame.assign(**{STATE: 0, ACTION: 0}), STATE, ACTION)
-    order = table.order
+        for name in names:
+            column_of(frame, name, f"--{role}")
+    tokens, named = frame.assign(**{STATE: 0, ACTION: 0}), replace(columns, state=STATE, action=ACTION)
+    table = _from_frame(tokens, named, None, None, False, **rules)
     x, x_names = _matrix(frame, seen, "observation")
     y, y_names = _matrix(frame, done, "command")
-    demos = replace(table.demonstrations, observations=x[order].astype(np.float32)).with_commands(
-        y[order],
-        motion_names=y_names,
-        observation_names=x_names,
-    )
+    demos = replace(table.demonstrations, observations=x[table.order].astype(np.float32))
+    demos = demos.with_commands(y[table.order], motion_names=y_names, observation_names=x_names)
     return table._replace(demonstrations=demos, frame=frame)
 
 
@@ -553,32 +543,6 @@ def load_npz(path: Path) -> dict[str, Array]:
     return stored | flat | {"lengths": lengths.astype(np.int64)}
 
 
-def with_motions(demos: Demonstrations, stored: Mapping[str, Array]) -> Demonstrations:
-    """Add the commands that the file holds beside the tokens, and what belongs to them."""
-    names = ("motion_names", "design_names", "observation_names")
-    options: dict[str, Any] = {key: tuple(stored[key].astype(str)) for key in names if key in stored}
-    if "noise_blocks" in stored:
-        options["noise_blocks"] = tuple(int(block) for block in stored["noise_blocks"])
-    if "log_volume" in stored:
-        options["log_volume"] = float(stored["log_volume"])
-    return demos.with_commands(stored["motions"], stored.get("design"), **options)
-
-
-def own_vocabulary(stored: Mapping[str, Array], key: str) -> tuple[Array, Vocabulary | None]:
-    """One array as a table would hold it, (n,), and the vocabulary that the file gives for it."""
-    values, names = stored[key], stored.get(f"{key[:-1]}_names")
-    size = int(stored[f"n_{key}"]) if f"n_{key}" in stored else None
-    if size is not None:
-        limits.check_sizes(*((size, 1) if key == "states" else (1, size)))
-    if names is not None:
-        own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
-        ids = Vocabulary(None, own.size).encode(values, key[:-1], f"array {key!r}, step {{}}".format)
-        return np.array(own.names, dtype=object)[ids], own
-    if key == "labels" and values.dtype.kind in "iu":
-        size = max(int(values.max()), 0) + 1  # kept as they are, even with wide gaps
-    return values, None if size is None else Vocabulary(None, size)
-
-
 def write_npz(demos: Demonstrations, path: str | Path, *, made_by: str | None = None) -> None:
     """Write an npz file without pickle that `read_data` turns back into the same demonstrations.
 
@@ -636,3 +600,339 @@ def _with_most(demos: Demonstrations) -> Demonstrations:
     known = np.flatnonzero(demos.partial_labels >= 0)[:1] if demos.partial_labels is not None else np.zeros(0, np.int64)
     first = 0 if not len(known) else int(np.searchsorted(demos.offsets, known[0], side="right")) - 1
     return demos.subset([first])
+
+
+# -- files of tables and of arrays: what a parser would let pass without a word is looked for here --------------------
+
+READABLE = (".csv", ".tsv", ".parquet", ".npz", ".xlsx", ".nwb")
+WRITABLE = (".csv", ".tsv", ".parquet")
+NWB = ".nwb"
+PER_EXCEL_BYTE = 4
+"""Bytes of memory per byte of the XML in an .xlsx file: a cell of some thirty bytes becomes an object of Python."""
+
+
+def read_table_file(path: Path, text: Mapping[str, type[str]] = {}, wanted: Sequence[str] = ()) -> pd.DataFrame:
+    """Rows and columns of a table of any format but npz, as they are.
+
+    Columns named in ``text`` stay text whatever they look like; ``wanted`` ones tell which table of an NWB file it is.
+    The attribute `rows.DOUBLED` of the frame says which columns the file has more than once.
+    """
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; check the path.")
+    suffix = path.suffix.lower()
+    if suffix == ".xlsx":
+        need("openpyxl", "excel")
+    try:
+        if suffix == NWB:
+            from prism_irl.data.nwb import read_nwb
+
+            return read_nwb(path, wanted)
+        if suffix in (".parquet", ".xlsx"):
+            return _read_parquet(path) if suffix == ".parquet" else _read_excel(path, text)
+        return _read_csv(path, text)
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{path} is empty; give a header and at least one row.") from None
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{path} is not UTF-8 text at line {_undecodable_line(path)}; save it as “CSV UTF-8”, or convert it "
+            "with iconv -f latin1 -t utf-8."
+        ) from None
+    except (*BROKEN, pa.ArrowException, BadZipFile, zlib.error) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is damaged or not a {suffix} file ({brief(error)}).") from None
+
+
+def _read_excel(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
+    """The first sheet of a workbook."""
+    with ZipFile(path) as archive:
+        _check_size(path, PER_EXCEL_BYTE * sum(info.file_size for info in archive.infolist()))
+    with pd.ExcelFile(path, engine="openpyxl") as book:
+        frame: pd.DataFrame = pd.read_excel(book, dtype=dict(text))
+        header = pd.read_excel(book, header=None, nrows=1)
+    names = [] if header.empty else header.iloc[0].dropna().astype(str).tolist()
+    frame.attrs[DOUBLED] = {name: times for name, times in Counter(names).items() if times > 1}
+    return frame
+
+
+def line_of(path: Path, row: int) -> int:
+    """Line of a row in a text file, counted as an editor does; of other files the row as a spreadsheet numbers it."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        return row + (2 if path.suffix.lower() == ".xlsx" else 0)
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = csv.reader(file, delimiter=separators(path)[0])
+        line, met = 1, -1  # cells may hold line ends, and empty lines are no rows
+        for cells in rows:
+            met += bool(cells)
+            if cells and met == row + 1:
+                return line
+            line = rows.line_num + 1
+    return row + 2
+
+
+def check_writable(path: str | Path) -> None:
+    """Say before the work begins that `write_table` does not know a format."""
+    if Path(path).suffix.lower() not in WRITABLE:
+        raise InputError(f"Cannot write {path}: the name must end in one of {', '.join(WRITABLE)}.")
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write .csv, .tsv or .parquet without the index; the file appears whole or not at all."""
+    check_writable(path)
+    suffix, frame = Path(path).suffix.lower(), frame.copy(deep=False)
+    frame.attrs = {}  # what was noticed when a table was read is no part of it
+
+    def write(file: IO[bytes]) -> None:
+        if suffix != ".parquet":
+            frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
+            return
+        storable_frame(frame).to_parquet(file, index=False)
+
+    storage.write_file(Path(path), write)
+
+
+def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Array]:
+    """Arrays of an npz file by name, all of them or those of ``only``.
+
+    Nothing is taken on trust: an array is as large as its bytes, not as its header says, all of them together fit into
+    memory, none is there twice, and none holds Python objects.
+    """
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; check the path.")
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            members = [info for info in archive.infolist() if only is None or info.filename[:-4] in only]
+            names = [info.filename.removesuffix(".npy") for info in members]
+            if len(set(names)) < len(names):
+                twice = next(name for name, times in Counter(names).items() if times > 1)
+                raise ValueError(f"the array {twice!r} is there twice")
+            total = sum(info.file_size for info in members)
+            _check_size(path, 2 * total, "give a smaller file, or a folder of prism_irl.data.mapped")
+            return {info.filename[:-4]: _member(archive, info) for info in members if info.filename.endswith(".npy")}
+    except (*BROKEN, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, InputError):
+            raise
+        if "Object arrays" in str(error):
+            raise InputError(f"{path} holds Python objects, which are never unpickled; save plain arrays.") from None
+        raise InputError(f"{path} is damaged or not an npz file ({brief(error)}).") from None
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    """One array; its header is compared with the bytes that are there before anything is allocated."""
+    name = info.filename[:-4]
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise ValueError(f"the array {name!r} is of version {version}")
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran_order, dtype = header(file)
+        if dtype.hasobject:
+            raise ValueError("Object arrays cannot be loaded")
+        if dtype.kind not in PLAIN:
+            raise ValueError(f"the array {name!r} is of type {dtype} and holds neither numbers nor times nor text")
+        if math.prod(shape) * dtype.itemsize != info.file_size - file.tell():
+            raise ValueError(f"the array {name!r} of type {dtype} and shape {shape} does not fit its bytes")
+        content = bytearray(file.read())
+    flat = np.frombuffer(content, dtype=dtype, count=math.prod(shape)) if content else np.empty(math.prod(shape), dtype)
+    if dtype.kind == "U":
+        checked.text(name, flat)
+    return native(name, flat).reshape(shape, order="F" if fortran_order else "C")
+
+
+# -- text and Parquet --------------------------------------------------------------------------------------------------
+
+LOOKED_AT = 2**16  # bytes of a file that say how its cells and decimals are written
+DECIMAL_COMMA = re.compile(rb";\s*-?\d+,\d+\s*(?=[;\r\n])")
+PER_CSV_BYTE = 12
+"""Bytes of memory per byte of a CSV file, at most: a cell of one digit and its comma become eight bytes."""
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    with pq.ParquetFile(path) as file:
+        described = file.metadata
+        groups = (described.row_group(i) for i in range(described.num_row_groups))
+        cells = 8 * described.num_rows * max(described.num_columns, 1)  # few bytes may stand for many equal cells
+        encoded = sum(group.total_byte_size for group in groups)
+        texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+    _check_size(path, 2 * max(cells, encoded))
+    if texts and 2 * described.num_rows * encoded > limits.GROWN:  # else no text can be long enough to matter
+        _check_size(path, 2 * (cells + _decoded(path, texts)))
+    stored = pd.read_parquet(path)
+    return stored if stored.index.names == [None] else stored.reset_index()
+
+
+def _check_size(path: Path, n_bytes: int, advice: str = "give fewer rows") -> None:
+    limits.check_growth(f"{path}", n_bytes, path.stat().st_size)
+    limits.check_bytes(f"{path}", n_bytes, advice)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
+
+
+def _decoded(path: Path, columns: list[str]) -> int:
+    """Bytes of the text in some columns of a Parquet file, counted by its dictionaries and never written out."""
+    total = 0
+    with pq.ParquetFile(path, read_dictionary=columns) as file:
+        for batch in file.iter_batches(4096, columns=columns):
+            for cells in batch.columns:
+                if isinstance(cells, pa.DictionaryArray):
+                    lengths = pc.fill_null(pc.binary_length(cells.dictionary), 0)
+                    total += pc.sum(lengths.take(cells.indices.drop_null())).as_py() or 0
+                else:
+                    total += cells.nbytes
+    return total
+
+
+def _read_csv(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
+    separator, decimal = separators(path)
+    limits.check_bytes(f"{path}", PER_CSV_BYTE * path.stat().st_size, "give fewer rows, or a Parquet file")
+    quoted = _check_bytes_of(path)
+    # The whole column decides its type (low_memory), not the part of it that one chunk happens to hold.
+    frame = pd.read_csv(path, sep=separator, skipinitialspace=True, dtype=dict(text), low_memory=False, decimal=decimal)
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas would shift every column by one without a word
+        raise InputError(f"The rows of {path} have more cells than its header; name every column or drop the others.")
+    names = [name.rstrip() for name in _header(path, separator)]
+    bare = frame.columns.map(lambda name: str(name).rstrip())
+    if bare.is_unique:  # a space that nobody sees is no part of a name
+        frame.columns = bare
+    frame.attrs[DOUBLED] = {name: times for name, times in Counter(names).items() if times > 1}
+    if quoted:
+        _check_quotes(path, frame, separator)
+    return frame
+
+
+def separators(path: Path) -> tuple[str, str]:
+    """What stands between the cells of a text file, and before the decimals of its numbers.
+
+    Where commas mark decimals, spreadsheets write .csv files with semicolons; some write tabs. The header decides.
+    """
+    with path.open("rb") as file:
+        head = file.read(LOOKED_AT)
+    header = next((line for line in head.splitlines() if line.strip()), b"")
+    if path.suffix.lower() == ".tsv" or (b"," not in header and b";" not in header and b"\t" in header):
+        return "\t", "."
+    if b"," in header or b";" not in header:
+        return ",", "."
+    return ";", "," if DECIMAL_COMMA.search(head) else "."
+
+
+def _undecodable_line(path: Path) -> int:
+    """Line of the first byte that is not UTF-8."""
+    content = path.read_bytes()
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return content[: error.start].count(b"\n") + 1
+    return 1
+
+
+def _check_bytes_of(path: Path) -> bool:
+    """Refuse bytes that no text has; return whether there are quotes."""
+    if not path.stat().st_size:
+        raise pd.errors.EmptyDataError
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if (at := content.find(b"\0")) >= 0:
+            line = content[:at].count(b"\n") + 1
+            raise InputError(f"Line {line} of {path} holds a NUL byte, which no text has; save it in UTF-8 again.")
+        return content.find(b'"') >= 0
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
+        return next((row for row in rows if row), [])
+
+
+def _check_quotes(path: Path, frame: pd.DataFrame, separator: str) -> None:
+    """Refuse a cell that holds a whole row: its quote was never closed, or is closed many rows later."""
+    for name, column in frame.items():
+        if column.dtype.kind in "biufmM":
+            continue
+        broken = column.astype(str).str.contains("\n", regex=False).to_numpy(dtype=bool)
+        for row in broken.nonzero()[0].tolist():
+            cell = str(column.iloc[row])
+            if cell.count(separator) >= (frame.shape[1] - 1) * cell.count("\n"):
+                raise InputError(
+                    f"Column {str(name)!r}, row {row} of {path} holds several rows, because a quote is not closed; "
+                    "close or remove it."
+                )
+
+
+def storable_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with columns that Parquet cannot hold, integers beyond 64 bits or mixed kinds, as text."""
+    changed: dict[Any, Any] = {}
+    for i, name in enumerate(frame.columns):
+        column = frame.iloc[:, i]
+        if column.dtype != object:
+            continue
+        try:
+            pa.Array.from_pandas(column)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            changed[name] = column.astype(str).where(column.notna(), None)
+    return frame.assign(**changed) if changed else frame
+
+
+# -- one file per animal -----------------------------------------------------------------------------------------------
+
+FILE = "file"
+
+
+def matching(path: Path) -> list[Path]:
+    """The files behind a pattern with ``*``, ``?`` or ``[…]``, in the order of their names; a plain path is itself."""
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if Path(name).is_file()]
+    if not found:
+        raise InputError(f"No file matches {path}; check the pattern.")
+    wrong = [name for name in found if name.suffix.lower() not in WRITABLE]
+    if wrong and len(found) > 1:
+        raise InputError(
+            f"Several files must be tables ({', '.join(WRITABLE)}), and {wrong[0]} is none; narrow {path}."
+        )
+    return found
+
+
+def read_files(
+    paths: Sequence[Path], columns: Columns, text: Mapping[str, type[str]], wanted: Sequence[str] = ()
+) -> tuple[pd.DataFrame, Where]:
+    """Rows of one file or of several, one below the other, and how to name the place of a row."""
+    frames = [read_table_file(path, text, wanted) for path in paths]
+    key = columns.trajectory.split(",") if isinstance(columns.trajectory, str) else columns.trajectory
+    asked = FILE in [*(name.strip() for name in key), columns.group]
+    if asked and not any(FILE in frame.columns for frame in frames):
+        for frame, name in zip(frames, _names(paths), strict=True):
+            frame[FILE] = name
+    if len(paths) == 1:
+        return frames[0], lambda row: f"line {line_of(paths[0], row)}"
+    for path, frame in zip(paths, frames, strict=True):
+        _check_columns(path, frame, paths[0], frames[0])
+    if FILE not in (name.strip() for name in key):
+        raise InputError(
+            f"{paths[0].name} and {len(paths) - 1} more files are read as one table with their names in the column "
+            f"'file'; type --trajectory file,{','.join(key)}, so that equal numbers in two files stay apart."
+        )
+    starts = np.cumsum([0, *(len(frame) for frame in frames)])
+
+    def where(row: int) -> str:
+        index = int(np.searchsorted(starts, row, side="right")) - 1
+        return f"line {line_of(paths[index], int(row - starts[index]))} of {paths[index].name}"
+
+    return pd.concat(frames, ignore_index=True), where
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Names without their endings where these differ, paths elsewhere."""
+    stems = [path.stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else [path.as_posix() for path in paths]
+
+
+def _check_columns(path: Path, frame: pd.DataFrame, first: Path, model: pd.DataFrame) -> None:
+    for one, other, names in ((path, first, set(model) - set(frame)), (first, path, set(frame) - set(model))):
+        if names:
+            raise InputError(
+                f"{one.name} has no column {sorted(map(str, names))[0]!r}, and {other.name} has; give files with the "
+                "same columns."
+            )

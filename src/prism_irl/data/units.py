@@ -18,9 +18,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, steps_of
 from prism_irl.data.mapped import chunks, empty_like
-from prism_irl.data.sampling import steps_of
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, parts_of
 from prism_irl.data.geography import pair_counts
-from prism_irl.data.sampling import parts_of
 from prism_irl.evaluation.rewards import (
     RARE,
     choice_counts,

@@ -15,8 +15,7 @@ import numpy as np
 
 from prism_irl import em
 from prism_irl.data.batching import Prepared
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.sampling import some_trajectories
+from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.models.label_choices import chosen_by_labels
 from prism_irl.switching.markov import MarkovChain
 

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import em
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.read import Table
-from prism_irl.data.sampling import some_trajectories, steps_of
-from prism_irl.data.vocabulary import Vocabulary
+from prism_irl.data.rows import Vocabulary
 from prism_irl.evaluation import tables
 from prism_irl.evaluation.checks import Checks, check
 from prism_irl.evaluation.metrics import Inference, infer_once, label_metrics

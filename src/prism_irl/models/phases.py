@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.labels import FAR, check_known
 from prism_irl.data.mapped import chunks
 from prism_irl.data.movement import (
@@ -43,7 +43,6 @@ from prism_irl.data.movement import (
     share_by_time,
     signals,
 )
-from prism_irl.data.sampling import some_trajectories, steps_of
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from prism_irl import em
 from prism_irl.data.contexts import with_memory
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.sampling import parts_of, some_trajectories
+from prism_irl.data.demonstrations import Demonstrations, parts_of, some_trajectories
 from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.intentions import Intentions

@@ -19,8 +19,7 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.checked import BROKEN
-from prism_irl.data.files import read_frame
-from prism_irl.data.rows import DOUBLED
+from prism_irl.data.read import read_table_file
 from prism_irl.errors import InputError, brief
 from prism_irl.report.names import FILE, default_names, read_names
 
@@ -45,7 +44,7 @@ def remember(run: Path) -> Remembered:
     if not (run / SEGMENTS).is_file():
         raise InputError(f"{run} has no {SEGMENTS}; give the folder of a fit.")
     try:
-        frame = read_frame(run / SEGMENTS, {}, DOUBLED)
+        frame = read_table_file(run / SEGMENTS)
         data = storage.read_object(run / "config.json").get("data", {})
         n = int(storage.read_object(run / "metrics.json")["n_intentions"])
         found = remembered(frame, data, default_names(n))

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.sampling import some_trajectories
+from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.renewal import Expected, Renewal, expected_counts
 from prism_irl.rewards.detours import Detours
 

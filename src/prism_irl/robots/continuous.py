@@ -25,9 +25,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.labels import read_known
 from prism_irl.data.read import Table, column_names
-from prism_irl.data.vocabulary import Vocabulary, distinct
+from prism_irl.data.rows import Vocabulary, distinct, read_known
 from prism_irl.errors import InputError
 from prism_irl.robots.arrays import SUFFIXES
 from prism_irl.robots.episodes import Episode, Skipped, open_episodes

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from prism_irl import storage
-from prism_irl.cli import run_marker
+from prism_irl.cli import runs
 from prism_irl.cli.options import CommonOptions
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError
 from support import prism
 
@@ -111,10 +111,10 @@ def test_what_was_added_to_a_run_goes_with_it(tmp_path: Path) -> None:
     out = tmp_path / "run"
     work_of(RunFolder(out), OLD)
     (out / "notes.txt").write_text("mine")
-    with run_marker.adding(out):
+    with runs.adding(out):
         (out / "contrasts").mkdir()
         (out / "contrasts" / "drug.csv").write_text("of the old intentions")
-        with pytest.raises(InputError, match="is being written"), run_marker.adding(out):
+        with pytest.raises(InputError, match="is being written"), runs.adding(out):
             pass
     work_of(RunFolder(out, overwrite=True), NEW)
     assert listed(out) == NEW | {"notes.txt": "mine"}
@@ -154,7 +154,7 @@ def test_an_interrupted_replacement_leaves_both(tmp_path: Path) -> None:
 def test_an_interrupted_swap_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "run"
     work_of(RunFolder(out), OLD)
-    whole, calls = run_marker.move, []
+    whole, calls = runs.move, []
 
     def stopped(*arguments: Any) -> None:
         calls.append(1)
@@ -162,7 +162,7 @@ def test_an_interrupted_swap_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
             raise KeyboardInterrupt
         whole(*arguments)
 
-    monkeypatch.setattr(run_marker, "move", stopped)
+    monkeypatch.setattr(runs, "move", stopped)
     with pytest.raises(KeyboardInterrupt):
         work_of(RunFolder(out, overwrite=True), NEW)
     monkeypatch.undo()
@@ -193,7 +193,7 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monke
     done = prism("fit", "x.csv", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert prism("score", "run", "x.csv", cwd=tmp_path).returncode == 0, "the run is whole"
-    assert run_marker.read_marker(tmp_path / "run")["state"] == "finished"
+    assert runs.read_marker(tmp_path / "run")["state"] == "finished"
 
 
 def test_an_interrupt_while_modules_are_imported_is_one_line(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import shlex
+import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from prism_irl.cli.options import CommonOptions, FitsOptions
-from prism_irl.cli.run_folder import RunFolder
+from prism_irl.cli.runs import RunFolder
+from prism_irl.errors import InputError
 
 
 def demo(
@@ -232,3 +236,71 @@ def _robot(folder: RunFolder) -> None:
     words = f"--observe '{whole}' --act action --switching ordered --intentions {phases} --out runs/arm"
     print(f"  prism fit {shlex.quote(str(dataset))} {words}")
     print("`prism reproduce continuous` and `bridge` put simple baselines beside such fits.")
+
+
+def sample(
+    name: Literal["mouse", "two-goals", "choices", "arm"],
+    *,
+    out: Path | None = None,
+    truth: bool = False,
+    seed: int = 0,
+) -> None:
+    """Write a small simulated table, to standard output or a file.
+
+    Example: prism sample mouse --out mouse.csv
+
+    Parameters
+    ----------
+    name
+        mouse: cells of a grid, water and home; two-goals: a walker whose velocity is measured; choices: left or right,
+        trial by trial; arm: pick and place, in demonstrations.
+    out
+        File to write [default: standard output].
+    truth
+        Add the column intention: what the agent was after at every step, for evaluation.
+    seed
+        The one source of randomness.
+    """
+    from prism_irl.worlds import samples
+
+    rows = samples.sample(name, seed, truth=truth)
+    if out is not None and out.exists():
+        raise InputError(f"There is a file {out} already; choose another --out.")
+    try:
+        target = nullcontext(sys.stdout) if out is None else out.open("w", newline="", encoding="utf-8")
+        with target as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise InputError(f"Cannot write {out} ({error.strerror}); choose another --out.") from None
+
+
+KEYS = ("id", "name", "switching", "rewards", "leaks", "takes_intentions", "when")
+
+
+def methods(*, common: CommonOptions = CommonOptions()) -> None:
+    """List the methods that fit and compare know: what each is made of, and when to choose it.
+
+    Example: prism methods --json
+    """
+    from prism_irl.models import registry
+
+    entries = [{key: getattr(entry, key) for key in KEYS} for entry in registry.entries()]
+    if common.json:
+        from prism_irl.cli.printing import print_json
+
+        print_json(entries)
+        return
+    named, pairs = ([entry for entry in entries if ("+" in entry["id"]) is pair] for pair in (False, True))
+    made_of = [" + ".join(half for half in (entry["switching"], entry["rewards"]) if half) or "–" for entry in named]
+    first, second = (max(map(len, column), default=0) for column in ([entry["id"] for entry in named], made_of))
+    for entry, halves in zip(named, made_of, strict=True):
+        print(f"{entry['id']:<{first}}  {halves:<{second}}  {entry['when']}")
+    if pairs:
+        print("\nAny pair can be typed, too (when it switches + what it wants):")
+    width = max((len(entry["id"]) for entry in pairs), default=0)
+    for entry in pairs:
+        print(f"{entry['id']:<{width}}  {entry['when']}")

@@ -1,10 +1,13 @@
 """`prism demo`: small worlds with known intentions, from simulation to report, without the folder of experiments."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from prism_irl.cli.demo import run_gridworld, run_labyrinth
+from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.start import KEYS, methods, run_gridworld, run_labyrinth
+from prism_irl.models import registry
 from prism_irl.report.explorer import read_explorer
 from prism_irl.worlds import frustration, labyrinth
 
@@ -30,3 +33,41 @@ def test_methods_are_compared_with_the_truth(run, n, intentions, counter, tmp_pa
     captions = json.loads((tmp_path / "figures" / "captions.json").read_text())
     assert "method_bars" in captions
     assert all((tmp_path / "figures" / f"{stem}.png").is_file() for stem in captions)
+
+
+# -- `prism methods`: one line per method, or a list of dictionaries.
+
+
+ENTRIES = [
+    SimpleNamespace(
+        id="hiql",
+        name="HIQL",
+        switching="markov",
+        rewards="tabular",
+        leaks=False,
+        takes_intentions=True,
+        when="Choose it first.",
+    ),
+    SimpleNamespace(
+        id="ngram",
+        name="n-gram",
+        switching=None,
+        rewards=None,
+        leaks=False,
+        takes_intentions=False,
+        when="A floor for predictions.",
+    ),
+]
+
+
+def test_lines_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(registry, "entries", lambda: ENTRIES, raising=False)
+    methods()
+    assert capsys.readouterr().out.splitlines() == [
+        "hiql   markov + tabular  Choose it first.",
+        "ngram  –                 A floor for predictions.",
+    ]
+    methods(common=CommonOptions(json=True))
+    found = json.loads(capsys.readouterr().out)
+    assert [tuple(entry) for entry in found] == [KEYS, KEYS]
+    assert found == [vars(entry) for entry in ENTRIES]
