@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import HIQL, Demonstrations, InputError
-from prism_irl.data.interop import interval_table, session_clock, to_minari, to_xarray
+from prism_irl.data.interop import (
+    from_pynapple,
+    interval_table,
+    session_clock,
+    to_boris,
+    to_minari,
+    to_pynapple,
+    to_xarray,
+)
+from prism_irl.data.labels import with_labels
 
 
 @dataclass
@@ -166,13 +176,13 @@ def test_imitation_round_trip(trajectories: list[list[tuple[int, int]]]) -> None
 
 
 def test_imitation_refuses_what_it_cannot_read() -> None:
-    with pytest.raises(InputError, match="Trajectory 1 is a str without obs"):
+    with pytest.raises(InputError, match="Trajectory 1 is a str without arrays obs"):
         Demonstrations.from_imitation([Rollout([0, 1], [0]), "rollout"])
     with pytest.raises(InputError, match=r"states of trajectory 0.*state="):
         Demonstrations.from_imitation([Rollout(np.zeros((3, 4)), [0, 1])])
     with pytest.raises(InputError, match="There is no trajectory with a step"):
         Demonstrations.from_imitation([Rollout([0], [])])
-    with pytest.raises(InputError, match="acts of trajectory 0 are a NoneType"):
+    with pytest.raises(InputError, match="Trajectory 0 is a Rollout without arrays"):
         Demonstrations.from_imitation([Rollout([0], None)])
     with pytest.raises(InputError, match="states of trajectory 0 are no array"):
         Demonstrations.from_imitation([Rollout([[1], [2, 3]], [0])])
@@ -253,3 +263,68 @@ def test_dates_count_from_the_first() -> None:
     assert begin.tolist() == [0, 2, 4]
     assert end.tolist() == [2, 4, 6]
     assert "of the table" in note
+
+
+# -- pynapple and BORIS ------------------------------------------------------------------------------------------------
+
+
+def series(values: Any, columns: Any = None) -> Any:
+    """What a Tsd or a TsdFrame is read by: times, values, and the interval in which it was recorded."""
+    times = np.arange(len(values)) / 2
+    whole = SimpleNamespace(start=times[:1], end=times[-1:])
+    return SimpleNamespace(t=times, d=np.asarray(values), columns=columns, time_support=whole)
+
+
+def test_time_series_become_a_trajectory_per_interval() -> None:
+    state, action = series(np.arange(20) % 4), series(np.arange(20) % 2)
+    demos = from_pynapple(state, action, SimpleNamespace(start=np.array([0.0, 5.0]), end=np.array([4.0, 9.0])))
+    assert demos.lengths.tolist() == [9, 9]
+    assert demos.states[9:].tolist() == [(10 + i) % 4 for i in range(9)]
+    assert demos.times is not None
+    assert demos.times[9] == 5.0
+    assert from_pynapple(state, action).lengths.tolist() == [20]
+    numbers = series(np.random.default_rng(0).normal(size=(20, 2)), ["x", "y"])
+    assert from_pynapple(numbers, numbers).observation_names == ("state x", "state y")
+    for wrong, said in (((state, series([0, 1])), "20 times and the actions 2"), ((numbers, action), "One of states")):
+        with pytest.raises(InputError, match=said):
+            from_pynapple(*wrong)
+    with pytest.raises(InputError, match="as Tsd or TsdFrame"):
+        from_pynapple([0, 1], [1, 0])
+
+
+def test_intentions_go_to_pynapple_and_back(make_demos: Callable[..., Demonstrations]) -> None:
+    pynapple = pytest.importorskip("pynapple", reason="needs pynapple")
+    demos = make_demos(2, lengths=(5, 4))
+    labels = np.array([0, 0, 1, 1, 1, 0, 1, 1, 1])
+    found = to_pynapple(demos, labels, ["water", "home"])
+    assert list(found["intention_name"]) == ["water", "home", "water", "home"]
+    beliefs = to_pynapple(demos, np.eye(2)[labels], ["water", "home"])
+    assert isinstance(beliefs, pynapple.TsdFrame)
+    again = from_pynapple(pynapple.Tsd(beliefs.t, demos.states), pynapple.Tsd(beliefs.t, demos.actions))
+    assert again.states.tolist() == demos.states.tolist()
+
+
+AGGREGATED = """Observation id,Observation date,Description,Observation type,Source,Media duration (s),FPS (frame/s),\
+Subject,Observation duration by subject by observation,Behavior,Behavioral category,Modifier #1,Behavior type,\
+Start (s),Stop (s),Duration (s),Media file name,Comment start,Comment stop
+0,2026-01-01 10:00:00,,Media file,player #1:a.mp4,60.0,25.0,m1,9.0,groom,,,STATE,0.0,2.0,2.0,a.mp4,,
+0,2026-01-01 10:00:00,,Media file,player #1:a.mp4,60.0,25.0,m1,9.0,rear,,,STATE,2.0,4.0,2.0,a.mp4,,
+0,2026-01-01 10:00:00,,Media file,player #1:a.mp4,60.0,25.0,m1,9.0,sniff,,,POINT,1.0,1.0,0,a.mp4,,
+""".replace("\\\n", "")
+
+
+def test_events_of_boris_are_labels(tmp_path: Path) -> None:
+    demos = replace(Demonstrations.from_arrays([[0] * 10], [[0] * 10]), times=np.arange(10) / 2.0)
+    (tmp_path / "events.csv").write_text(AGGREGATED)
+    told = with_labels(demos, tmp_path / "events.csv")
+    assert told.known is not None
+    assert told.known.tolist() == [0] * 4 + [1] * 4 + [-1] * 2
+    assert told.known_names == ("groom", "rear")
+    to_boris(interval_table(demos, np.maximum(told.known, 0), told.known_names)).to_csv(tmp_path / "t.csv", index=False)
+    again = with_labels(demos, tmp_path / "t.csv")
+    assert again.known is not None
+    assert again.known.tolist() == [0] * 4 + [1] * 4 + [0] * 2
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    (tmp_path / "t.csv").write_text("\n".join(lines[:2] + lines[3:]))
+    with pytest.raises(InputError, match=r"groom at line 2 of .* is not followed by its STOP"):
+        with_labels(demos, tmp_path / "t.csv")

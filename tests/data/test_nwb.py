@@ -120,3 +120,27 @@ def test_tables_of_events_are_events(folder: Path) -> None:
     for t in (0.2, 2.9):
         events.add_row(timestamp=t)
     assert {name: times.tolist() for name, times in nwb._events(pynwb, written)} == {"water": [0.2, 2.9]}
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_bouts_of_an_ethogram_become_columns(apart: bool, tmp_path: Path) -> None:
+    """As ndx-ethogram stores them: a table of intervals with a text column ``label``."""
+    session = pynwb.NWBFile("s", "id", datetime(2026, 1, 1, tzinfo=UTC))
+    steps, bouts = (pynwb.epoch.TimeIntervals(name=name, description="d") for name in ("steps", "ethogram"))
+    for name in ("cell", "move"):
+        steps.add_column(name, name)
+    for i in range(6):
+        steps.add_row(start_time=i / 2, stop_time=i / 2 + 0.5, cell=f"c{i % 3}", move="ab"[i % 2])
+    bouts.add_column("label", "behaviour")
+    for begin, end, label in ((0.0, 1.0, "groom"), (1.0 if apart else 0.5, 2.0, "rear")):
+        bouts.add_row(start_time=begin, stop_time=end, label=label)
+    session.add_time_intervals(steps)
+    session.create_processing_module("behavior", "b").add(bouts)
+    with pynwb.NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(session)
+    frame = nwb.read_nwb(tmp_path / "a.nwb", ("cell", "move"))
+    if apart:
+        assert frame["ethogram"].fillna("").tolist() == ["groom", "groom", "rear", "rear", "", ""]
+    else:
+        assert frame["groom"].tolist() == [1, 1, 0, 0, 0, 0]
+        assert frame["rear"].tolist() == [0, 1, 1, 1, 0, 0]

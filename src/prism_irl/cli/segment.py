@@ -62,7 +62,8 @@ def segment(
         names.json as the report's page saves it: adds a column intention_name, to a stream too, or names the subtasks
         of a dataset [default: names.json of the run].
     intervals
-        A .csv file for the segments: start, end, trajectory, intention (pynapple reads it as an IntervalSet).
+        A .csv file for the segments: start, end, trajectory, intention (pynapple reads it as an IntervalSet); a name
+        that ends in .boris.csv gets them as tabular events of BORIS.
     session_start
         When the session of a .nwb file began [default: the first time of the table, where that is a date, else now].
     subject
@@ -80,7 +81,7 @@ def segment(
         Replace a file that is already there.
     """
     from prism_irl.cli.fitted import open_fitted
-    from prism_irl.data.interop import interval_table
+    from prism_irl.data.interop import interval_table, to_boris
     from prism_irl.data.read import NWB, check_writable, write_table
     from prism_irl.report.names import FILE, read_names
 
@@ -122,7 +123,7 @@ def segment(
     if intervals is not None:
         called = None if names is None else read_names(names, model.n_intentions)
         found = interval_table(data.demonstrations, model.predict(data.demonstrations), called)
-        write_table(found, intervals)
+        write_table(to_boris(found) if ".boris" in intervals.suffixes else found, intervals)
     print(one_line(f"{steps} steps segmented: {out}"))
 
 

@@ -1,9 +1,10 @@
-"""Other people's data structures in and out: Minari, imitation, xarray, intervals of time (pynapple, NWB).
+"""Other people's data structures in and out: Minari, imitation, xarray, pynapple, intervals of time (NWB, BORIS).
 
-Both readers take trajectories of Gymnasium-like data, in which T actions stand between T + 1 observations: the last
-observation, after which nobody acted, is left out. Discrete spaces are read as they are. For anything else (images,
-vectors) say how observations become state ids, with a function of one trajectory's observations; `prism tokenize` and
-`prism_irl.robots.vision` make such codebooks. pandas tables go through `Demonstrations.from_table` and `to_pandas`.
+The readers of Minari and imitation take trajectories of Gymnasium-like data, in which T actions stand between T + 1
+observations: the last observation, after which nobody acted, is left out. Discrete spaces are read as they are. For
+anything else (images, vectors) say how observations become state ids, with a function of one trajectory's observations;
+`prism tokenize` and `prism_irl.robots.vision` make such codebooks. pandas tables go through `Demonstrations.from_table`
+and `to_pandas`.
 """
 
 from __future__ import annotations
@@ -146,17 +147,17 @@ def from_imitation(
     n_states, n_actions : int, optional
         Sizes of the two sets; the largest id plus one by default.
     """
-    found = list(trajectories)
-    for i, trajectory in enumerate(found):
-        for name in ("obs", "acts"):
-            if not hasattr(trajectory, name):
-                raise InputError(
-                    f"Trajectory {i} is a {type(trajectory).__name__} without {name}; give objects with obs and acts, "
-                    "such as imitation's rollouts."
-                )
-    lengths = [_length(one.acts, i) for i, one in enumerate(found)]
-    kept = [(i, n, one.obs, one.acts) for i, (n, one) in enumerate(zip(lengths, found, strict=True)) if n]
-    return _build(kept, (state or _as_they_are, action or _as_they_are), (n_states, n_actions))
+    found = []
+    for i, one in enumerate(trajectories):
+        try:
+            found.append((i, len(one.acts), one.obs, one.acts))
+        except (AttributeError, TypeError):
+            raise InputError(
+                f"Trajectory {i} is a {type(one).__name__} without arrays obs and acts; give objects that have them, "
+                "such as imitation's rollouts."
+            ) from None
+    kept = [one for one in found if one[1]]
+    return _build(kept, (state or np.asarray, action or np.asarray), (n_states, n_actions))
 
 
 def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
@@ -232,19 +233,6 @@ def _reader(space: Any, what: str, role: str) -> tuple[ToIds, int]:
         f"The {what} space of the dataset is {kind}, not Discrete; give {role}=, a function that turns the {what}s of "
         "one episode into integer ids."
     )
-
-
-def _as_they_are(values: Any) -> npt.ArrayLike:
-    return cast("npt.ArrayLike", values)
-
-
-def _length(actions: Any, name: Any) -> int:
-    try:
-        return len(actions)
-    except TypeError:
-        raise InputError(
-            f"The acts of trajectory {name} are a {type(actions).__name__}; give an array with one row per step."
-        ) from None
 
 
 def _build(
@@ -334,3 +322,78 @@ def interval_table(demos: Demonstrations, labels: npt.ArrayLike, names: Sequence
     if names is not None:
         columns["intention_name"] = np.array(list(names), dtype=object)[cut.labels]
     return pd.DataFrame(columns | {"steps": cut.lengths})
+
+
+def to_boris(intervals: pd.DataFrame) -> pd.DataFrame:
+    """Segments of an `interval_table` as tabular events of BORIS: a START and a STOP of each, in seconds."""
+    found = intervals.reset_index(drop=True)
+    named = found["intention_name"] if "intention_name" in found else "intention " + found["intention"].astype(str)
+    begins = found.groupby("trajectory", sort=False)["start"].transform("min")
+    rows = {"Observation id": found["trajectory"].astype(str), "Subject": "", "Behavior": named}
+    rows["Behavioral category"] = "intention"
+    starts = pd.DataFrame(rows | {"Behavior type": "START", "Time": found["start"] - begins})
+    stops = pd.DataFrame(rows | {"Behavior type": "STOP", "Time": found["end"] - begins})
+    return pd.concat([starts, stops]).sort_index(kind="stable").reset_index(drop=True)
+
+
+# -- pynapple ----------------------------------------------------------------------------------------------------------
+
+
+def from_pynapple(state: Any, action: Any, trials: Any = None, **columns: Any) -> Demonstrations:
+    """Read time series of states and actions, a trajectory per interval.
+
+    Parameters
+    ----------
+    state, action : pynapple.Tsd or TsdFrame
+        Ids, or of a TsdFrame numbers that are observed and commanded, at the same times.
+    trials : pynapple.IntervalSet, optional
+        Steps in each interval are a trajectory; steps outside are left out. By default the time support of the states.
+    **columns
+        Options of `Demonstrations.from_table`, such as ``max_gap``.
+    """
+    try:
+        times, theirs, support = np.asarray(state.t), np.asarray(action.t), trials
+        support = state.time_support if trials is None else trials
+        begin, end = np.asarray(support.start), np.asarray(support.end)
+        values = {"state": np.asarray(state.d), "action": np.asarray(action.d)}
+    except AttributeError:
+        raise InputError(
+            "Give states and actions as Tsd or TsdFrame of pynapple, and trials as an IntervalSet."
+        ) from None
+    if not np.array_equal(times, theirs):
+        raise InputError(
+            f"The states have {len(times)} times and the actions {len(theirs)} others; bring them onto the same ones "
+            "first, such as with action.value_from(state)."
+        )
+    which = np.searchsorted(begin, times, side="right") - 1
+    inside = (which >= 0) & (times <= end[np.maximum(which, 0)])
+    frame = pd.DataFrame({"trajectory": which, "time": times})
+    for role, option, one in (("state", "observe", state), ("action", "act", action)):
+        if values[role].ndim == 1:
+            frame[role] = values[role]
+            continue
+        columns[option] = tuple(f"{role} {name}" for name in one.columns)
+        frame[list(columns[option])] = values[role]
+    if len({"observe", "act"} & set(columns)) == 1:
+        raise InputError("One of states and actions is a TsdFrame and the other a Tsd; give both as one or the other.")
+    return Demonstrations.from_table(frame[inside].reset_index(drop=True), **columns)
+
+
+def to_pynapple(demos: Demonstrations, intentions: npt.ArrayLike, names: Sequence[str] | None = None) -> Any:
+    """Segments as an IntervalSet with metadata, or probabilities as a TsdFrame, on the clock of `session_clock`.
+
+    Parameters
+    ----------
+    intentions : (n,) int, or (n, K) floats
+        Of every step, such as ``model.predict(demos)`` or ``model.predict_proba(demos)``.
+    names : K strings, optional
+    """
+    pynapple = need("pynapple", "interop")
+    values = np.asarray(intentions)
+    if values.shape[:1] != (demos.n_steps,):
+        raise InputError(f"There are {len(values)} intentions for {demos.n_steps} steps; give one row per step.")
+    if values.ndim == 2:
+        return pynapple.TsdFrame(t=session_clock(demos)[0], d=values, columns=list(names or range(values.shape[1])))
+    found = interval_table(demos, values, names)
+    about = found.drop(columns=["start", "end"])
+    return pynapple.IntervalSet(found["start"].to_numpy(), found["end"].to_numpy(), metadata=about)

@@ -16,7 +16,9 @@ Stretches from start to end are in the units of the data's own times where there
 a robot dataset), else in steps. For seconds the data must know how long a step takes: from their rate (frames per
 second of a LeRobot dataset, ``--hz``), a step being at its frame / rate, or from times that are dates or no whole
 numbers, counted from the first step of the trajectory. A trajectory may also be called by the columns that name it in
-the data, or ``episode`` and ``episode_index``. Rows with an empty label, or −1, say nothing.
+the data, or ``episode`` and ``episode_index``. Rows with an empty label, or −1, say nothing. Event tables of BORIS,
+tabular or aggregated, are such stretches: an observation is a trajectory (with several subjects, ID/SUBJECT), a
+behaviour that lasts is a label.
 """
 
 from __future__ import annotations
@@ -176,10 +178,12 @@ def with_labels(
     path = Path(path)
     if not path.is_file():
         raise InputError(f"There is no file {path} with labels; check the path, or name a column of the data.")
-    frame = read_table_file(path, {})
+    frame = read_table_file(path)
+    if {"Observation id", "Behavior"} <= set(frame.columns):
+        frame = from_boris(frame, path)
 
     def where(row: int) -> str:
-        return f"line {line_of(path, row)} of {path}"
+        return f"line {line_of(path, int(frame.index[row]))} of {path}"
 
     if "label" not in frame.columns:
         raise _lacking(path, frame)
@@ -195,6 +199,31 @@ def with_labels(
     flat = pd.Series(values[row_of], name="label")  # −1 is the last one: nobody knows
     known, names = read_known(flat, "label", lambda step: where(int(there[row_of[step]])))
     return replace(demos, partial_labels=known, partial_label_names=names)
+
+
+def from_boris(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Events of BORIS as rows of trajectory, start_s, end_s and label, with the numbers of their rows as the index.
+
+    Behaviours that are points in time are left out: a label lasts.
+    """
+    several = "Subject" in frame and frame.groupby("Observation id")["Subject"].nunique().max() > 1
+    who = frame["Observation id"].astype(str) + ("/" + frame["Subject"].astype(str) if several else "")
+    rows = pd.DataFrame({"trajectory": who, "label": frame["Behavior"]})
+    if {"Start (s)", "Stop (s)"} <= set(frame.columns):
+        rows = rows.assign(start_s=frame["Start (s)"], end_s=frame["Stop (s)"])
+        return rows[rows["start_s"] != rows["end_s"]]
+    if not {"Behavior type", "Time"} <= set(frame.columns):
+        raise _lacking(path, frame)
+    kind, unit = frame["Behavior type"].astype(str).str.upper(), [rows["trajectory"], rows["label"].astype(str)]
+    rows = rows.assign(start_s=frame["Time"], end_s=frame.groupby(unit, sort=False)["Time"].shift(-1))
+    wrong = (kind == "START") & (kind.groupby(unit, sort=False).shift(-1) != "STOP")
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"The behaviour {frame['Behavior'].iloc[row]} at line {line_of(path, row)} of {path} starts and is not "
+            "followed by its STOP; close it in BORIS, and export again."
+        )
+    return rows[kind == "START"]
 
 
 def _lacking(path: Path, frame: pd.DataFrame) -> InputError:

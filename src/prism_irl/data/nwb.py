@@ -1,7 +1,9 @@
 """NWB files in and out (extra ``nwb``): steps and segments as intervals, probabilities as a time series.
 
 Any table in the file that has the columns of state and action is read; annotations beside it (AnnotationSeries) and
-tables of events become columns of events, marked at the step that they fall into. What is written reads back as it was.
+tables of events become columns of events, marked at the step that they fall into. Bouts of ndx-ethogram (EthogramBouts)
+become a column by the name of their table, with the behaviour in which a step begins, for --labels or --state; where
+bouts overlap, a column of 0 and 1 for every behaviour. What is written reads back as it was.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ def read_nwb(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
             tables = dict(_tables(pynwb, file))
             fitting = {name: table for name, table in tables.items() if set(wanted) <= set(table.columns)}
             events = dict(_events(pynwb, file))
+            bouts = {name: table for name, table in tables.items() if name not in fitting and "label" in table}
     except InputError:
         raise
     except Exception as error:  # whatever HDF5 and the schema of NWB find wrong with it
@@ -46,7 +49,7 @@ def read_nwb(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
             f"{path} has {many} with the columns {', '.join(wanted)}; name other columns (there are {there})."
         )
     (frame,) = fitting.values()
-    return _marked(frame.reset_index(drop=True), events)
+    return _with_bouts(_marked(frame.reset_index(drop=True), events), bouts)
 
 
 def _tables(pynwb: Any, file: Any) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -103,6 +106,28 @@ def _marked(frame: pd.DataFrame, events: dict[str, npt.NDArray[np.float64]]) -> 
         marks = np.zeros(len(frame), np.int64)
         marks[order[at[at >= 0]]] = 1
         frame[name] = marks
+    return frame
+
+
+def _with_bouts(frame: pd.DataFrame, bouts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Columns that say in which bout each step begins, if the table says when steps begin."""
+    if "start_time" not in frame.columns:
+        return frame
+    at = frame["start_time"].to_numpy(np.float64)
+    for name, table in bouts.items():
+        ordered = table.sort_values("start_time", kind="stable")
+        begin, end = (ordered[column].to_numpy(np.float64) for column in ("start_time", "stop_time"))
+        if (begin[1:] >= end[:-1]).all():
+            which = np.searchsorted(begin, at, side="right") - 1
+            inside = (which >= 0) & (at < end[np.maximum(which, 0)])
+            words = ordered["label"].astype(str).iloc[np.maximum(which, 0)].reset_index(drop=True).where(inside, None)
+            frame = frame.assign(**{name: words}) if name not in frame else frame
+            continue
+        for word, own in ordered.groupby(ordered["label"].astype(str), sort=False):
+            if word not in frame:
+                on, off = (np.sort(own[column].to_numpy(np.float64)) for column in ("start_time", "stop_time"))
+                open_ = np.searchsorted(on, at, side="right") - np.searchsorted(off, at, side="right")
+                frame = frame.assign(**{str(word): (open_ > 0).astype(np.int64)})
     return frame
 
 
