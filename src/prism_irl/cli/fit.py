@@ -107,7 +107,7 @@ def fit(
         check_simulations(simulations)
         if tensorboard:
             writer_class()
-        if method is not None or preset is not None or {"switching", "rewards"} & set(given(model)):
+        if method is not None or preset is not None or {"switching", "rewards"} <= set(given(model)):
             build_model(model, preset, method)  # refused before anything is read
         source = read_table(table, columns, world)
         assert source.rows is not None

@@ -640,7 +640,9 @@ def read_table_file(path: Path, text: Mapping[str, type[str]] = {}, wanted: Sequ
     except (*BROKEN, pa.ArrowException, BadZipFile, zlib.error) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is damaged or not a {suffix} file ({brief(error)}).") from None
+        raise InputError(
+            f"{path} is damaged or not {'an' if suffix == '.xlsx' else 'a'} {suffix} file ({brief(error)})."
+        ) from None
 
 
 def _read_excel(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
