@@ -22,7 +22,7 @@ import torch
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import PRISM
 from prism_irl.scale import stacked
 from prism_irl.scale.stacked.chains import find_first_points
 from prism_irl.scale.stacked.data import Rows

@@ -22,8 +22,8 @@ import torch
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import load_with_animals
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.pair import PairModel
+from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
 from prism_irl.studies import intervals
 from prism_irl.worlds.labyrinth import LabyrinthWorld
 from timing import machine, write
@@ -38,7 +38,7 @@ def data() -> tuple[Demonstrations, str]:
 
 
 def measure(
-    model: PairModel, demos: Demonstrations, n: int, jobs: int, reference: list[intervals.Draw], stacked: bool
+    model: Intentions, demos: Demonstrations, n: int, jobs: int, reference: list[intervals.Draw], stacked: bool
 ) -> dict[str, Any]:
     """Seconds of ``n`` resamples one way, and how far the first are from those made one after the other."""
     with patch.object(intervals, "can_stack_refits", lambda *_: stacked):  # a GPU is used wherever there is one

@@ -1,7 +1,6 @@
 """What checking costs and what long data take: models, Parquet, long histories, attention over long trajectories.
 
 python benchmarks/robustness.py            # under two minutes on a quiet core; every row is printed when it is there
-python benchmarks/robustness.py --full     # rewards of 27,000 histories, too, whose reference alone takes minutes
 python benchmarks/robustness.py --quick    # small, which tells that it works and nothing about speed
 """
 
@@ -26,12 +25,9 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_table_file
 from prism_irl.mdp import MDP
 from prism_irl.rewards import backoff
-from prism_irl.rewards.augmented import augmented_mdp
-from prism_irl.rewards.context_iavi import ContextIAVI
-from prism_irl.rewards.iavi import IAVI
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.networks import SPAN, Transformer
-from timing import Row, seconds
+from timing import Row
 
 
 def model_rows(folder: Path) -> Iterator[Row]:
@@ -84,19 +80,6 @@ def dense_world(n_steps: int, history: int) -> tuple[MDP, Contexts]:
     return MDP.from_dense(P, 0.97), Contexts.fit(demos, history)
 
 
-def reward_row(n_steps: int, history: int) -> Row:
-    """Rewards of three intentions on histories; both ways must agree to 1e-8."""
-    mdp, contexts = dense_world(n_steps, history)
-    log_policies = np.log(np.random.default_rng(1).dirichlet(np.ones(4), size=(3, contexts.n_contexts)))
-    found = ContextIAVI(mdp, contexts).solve(log_policies)
-    expected = []
-    slow = seconds(lambda: expected.append(IAVI(augmented_mdp(mdp, contexts)).solve(log_policies)), 1)
-    for name in ("rewards", "values"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected[0], name), atol=1e-8)
-    fast = seconds(lambda: ContextIAVI(mdp, contexts).solve(log_policies), 3)
-    return Row(f"rewards of {contexts.n_contexts:,} histories", "factored matrix of transitions", slow, fast, "10×")
-
-
 def backoff_row(n_steps: int, history: int) -> Row:
     """Policies of three intentions from the counts of long histories: what an M-step does."""
     _, contexts = dense_world(n_steps, history)
@@ -127,22 +110,19 @@ def attention_row(length: int) -> Row:
     return Row.by_turns(f"attention over {length:,} steps", "to all steps before", whole, window, "", 3)
 
 
-def rows(folder: Path, *, quick: bool, full: bool) -> Iterator[Row]:
+def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     """Every row, when it has been measured."""
     yield from model_rows(folder / "model")
     yield table_row(folder, 200_000 if quick else 2_000_000)
     yield backoff_row(5_000 if quick else 100_000, 4)
     yield attention_row(2_048 if quick else 8_192)
-    yield reward_row(2_000 if quick else 8_000, 3)
-    if full:
-        yield reward_row(17_000, 3)
 
 
 def main() -> None:
     """Print the rows."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
-        for row in rows(Path(name), quick="--quick" in sys.argv, full="--full" in sys.argv):
+        for row in rows(Path(name), quick="--quick" in sys.argv):
             against = f"against {row.reference} ({row.reference_seconds:.4f} s)"
             print(f"{row.work:34} {row.seconds:10.4f} s   {row}  {against}", flush=True)
     print(f"{time.perf_counter() - began:.0f} s in all")

@@ -26,7 +26,7 @@ from prism_irl import em  # noqa: E402
 from prism_irl.data.demonstrations import Demonstrations  # noqa: E402
 from prism_irl.datasets.labyrinth import load_labyrinth  # noqa: E402
 from prism_irl.evaluation.metrics import evaluate  # noqa: E402
-from prism_irl.models.hiql import HIQL  # noqa: E402
+from prism_irl.models.presets import HIQL  # noqa: E402
 from prism_irl.scale import fanout  # noqa: E402
 from prism_irl.worlds.frustration import FrustrationWorld  # noqa: E402
 from prism_irl.worlds.labyrinth import LabyrinthWorld  # noqa: E402

@@ -32,7 +32,7 @@ from prism_irl.evaluation.truth import Elsewhere, Truth, recovered_order, recove
 from prism_irl.figures import maps, style, timelines
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.oracle import WorldOracle
+from prism_irl.models.references import WorldOracle
 from prism_irl.models.registry import Method
 from prism_irl.report.state_places import grid
 from prism_irl.studies import results

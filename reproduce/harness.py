@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.models import registry
-from prism_irl.models.prism import PAPER
+from prism_irl.models.presets import PAPER
 from prism_irl.models.registry import Method
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import Evaluation

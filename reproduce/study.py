@@ -23,8 +23,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.figures import style
 from prism_irl.labels import label_accuracy, match
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
 from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.contrast import contrast

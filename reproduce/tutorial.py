@@ -28,7 +28,7 @@ from prism_irl.devices import limit_threads
 from prism_irl.evaluation.metrics import infer_once, label_metrics, summary
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.oracle import WorldOracle
+from prism_irl.models.references import WorldOracle
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer
 from prism_irl.report.names import default_names

@@ -109,6 +109,9 @@ def test_tests_mirror_the_tree():
 
 
 def _has_module(test: Path) -> bool:
+    """Whether a test has a module of its name, of which a part may be tested apart: ``test_<module>_<part>.py``."""
     root = TESTS.parent if test.parts[0] == "reproduce" else PACKAGE
-    module = root / test.parent / test.name.removeprefix("test_")
-    return module.is_file() or module.with_suffix("").is_dir()
+    words = test.stem.removeprefix("test_").split("_")
+    names = ["_".join(words[:n]) for n in range(1, len(words) + 1)]
+    folder = root / test.parent
+    return any((folder / f"{name}.py").is_file() or (folder / name).is_dir() for name in names)

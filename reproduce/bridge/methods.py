@@ -14,8 +14,8 @@ from harness import build_method
 from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.features import FeaturePRISM
 from prism_irl.models.phase_baselines import KMeansPhases, chain_data, gaussian_chain, smoothed
+from prism_irl.models.presets import FeaturePRISM
 from prism_irl.models.reference_scores import MEMORY, one_policy
 
 SMOOTHING_WIDTH = 5

@@ -1,7 +1,7 @@
 """Rows that are told some labels: one trial of every surgeon but one, whose trials are then labelled.
 
 What windows are, how strongly their covariance is shrunk and how much one of them counts is chosen by the fit itself,
-from the labelled trials that it is told anyway (`models.label_choices`): nothing about the surgeon left out has chosen
+from the labelled trials that it is told anyway (`models.choices`): nothing about the surgeon left out has chosen
 anything.
 """
 

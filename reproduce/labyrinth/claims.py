@@ -18,12 +18,12 @@ import harness
 from labyrinth.alignment import SHUFFLES
 from labyrinth.data import PAPER_SWIRL, Data, Labyrinth
 from labyrinth.parts import Work, cross_validated
+from labyrinth.published import from_parameters, swirl_score
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.store import data_folder
 from prism_irl.labels import ari, mean_dwell
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import PRISM
 from prism_irl.models.registry import Method, method
-from prism_irl.models.swirl import SWIRL
 from prism_irl.rewards.soft import SoftRewards
 from prism_irl.studies.cross_validation import with_seed
 from prism_irl.studies.full_fits import fit_to_all
@@ -107,13 +107,13 @@ def _published_swirl(data: Data, test: Demonstrations) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     with np.load(path, allow_pickle=False) as arrays:
-        model = SWIRL.from_parameters(dict(arrays), data.mdp, device="cpu")
+        model = from_parameters(dict(arrays), data.mdp, device="cpu")
     rows = [
-        {"name": "published parameters", "predictive_ll": model.score(test), "swirl_score": model.swirl_score(test)}
+        {"name": "published parameters", "predictive_ll": model.score(test), "swirl_score": swirl_score(model, test)}
     ]
     planned = model.rewards_model_
     assert isinstance(planned, SoftRewards)
     possible = planned.policies * data.mdp.valid_actions
     planned.policies = possible / possible.sum(axis=-1, keepdims=True)
     name = "published parameters, invalid actions are impossible"
-    return [*rows, {"name": name, "predictive_ll": model.score(test), "swirl_score": model.swirl_score(test)}]
+    return [*rows, {"name": name, "predictive_ll": model.score(test), "swirl_score": swirl_score(model, test)}]

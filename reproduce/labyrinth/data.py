@@ -10,14 +10,14 @@ import numpy as np
 
 from harness import NETWORK, steps_of
 from labyrinth.alignment import Events, alignment, greedy_arrival, name_intentions
+from labyrinth.augmented import augmented_mdp
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import MODES, labyrinth_mdp, load_annotations, load_events, load_labyrinth
 from prism_irl.errors import InputError
 from prism_irl.maze import HOME, WATER
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.prism import PAPER
-from prism_irl.rewards.augmented import augmented_mdp
+from prism_irl.models.presets import PAPER
 
 PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl", "transformer")
 

@@ -35,7 +35,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PAPER
+from prism_irl.models.presets import PAPER
 from prism_irl.models.registry import Method, method
 from prism_irl.rewards.iavi import IAVI
 from prism_irl.studies.cross_validation import OnFit, cross_validate, with_seed

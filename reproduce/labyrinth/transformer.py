@@ -17,7 +17,7 @@ from labyrinth.parts import Work
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PAPER, PRISM
+from prism_irl.models.presets import PAPER, PRISM
 from prism_irl.models.references import Empirical
 from prism_irl.studies.cross_validation import data_key, fit_key, read_row, write_row
 from prism_irl.switching.gate import Gate

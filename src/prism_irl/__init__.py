@@ -12,16 +12,11 @@ if TYPE_CHECKING:
     from prism_irl.mdp import MDP
     from prism_irl.models.cloning import BehaviourCloning
     from prism_irl.models.dirl import DIRL
-    from prism_irl.models.features import FeaturePRISM
-    from prism_irl.models.goals import GoalPRISM
-    from prism_irl.models.hiql import HIQL
     from prism_irl.models.intentions import Intentions
-    from prism_irl.models.mixture import TrajectoryMixture
     from prism_irl.models.persistence import load
-    from prism_irl.models.prism import PRISM
+    from prism_irl.models.presets import HIQL, PRISM, SWIRL, FeaturePRISM, GoalPRISM, TrajectoryMixture
     from prism_irl.models.references import Empirical, NGram, Uniform
     from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt
-    from prism_irl.models.swirl import SWIRL
 
 __version__ = "0.2.0"
 

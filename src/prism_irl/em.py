@@ -124,9 +124,9 @@ def _part_statistics(
     data = parts.data
     table = rewards.action_table(data.n_steps) if data.demos.partial_labels is None else None
     if table is not None:
-        counted = switching.counted(data, table if power == 1.0 else table**power)
+        counted = switching.counted(data, table.policies if power == 1.0 else table.policies**power)
         if counted is not None:
-            return EStep(counted.switching, rewards.table_statistics(counted.pairs), counted.log_likelihood)
+            return EStep(counted.switching, table.statistics(counted.pairs), counted.log_likelihood)
     of_switching, of_rewards, likelihood = Stats(), Stats(), 0.0
     for one, posterior in switching.visit(parts, partial(emissions, switching, rewards, power=power), seed):
         of_switching = of_switching + switching.statistics(one, posterior)
@@ -177,7 +177,7 @@ def emissions(
 def likelihood(switching: Switching, rewards: RewardModel, data: Prepared) -> float:
     """Mean log-likelihood per step of an E-step of which nothing else is kept."""
     table = rewards.action_table(data.n_steps) if data.demos.partial_labels is None else None
-    counted = None if table is None else switching.counted(data, table)
+    counted = None if table is None else switching.counted(data, table.policies)
     if counted is not None:
         return counted.log_likelihood / data.n_steps
     found = (expectation(switching, rewards, part).log_likelihood.sum() for part in _evaluated(rewards, data))

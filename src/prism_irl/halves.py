@@ -151,16 +151,18 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def check_numbers(owner: Any, lowest: Mapping[str, float], *, below: float = math.inf, integer: bool = False) -> None:
-    """Parameters must be numbers (whole ones) of at least ``lowest`` and less than ``below``."""
+def check_numbers(
+    owner: Any, lowest: Mapping[str, float], *, below: float = math.inf, integer: bool = False, above: bool = False
+) -> None:
+    """Parameters must be numbers (whole ones) of at least ``lowest``, or ``above`` it, and less than ``below``."""
     for name, low in lowest.items():
         value = getattr(owner, name)
         if isinstance(value, bool) or not isinstance(value, Integral if integer else Real):
             raise InputError(f"{name} must be a {'whole ' if integer else ''}number, not {value!r}.")
         limits.check_option(name, value)
-        if not low <= float(value) < below:
+        if not low <= float(value) < below or (above and value == low):
             limit = "" if below == math.inf else f" and below {below}"
-            raise InputError(f"{name} must be at least {low}{limit}, not {value}.")
+            raise InputError(f"{name} must be {'above' if above else 'at least'} {low}{limit}, not {value}.")
 
 
 def check_choice(options: Any, **choices: tuple[str, ...]) -> None:

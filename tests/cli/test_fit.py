@@ -15,7 +15,6 @@ from prism_irl.evaluation.metrics import evaluate, infer_once, segmentation_metr
 from prism_irl.models import registry
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.pair import PairModel
 from prism_irl.robots.recordings import TOKENIZE
 from prism_irl.switching.base import Switching
 from prism_irl.switching.markov import MarkovChain
@@ -92,16 +91,16 @@ def test_a_run_is_written_from_one_inference(
 ) -> None:
     """Two passes for a gate that sees the action: its predictive likelihood is not what the E-step gives."""
     counted: list[list[int]] = []
-    fit = PairModel.fit
+    fit = Intentions.fit
 
-    def then_count(self: PairModel, *arguments: object, **options: object) -> PairModel:
+    def then_count(self: Intentions, *arguments: object, **options: object) -> Intentions:
         fit(self, *arguments, **options)
         owner = MarkovChain if isinstance(self.switching_, MarkovChain) else Switching
         counted.append(count_calls(owner, "expectation", monkeypatch))
         counted.append(count_calls(Switching, "action_proba", monkeypatch))
         return self
 
-    monkeypatch.setattr(PairModel, "fit", then_count)
+    monkeypatch.setattr(Intentions, "fit", then_count)
     options = preset or MARKOV
     done = prism("fit", table, *options, "--simulations", 0, "--out", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -9,10 +9,8 @@ import pytest
 
 from prism_irl.cli.options import ColumnOptions, ModelOptions, build_model, given
 from prism_irl.errors import InputError
-from prism_irl.models.goals import GoalPRISM
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import HIQL, PRISM, GoalPRISM
 from prism_irl.models.single import IAVI
 from prism_irl.rewards.options import Goals
 from prism_irl.switching.options import State

@@ -179,7 +179,7 @@ def test_a_place_where_nothing_can_be_made_is_one_sentence(tmp_path: Path, place
 
 
 def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prism_irl.models.hiql import HIQL
+    from prism_irl.models.presets import HIQL
 
     (tmp_path / "x.csv").write_text("trajectory,state,action\n" + "a,0,0\nb,1,1\n" * 5)
     fitted = HIQL.fit

@@ -27,8 +27,8 @@ from prism_irl.data.rows import Vocabulary
 from prism_irl.data.units import Units
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
 from prism_irl.rewards.linear import Basis, LinearPolicies
 from prism_irl.rewards.options import Features
 from support import assert_same, one_sentence

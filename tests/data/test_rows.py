@@ -14,7 +14,7 @@ from prism_irl.data.read import UNKNOWN_NAME, read_data, to_pandas
 from prism_irl.data.rows import Dates, Vocabulary, read_dates
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from support import assert_same, frame, one_sentence, prism, refused
 from worlds.cohort import CohortWorld
 

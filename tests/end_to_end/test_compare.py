@@ -14,7 +14,7 @@ import pytest
 
 from prism_irl.cli.main import main
 from prism_irl.cli.printing import print_value_differences
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from prism_irl.studies import cross_validation
 from prism_irl.worlds.frustration import FrustrationWorld
 

@@ -22,8 +22,7 @@ from prism_irl.evaluation.truth import (
     reward_distance,
 )
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.oracle import WorldOracle
-from prism_irl.models.references import Empirical, NGram
+from prism_irl.models.references import Empirical, NGram, WorldOracle
 from prism_irl.worlds.frustration import INTENTIONS, FrustrationWorld
 
 S, A = 5, 3

@@ -9,8 +9,7 @@ import prism_irl
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.dirl import DIRL
-from prism_irl.rewards.time_varying import gradient, plan, position_counts
+from prism_irl.models.dirl import DIRL, gradient, plan, position_counts
 
 QUICK = {"n_rounds": 2, "steps_per_round": 3}
 T, S, A = 40, 7, 3

@@ -42,7 +42,7 @@ CONTINUOUS = {entry.id: entry for entry in registry.entries() if entry.id.endswi
 """What has no tokens to choose among; see test_every_continuous_pair.py."""
 METHODS = {
     **{entry.id: entry for entry in registry.entries() if entry.id not in {*CONTINUOUS, "phases"}},
-    "hiql-iql": registry.Entry("hiql-iql", "", "prism_irl.models.hiql:HIQL", "", options={"rewards": "iql"}),
+    "hiql-iql": registry.Entry("hiql-iql", "", "prism_irl.models.presets:HIQL", "", options={"rewards": "iql"}),
 }
 
 

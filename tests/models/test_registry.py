@@ -106,7 +106,7 @@ def test_options_go_to_the_methods_that_know_them():
         ("markov+maps", "There is no rewards 'maps'; choose tabular, iql"),
         ("no_such_module:Model", "cannot be imported"),
         ("state+os:system", "os:system is no rewards"),
-        ("prism_irl.models.prism:Prism", "has no 'Prism'"),
+        ("prism_irl.models.presets:Prism", "has no 'Prism'"),
         ("prism_irl.errors:InputError", "is no method"),
     ],
 )
@@ -139,13 +139,13 @@ def test_installed_packages_announce_methods(monkeypatch):
     """An entry point gives a class a plain name: to build, to list, and to load without naming it again."""
     from importlib.metadata import EntryPoint
 
-    point = EntryPoint("ours", "prism_irl.models.hiql:HIQL", "prism_irl.methods")
+    point = EntryPoint("ours", "prism_irl.models.presets:HIQL", "prism_irl.methods")
     monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == "prism_irl.methods" else [])
     found = method("ours-h2", 4)
     assert (found.id, type(found.model).__name__) == ("ours-h2", "HIQL")
     assert (found.model.n_intentions, found.model.get_params()["history"]) == (4, 2)
     assert "ours" in {entry.id for entry in registry.entries()}
-    assert registry.class_of("prism_irl.models.hiql:HIQL").__name__ == "HIQL"
+    assert registry.class_of("prism_irl.models.presets:HIQL").__name__ == "HIQL"
 
 
 def test_individuals_are_a_variant() -> None:

@@ -15,7 +15,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import PRISM
 
 NETWORKS = ("rnn", "lstm", "gru", "transformer")
 COMBINATIONS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import pytest
 
 import gridworld
 from gridworld import EVD_COLUMNS, METHODS, PAPER_EVD, Gridworld, elsewhere, moved_worlds
-from prism_irl.models.oracle import WorldOracle
+from prism_irl.models.references import WorldOracle
 from prism_irl.worlds.frustration import FrustrationWorld
 
 IDS = ["oracle", *METHODS]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import harness
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PAPER, PRISM
+from prism_irl.models.presets import HIQL, PAPER, PRISM
 from prism_irl.models.references import Uniform
 from prism_irl.models.registry import Method
 from prism_irl.studies.cross_validation import cross_validate

@@ -1,15 +1,14 @@
 """The operator over contexts gives what factoring their matrix gives."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labyrinth.augmented import augmented_mdp
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.rewards import context_iavi
-from prism_irl.rewards.augmented import augmented_mdp
 from prism_irl.rewards.context_iavi import ContextIAVI
 from prism_irl.rewards.iavi import IAVI
 
@@ -56,18 +55,3 @@ def test_without_the_fast_solver_the_fixed_point_gets_there(monkeypatch):
     expected = ContextIAVI(mdp, contexts).solve(policies).values
     monkeypatch.setattr(context_iavi, "bicgstab", lambda system, b, **_: (np.full_like(b, np.nan), 1))
     np.testing.assert_allclose(ContextIAVI(mdp, contexts).solve(policies).values, expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("many", [0, 10**9])
-def test_a_fitted_pair_takes_either_way(monkeypatch, many):
-    import prism_irl as prism
-    from prism_irl.models import pair_rewards
-
-    rng = np.random.default_rng(1)
-    demos = Demonstrations.from_arrays(rng.integers(0, 4, (6, 30)), rng.integers(0, 2, (6, 30)))
-    model = prism.Intentions(n_intentions=2, switching="markov", history=3, n_starts=1, max_iterations=2).fit(demos)
-    monkeypatch.setattr(pair_rewards, "MANY", many)
-    found = model.rewards_
-    del model.solution_, model.context_solution_
-    monkeypatch.undo()
-    np.testing.assert_allclose(found, model.rewards_, atol=1e-9)

@@ -12,7 +12,8 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.rewards.goals import GoalPolicies, Planner
+from prism_irl.rewards.goals import GoalPolicies
+from prism_irl.rewards.soft import Planner
 from prism_irl.worlds.frustration import FrustrationWorld
 
 S, A = 6, 3
@@ -115,12 +116,10 @@ def test_a_large_penalty_leaves_no_reward() -> None:
     np.testing.assert_allclose(policies.rewards, 0.0, atol=1e-9)
 
 
-def test_foreign_state_and_negative_penalty_are_refused() -> None:
+def test_foreign_state_is_refused() -> None:
     policies, _ = some_policies(1)
     with pytest.raises(InputError, match="belong to other data"):
         policies.load_state({"rewards": np.zeros((3, S + 1)), "habit": policies.habit})
-    with pytest.raises(InputError, match="negative"):
-        GoalPolicies(3, policies.planner, policies.contexts, sparsity=-1.0)
 
 
 def test_a_shared_habit_expects_what_is_observed() -> None:

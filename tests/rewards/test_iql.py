@@ -6,6 +6,7 @@ import pytest
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
+from prism_irl.rewards import iql
 from prism_irl.rewards.iavi import solve_iavi
 from prism_irl.rewards.iql import LearningRates, solve_iql
 
@@ -33,13 +34,15 @@ def by_hand(demos, weights, rates, discount):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_updates_are_those_of_the_algorithm(make_demos, compiled):
+def test_updates_are_those_of_the_algorithm(make_demos, compiled, monkeypatch):
     if compiled:
         pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(iql, "_compiled", lambda: iql._learn)
     demos = make_demos(n_states=S, n_actions=A)
     weights = np.random.default_rng(0).dirichlet(np.ones(2), demos.n_steps)
     rates = LearningRates(0.05, 0.2, 0.3, epochs=3)
-    found = solve_iql(demos, weights, discount=DISCOUNT, rates=rates, compiled=compiled)
+    found = solve_iql(demos, weights, discount=DISCOUNT, rates=rates)
     for k in range(2):
         r, q = by_hand(demos, weights[:, k], rates, DISCOUNT)
         np.testing.assert_allclose(found.rewards[k], r, atol=1e-12)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from labyrinth.published import slots
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -78,10 +79,10 @@ def test_slots_count_predecessors_in_increasing_order():
     places = Places(MDP.from_dense(P, 0.9), order=2)
     predecessors = {0: [1, 2], 1: [0], 2: [0, 1, 2]}
     expected = [4 * s + i for s, before in predecessors.items() for i in range(len(before))]
-    np.testing.assert_array_equal(places.slots(4), expected)
+    np.testing.assert_array_equal(slots(places, 4), expected)
     np.testing.assert_array_equal(places.previous, [q for before in predecessors.values() for q in before])
     with pytest.raises(InputError, match="3 predecessors"):
-        places.slots(2)
+        slots(places, 2)
 
 
 @both_orders

@@ -188,10 +188,3 @@ def test_state_comes_back_and_must_fit(make_demos):
     np.testing.assert_array_equal(other.counts, policies.counts)
     with pytest.raises(InputError, match=r"shape"):
         TabularPolicies(K + 1, A, policies.contexts).load_state(policies.state())
-
-
-@pytest.mark.parametrize("parameter", ["smoothing", "backoff"])
-@pytest.mark.parametrize("value", [-1.0, np.nan])
-def test_negative_strengths_are_refused(parameter, value):
-    with pytest.raises(InputError, match="must not be negative"):
-        TabularPolicies(K, A, Contexts(S), **{parameter: value})

@@ -13,9 +13,8 @@ from continuous_worlds import walking
 from prism_irl import em
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import HIQL, PRISM
 from prism_irl.scale import memory
 
 

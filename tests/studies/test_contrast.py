@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from prism_irl.report.contrast import in_words, section
 from prism_irl.studies.contrast import contrast, design
 from worlds.cohort import CohortWorld

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from prism_irl.studies.contrast import contrast
 from prism_irl.studies.contrast_intervals import Renamed, refitted
 from worlds.cohort import CohortWorld

@@ -9,7 +9,7 @@ from scipy import stats
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.metrics import evaluate
 from prism_irl.mdp import MDP
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from prism_irl.models.references import Empirical, Uniform
 from prism_irl.models.registry import Method
 from prism_irl.studies import cross_validation

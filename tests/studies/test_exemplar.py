@@ -5,9 +5,7 @@ import pytest
 
 from prism_irl import storage
 from prism_irl.models.dirl import DIRL
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.mixture import TrajectoryMixture
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import HIQL, PRISM, TrajectoryMixture
 from prism_irl.models.registry import Method
 from prism_irl.models.single import IAVI
 from prism_irl.report.answers import questions

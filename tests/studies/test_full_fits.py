@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
 from prism_irl.scale.stacked import stack as stacked
 from prism_irl.studies.full_fits import fit_to_all, is_saved
 from prism_irl.worlds.frustration import FrustrationWorld

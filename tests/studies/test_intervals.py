@@ -5,7 +5,7 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from prism_irl.models.references import Uniform
 from prism_irl.studies import intervals as study
 from worlds.cohort import CohortWorld

@@ -3,8 +3,8 @@
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
 from prism_irl.studies.select_intentions import Select, parse_intentions
 
 

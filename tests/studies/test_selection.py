@@ -7,7 +7,7 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from prism_irl.studies import selection
 from prism_irl.studies.selection import Candidate, Halves, candidate, choose, likelihood_limit
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.models.hiql import HIQL
+from prism_irl.models.presets import HIQL
 from prism_irl.scale.stacked.chains import can_stack_refits, refits_at_once
 from prism_irl.studies.intervals import one_draw
 from prism_irl.studies.stacked_intervals import stacked_draws

@@ -35,7 +35,7 @@ def problem(lengths, seed=0, kind=MarkovChain, history=1):
 def counted(chain, policies, data):
     """Expected counts alone, or None."""
     table = policies.action_table(data.n_steps)
-    return None if table is None else chain.counted(data, table)
+    return None if table is None else chain.counted(data, table.policies)
 
 
 def assert_same(chain, policies, data, power=1.0):

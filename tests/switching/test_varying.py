@@ -13,7 +13,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.refit import refit
+from prism_irl.models.subject_models import refit
 from prism_irl.studies.intervals import intervals, numbers_of
 from prism_irl.switching.forward_backward import forward_backward
 from prism_irl.switching.markov import MarkovChain

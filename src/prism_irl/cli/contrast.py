@@ -107,10 +107,10 @@ def _refitted(
     found: dict[str, Any], data: RunData, who: Any, condition: Any, n: int, jobs: int, seed: int
 ) -> dict[str, Any]:
     from prism_irl.cli.progress import counting
-    from prism_irl.models.pair import PairModel
+    from prism_irl.models.intentions import Intentions
     from prism_irl.studies.contrast_intervals import refitted
 
-    assert isinstance(data.model, PairModel)
+    assert isinstance(data.model, Intentions)
     with counting("resamples") as report:
         return refitted(
             found,

@@ -100,7 +100,7 @@ def fit(
         )  # fmt: skip
         from prism_irl.evaluation.checks import check_simulations
         from prism_irl.mdp import MDP
-        from prism_irl.models.pair import PairModel
+        from prism_irl.models.intentions import Intentions
         from prism_irl.report.render import write_report
         from prism_irl.scale import memory
 
@@ -118,8 +118,8 @@ def fit(
         if mdp is not None:
             mdp = MDP(mdp.transitions, getattr(estimator, "discount", mdp.discount), mdp.valid_actions)
         known = find_evidence(folder.out, demos) if evidence is None else read_evidence(evidence, demos)
-        is_pair, iterates = isinstance(estimator, PairModel), _iterates(estimator)
-        if isinstance(estimator, PairModel):
+        is_pair, iterates = isinstance(estimator, Intentions), _iterates(estimator)
+        if isinstance(estimator, Intentions):
             estimator._check_parameters(demos)  # before a folder is made
         if intervals:
             from prism_irl.studies.intervals import check_intervals
@@ -162,10 +162,10 @@ def fit(
 
 def _workers(model: IntentionModel, scheduler: str) -> AbstractContextManager[em.Run]:
     """What maps the E-step over the workers of a scheduler; a sentence where there is none to share out."""
-    from prism_irl.models.pair import PairModel
+    from prism_irl.models.intentions import Intentions
     from prism_irl.scale.fanout import parts_on
 
-    if not isinstance(model, PairModel) or model.switching_options.reads_history:
+    if not isinstance(model, Intentions) or model.switching_options.reads_history:
         raise InputError("A network is trained in one process; leave out --scheduler, or choose a chain without one.")
     return parts_on(scheduler)
 
@@ -183,10 +183,10 @@ def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions
 def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:
     """Resample and fit again; what an interrupted run has finished is kept with its checkpoint."""
     from prism_irl.cli.progress import counting
-    from prism_irl.models.pair import PairModel
+    from prism_irl.models.intentions import Intentions
     from prism_irl.studies.intervals import intervals
 
-    assert isinstance(model, PairModel)
+    assert isinstance(model, Intentions)
     with counting("resamples") as report:
         return intervals(
             model,

@@ -82,7 +82,7 @@ def imagine(
     from prism_irl.cli.progress import counting
     from prism_irl.cli.report import write_again
     from prism_irl.cli.runs import adding
-    from prism_irl.models.pair import PairModel
+    from prism_irl.models.intentions import Intentions
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.fit_verdict import doubts
     from prism_irl.studies import imagine as study
@@ -94,7 +94,7 @@ def imagine(
         limits.check_option(option, value)
     data = open_run_data(run, method)
     check_intervals(intervals, data.model, data.demos)
-    if not isinstance(data.model, PairModel):
+    if not isinstance(data.model, Intentions):
         raise InputError(f"{type(data.model).__name__} is no pair of switching and rewards; fit one with prism fit.")
     shut = [] if block is None else _states(block, data)
     missing = None if without is None else _intention(without, data)

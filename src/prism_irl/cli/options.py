@@ -314,7 +314,7 @@ def build_model(
         if preset.removeprefix("paper-") not in PAPER:
             choices = ", ".join(f"paper-{experiment}" for experiment in PAPER)
             raise InputError(f"There is no preset {preset!r}; choose {choices}.")
-        from prism_irl.models.prism import PRISM
+        from prism_irl.models.presets import PRISM
 
         changes = {"network": said["network"]} if "network" in said else {}
         return _with_options(PRISM.paper(preset.removeprefix("paper-"), **changes), said, preset)

@@ -157,7 +157,7 @@ def _compare(
     from prism_irl.evaluation.truth import Truth, recovered_order
     from prism_irl.mdp import MDP
     from prism_irl.models import registry
-    from prism_irl.models.oracle import WorldOracle
+    from prism_irl.models.references import WorldOracle
     from prism_irl.studies import results
     from prism_irl.studies.cross_validation import cross_validate
     from prism_irl.studies.exemplar import choose_exemplar, write_exemplar

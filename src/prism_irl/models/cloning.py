@@ -23,9 +23,9 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import available_device, resolve_device
 from prism_irl.errors import InputError
+from prism_irl.halves import check_numbers
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel
-from prism_irl.models.references import check_fraction, validation_split, with_valid_actions_of
+from prism_irl.models.base import FloatArray, IntArray, IntentionModel, validation_split, with_valid_actions_of
 from prism_irl.switching.networks import HistoryNetwork
 
 MIN_EPOCHS, MIN_UPDATES = 40, 400
@@ -220,17 +220,11 @@ class BehaviourCloning(IntentionModel):
         return total / data.demos.n_steps
 
     def _check_parameters(self) -> None:
-        for name in ("hidden", "embedding", "batch_size", "max_epochs", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, not {value}.")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"The dropout must lie in [0, 1), not {self.dropout}.")
-        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise InputError(f"The learning rate must be a finite number above 0, not {self.learning_rate}.")
-        if not (np.isfinite(self.weight_decay) and self.weight_decay >= 0):
-            raise InputError(f"The weight decay must be a finite number of at least 0, not {self.weight_decay}.")
-        check_fraction(self.validation_fraction)
+        given = [name for name in ("max_epochs", "patience") if getattr(self, name) is not None]
+        check_numbers(self, dict.fromkeys(("hidden", "embedding", "batch_size", *given), 1), integer=True)
+        check_numbers(self, {"dropout": 0, "validation_fraction": 0}, below=1)
+        check_numbers(self, {"learning_rate": 0}, above=True)
+        check_numbers(self, {"weight_decay": 0})
 
     # -- inference -------------------------------------------------------------------------------------------------
 
@@ -249,10 +243,6 @@ class BehaviourCloning(IntentionModel):
         if self.n_observations_:
             raise InputError("A network that reads observations cannot be simulated, since they are measured.")
         return CloningChooser(self.network_, len(trajectories))
-
-    def predict_proba(self, demos: Demonstrations) -> FloatArray:
-        """Ones, (n, 1): cloning knows no intentions."""
-        return np.ones((self._check_new(demos).n_steps, 1))
 
     # -- saving ----------------------------------------------------------------------------------------------------
 

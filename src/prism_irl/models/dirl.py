@@ -3,12 +3,22 @@
 The reward at time t is r_t(s) = Σ_m a_m(t) u_m(s): goal maps u_m with an L2 penalty, and weights a_m(t) that follow a
 Gaussian random walk and are shared by all trajectories. Choose it when behaviour depends on the time since the
 trajectory began (satiation, a session's course) rather than on what the individual did a moment ago.
+
+At time t the agent plans as if r_t were there to stay: V = log Σ_a exp Q, Q(s, a) = r_t(s) + γ Σ_s' P(s'|s, a) V(s'),
+π_t = exp(Q − V). The T Bellman equations are solved together (`plan`), and their derivative costs one more linear fixed
+point (`gradient`): with counts n of one time step and N(s) = Σ_a n(s, a),
+
+    ∂/∂r Σ n log π = N + ρ,   (I − γ P_π)ᵀ ρ = γ Pᵀ n − N,
+
+because ∂V/∂r = (I − γ P_π)⁻¹. Only counts (T, S, A) enter, so that the cost does not grow with the number of steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +27,14 @@ import torch
 from prism_irl import checked
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.halves import check_numbers
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel
-from prism_irl.models.references import with_valid_actions_of
-from prism_irl.rewards.time_varying import Plan, gradient, plan, position_counts
+from prism_irl.models.base import FloatArray, IntArray, IntentionModel, with_valid_actions_of
 
 LONGEST_WINDOW = 500
 ACCURACY = 1e-4
 """Of values and gradients during the fit: far below the size of one step of Adam. The final policies are exact."""
+MAX_SWEEPS, MAX_ROUNDS = 10_000, 200
 
 
 class DriftingChooser:
@@ -154,18 +164,12 @@ class DIRL(IntentionModel):
         self.policies_: FloatArray = np.exp(plan(mdp, weights @ maps).log_policies)
 
     def _check_parameters(self) -> None:
-        for name, low in (("n_intentions", 1), ("n_rounds", 0), ("steps_per_round", 1)):
-            if getattr(self, name) < low:
-                raise InputError(f"{name} must be at least {low}, not {getattr(self, name)}.")
-        if self.window is not None and self.window < 1:
-            raise InputError(f"The window must be at least 1 step long, not {self.window}; None chooses one.")
-        if not 0 <= self.discount < 1:
-            raise InputError(f"The discount must lie in [0, 1), not {self.discount}.")
-        for name in ("sigma", "learning_rate_maps", "learning_rate_weights"):
-            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise InputError(f"{name} must be a finite number above 0, not {getattr(self, name)}.")
-        if not (np.isfinite(self.l2) and self.l2 >= 0):
-            raise InputError(f"l2 must be a finite number of at least 0, not {self.l2}.")
+        check_numbers(self, {"n_intentions": 1, "n_rounds": 0, "steps_per_round": 1}, integer=True)
+        if self.window is not None:
+            check_numbers(self, {"window": 1}, integer=True)
+        check_numbers(self, {"discount": 0}, below=1)
+        check_numbers(self, dict.fromkeys(("sigma", "learning_rate_maps", "learning_rate_weights"), 0), above=True)
+        check_numbers(self, {"l2": 0})
 
     # -- inference -------------------------------------------------------------------------------------------------
 
@@ -211,9 +215,7 @@ class DIRL(IntentionModel):
 
     def _state(self) -> dict[str, Any]:
         """Weights, maps and dynamics."""
-        P = self.mdp_.transitions
-        dynamics = {"data": P.data, "indices": P.indices, "indptr": P.indptr, "valid": self.mdp_.valid_actions.copy()}
-        return {"weights": self.weights_, "maps": self.maps_, **dynamics}
+        return {"weights": self.weights_, "maps": self.maps_, **self.mdp_.state()}
 
     def _info(self) -> dict[str, Any]:
         """Sizes and the course of the fit."""
@@ -228,3 +230,97 @@ class DIRL(IntentionModel):
         checked.shape("weights", weights, (len(weights), self.n_intentions))
         self.monitor_ = info["history"]
         self._keep(weights, maps, mdp)
+
+
+class Plan(NamedTuple):
+    """Soft-optimal behaviour under each of T rewards: ``values`` (T, S) and ``log_policies`` (T, S, A)."""
+
+    values: FloatArray
+    log_policies: FloatArray
+
+
+def plan(mdp: MDP, rewards: FloatArray, start: FloatArray | None = None, tolerance: float = 1e-8) -> Plan:
+    """Solve the soft Bellman equation of every reward (T, S), from values ``start`` (T, S) where there are some.
+
+    Newton's method, which is policy iteration here: a few evaluations of exp and log instead of one per sweep, and a
+    warm start pays. Time is kept last in memory, (S, A, T), where every operation runs along it. The values are
+    within ``tolerance`` of the solution, by MacQueen's bounds.
+    """
+    r = np.ascontiguousarray(rewards.T)
+    v = np.zeros_like(r) if start is None else np.ascontiguousarray(start.T)
+    P, discount = mdp.transitions, mdp.discount
+    shape, horizon = (mdp.n_states, mdp.n_actions, r.shape[1]), discount / (1 - discount)
+    closed = np.where(mdp.valid_actions, 0.0, -np.inf)[..., None]
+    for _ in range(MAX_ROUNDS):
+        # The reward depends on the state alone: it adds to every action alike, and the policy needs only the rest.
+        ahead: FloatArray = discount * (P @ v).reshape(shape) + closed
+        top = ahead.max(axis=1, keepdims=True)
+        policies = np.exp(ahead - top)
+        total = policies.sum(axis=1, keepdims=True)
+        soft = top + np.log(total)
+        change: FloatArray = r + soft[:, 0] - v
+        low, high = change.min(axis=0), change.max(axis=0)
+        middle: FloatArray = change + horizon * (low + high) / 2
+        if horizon * float((high - low).max()) <= 2 * tolerance:
+            return Plan((v + middle).T, (ahead - soft).transpose(2, 0, 1))
+        policies *= discount / total
+        expected = partial(_expected, P, policies)
+        # A direction twenty times closer to the solution than v is good enough to be replaced by the next one.
+        v = v + _fixed_point(
+            expected, change, middle, (1 - discount) * max(tolerance, 0.05 * float(np.abs(change).max()))
+        )
+    raise InputError(f"Planning did not converge with discount {discount}; lower it or the learning rates.")
+
+
+def _expected(P: Any, policies: FloatArray, x: FloatArray) -> FloatArray:
+    """Σ_a π(a|s) Σ_s' P(s'|s, a) x(s') for policies (S, A, T) and x (S, T)."""
+    product: FloatArray = (policies * (P @ x).reshape(policies.shape)).sum(axis=1)
+    return product
+
+
+def _fixed_point(
+    image: Callable[[FloatArray], FloatArray], source: FloatArray, x: FloatArray, tolerance: float
+) -> FloatArray:
+    """Solve x = source + image(x) for a contraction, until a sweep changes nothing by more than the tolerance."""
+    for _ in range(MAX_SWEEPS):
+        new = source + image(x)
+        change = float(np.abs(new - x).max())
+        x = new
+        if change <= tolerance:
+            break
+    return x
+
+
+def gradient(
+    mdp: MDP, counts: FloatArray, policies: FloatArray, start: FloatArray, tolerance: float = 1e-6
+) -> tuple[FloatArray, FloatArray]:
+    """Derivative of Σ_t Σ_sa n_t(s, a) log π_t(a|s) with respect to r_t(s), (T, S), and ρ for the next call.
+
+    Parameters
+    ----------
+    counts, policies : (T, S, A)
+    start : (T, S)
+        First guess of ρ, zeros or that of the last call.
+    tolerance : float
+        Largest change of the last sweep, relative to the largest entry of γ Pᵀ n − N.
+    """
+    n, pi = (np.ascontiguousarray(x.transpose(1, 2, 0)) for x in (counts, policies))
+    T = n.shape[-1]
+    inflow = mdp.discount * mdp.transitions.T.tocsr()  # (S, S·A)
+    visits: FloatArray = n.sum(axis=1)
+    source: FloatArray = inflow @ n.reshape(-1, T) - visits
+    enough = tolerance * max(1.0, float(np.abs(source).max()))
+    rho = _fixed_point(
+        lambda x: inflow @ (pi * x[:, None]).reshape(-1, T), source, np.ascontiguousarray(start.T), enough
+    )
+    return (visits + rho).T, rho.T
+
+
+def position_counts(demos: Demonstrations, window: int) -> FloatArray:
+    """How often action a was taken in state s at each position of a window, (window, S, A).
+
+    A trajectory longer than the window is cut into consecutive windows; a shorter last piece counts where it can.
+    """
+    S, A = demos.n_states, demos.n_actions
+    cells = (demos.step_index % window * S + demos.states) * A + demos.actions
+    return np.bincount(cells, minlength=window * S * A).astype(np.float64).reshape(window, S, A)

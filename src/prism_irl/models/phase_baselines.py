@@ -21,7 +21,7 @@ from prism_irl.data.movement import signals
 from prism_irl.data.units import linear_design
 from prism_irl.errors import InputError
 from prism_irl.labels import ari, label_accuracy
-from prism_irl.models.features import FeaturePRISM
+from prism_irl.models.presets import FeaturePRISM
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.segmental import borders
 

@@ -46,7 +46,7 @@ from prism_irl.data.movement import (
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel
-from prism_irl.models.label_choices import left_out
+from prism_irl.models.choices import left_out
 from prism_irl.switching import segmental
 
 Order = Literal["auto", "once", "cycle", "free"]

@@ -20,7 +20,6 @@ from prism_irl.data.demonstrations import Demonstrations, parts_of, some_traject
 from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.pair import PairModel
 from prism_irl.models.registry import Method
 from prism_irl.report.findings import REFERENCES
 
@@ -51,7 +50,7 @@ def check_comparable(methods: Sequence[Method], demos: Demonstrations) -> None:
     if not demos.state_space.continuous:
         return
     for method in methods:
-        if not (isinstance(method.model, PairModel) and method.model.reward_options.of_commands):
+        if not (isinstance(method.model, Intentions) and method.model.reward_options.of_commands):
             raise InputError(
                 f"{method.id} gives probabilities of tokens, which cannot be compared with densities of continuous "
                 "commands; name pairs with features, landmarks or windows, such as markov+features."

@@ -20,10 +20,10 @@ from prism_irl.data.contexts import READS, Contexts, Reads, levels_of, reveals_a
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import TableChooser
+from prism_irl.halves import check_choice, check_numbers
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel, with_valid_actions_of
-from prism_irl.models.histories import choose_history
-from prism_irl.models.splits import check_fraction, validation_split
+from prism_irl.models.base import FloatArray, IntArray, IntentionModel, validation_split, with_valid_actions_of
+from prism_irl.models.choices import choose_history
 from prism_irl.rewards.accents import accents_info, find_accents, leave_one_out, load_accents
 from prism_irl.rewards.backoff import normalise
 from prism_irl.rewards.choice_kernels import RATES, ChoiceKernels, fit_kernels
@@ -71,7 +71,7 @@ class TabularReference(IntentionModel):
         self.table_ = TabularPolicies(1, demos.n_actions, contexts, demos.valid_actions, **settings)
 
     def _count(self, demos: Demonstrations) -> None:
-        _maximise(self.table_, Prepared.of(demos, self.contexts_))
+        self.table_.m_step(Prepared.of(demos, self.contexts_), np.ones((demos.n_steps, 1)))
 
     def _state(self) -> dict[str, Any]:
         """Contexts and table."""
@@ -127,7 +127,7 @@ class Empirical(TabularReference):
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Count."""
-        _check_not_negative("smoothing", self.smoothing)
+        check_numbers(self, {"smoothing": 0})
         demos = with_valid_actions_of(mdp, demos)
         self._set_table(demos, Contexts(demos.n_states), smoothing=self.smoothing)
         self._count(demos)
@@ -232,18 +232,12 @@ class NGram(TabularReference):
         return found
 
     def _check_parameters(self) -> None:
-        for name in ("max_length", "length"):
-            value = getattr(self, name)
-            if value != "auto" and not (isinstance(value, int | np.integer) and value >= 1):
-                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}.")
-        if self.backoff != "auto":
-            _check_not_negative("backoff", self.backoff)
-        if self.reads not in ("auto", *READS):
-            raise InputError(f"reads is {self.reads!r}; give auto, states, actions or both.")
+        check_numbers(self, dict.fromkeys(["max_length", *["length"] * (self.length != "auto")], 1), integer=True)
+        check_numbers(self, dict.fromkeys(["smoothing", *["backoff"] * (self.backoff != "auto")], 0))
+        check_numbers(self, {"validation_fraction": 0}, below=1)
+        check_choice(self, reads=("auto", *READS))
         if self.kernels not in ("auto", True, False):
             raise InputError(f"kernels is {self.kernels!r}; give auto, True or False.")
-        _check_not_negative("smoothing", self.smoothing)
-        check_fraction(self.validation_fraction)
 
     def _choose(
         self, demos: Demonstrations, train: Demonstrations, validation: Demonstrations | None
@@ -295,13 +289,31 @@ class NGram(TabularReference):
         self.validation_ = info["validation"]
 
 
-def _maximise(table: TabularPolicies, data: Prepared) -> None:
-    table.m_step(data, np.ones((data.demos.n_steps, 1)))
+class WorldOracle(IntentionModel):
+    """The exact Bayes filter and smoother of the generating process: nothing to fit, nothing can beat it.
 
+    ``world`` has the true ``policies`` (K, S, A), and beliefs ``oracle(demos)`` with ``action_proba`` (n, A) and
+    ``smoothed`` (n, K).
+    """
 
-# -- shared by the estimators that are not a pair ----------------------------------------------------------------------
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.n_intentions = len(world.policies)
 
+    def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
+        """Remember the sizes."""
+        self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
+        return self
 
-def _check_not_negative(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value >= 0):
-        raise InputError(f"{name} must be a finite number of at least 0, not {value}.")
+    def action_proba(self, demos: Demonstrations) -> FloatArray:
+        """p(a | past) under the true process."""
+        return np.asarray(self.world.oracle(demos).action_proba)
+
+    def predict_proba(self, demos: Demonstrations) -> FloatArray:
+        """P(z_t | everything) under the true process."""
+        return np.asarray(self.world.oracle(demos).smoothed)
+
+    @property
+    def policies_(self) -> FloatArray:
+        """The agent's policies."""
+        return np.asarray(self.world.policies)

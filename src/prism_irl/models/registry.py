@@ -95,19 +95,19 @@ iavi | IAVI (single intention) | single:IAVI | single+tabular | one reward that 
 iql | IQL (single intention) | single:IQL | single+iql | one reward, learned without a model of the world
 maxent | MaxEnt | single:MaxEnt | | one reward on states, over whole paths (Ziebart 2008)
 maxcausalent | MaxCausalEnt | single:MaxCausalEnt | | one reward on states that must plan (Ziebart 2010)
-mixture | Trajectory mixture | mixture:TrajectoryMixture | per-trajectory+tabular | one per trajectory (Babes 2011)
-hiql | HIQL (Markov chain) | hiql:HIQL | markov+tabular | the first thing to try: seconds, and intentions that last
-swirl-1 | SWIRL S-1 | swirl:SWIRL | state+soft-1 | planned rewards on states, switches by the state (Ke 2025)
-swirl-2 | SWIRL S-2 | swirl:SWIRL | state+soft-2 | planned rewards on transitions, switches by the state (Ke 2025)
+mixture | Trajectory mixture | presets:TrajectoryMixture | per-trajectory+tabular | one per trajectory (Babes 2011)
+hiql | HIQL (Markov chain) | presets:HIQL | markov+tabular | the first thing to try: seconds, and intentions that last
+swirl-1 | SWIRL S-1 | presets:SWIRL | state+soft-1 | planned rewards on states, switches by the state (Ke 2025)
+swirl-2 | SWIRL S-2 | presets:SWIRL | state+soft-2 | planned rewards on transitions, switches by the state (Ke 2025)
 dirl | DIRL | dirl:DIRL | | weights of goals that drift with time (Ashwood 2022)
-prism-paper | PRISM, paper gate | prism:PRISM.paper | independent+tabular | the paper's own: it has seen the action
+prism-paper | PRISM, paper gate | presets:PRISM.paper | independent+tabular | the paper's own: it has seen the action
 prism-past | PRISM, past gate | intentions:Intentions | independent+tabular | the paper's gate, unaware of the action
 prism-recurrent | Recurrent switching | intentions:Intentions | recurrent+tabular | triggers of switches lie in the past
 prism-markov | Markov switching, annealed starts | intentions:Intentions.annealed | markov+tabular | HIQL, better starts
-prism-goals | Goals on a shared habit | goals:GoalPRISM | markov+goals | places to reach, beside what is done anyway
+prism-goals | Goals on a shared habit | presets:GoalPRISM | markov+goals | places to reach, beside what is done anyway
 goals-that-end | Goals that end | intentions:Intentions | arrival+places | places to get to, and how many
 phases | Phases of demonstrations | phases:Phases | | robots: stages of a task, in their order
-prism-features | Policies on features | features:FeaturePRISM | markov+features | observation vectors: robots
+prism-features | Policies on features | presets:FeaturePRISM | markov+features | observation vectors: robots
 """
 _OPTIONS: dict[str, dict[str, Any]] = {
     "swirl-1": {"order": 1},

@@ -82,7 +82,7 @@ class Settings:
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
     history : int or "auto"
         Policies depend on the last ``history`` states. More predicts better and means less. "auto" chooses 1 to 6 by
-        likelihood on the validation trajectories (`models.histories`). 1, and "auto" for the habit of goals.
+        likelihood on the validation trajectories (`models.choices`). 1, and "auto" for the habit of goals.
     l1, kl : float
         Penalties on changes of the independent gate from step to step, by their size (l1) and their divergence (kl):
         those of the paper's loss. Zero as in the paper except on the labyrinth.

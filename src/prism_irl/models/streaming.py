@@ -1,11 +1,12 @@
-"""Fitted pairs step by step: a filter for streams, and simulation.
+"""Fitted pairs step by step: a filter for streams, simulations, and what agents would do in a changed world.
 
-Both walk a `switching.base.Stream`: `joint` gives p(z_t, a_t | past) before the action, `update` takes the action.
+All walk a `switching.base.Stream`: `joint` gives p(z_t, a_t | past) before the action, `update` takes the action.
 Filtering feeds what happened; simulation feeds what it draws.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,11 @@ import numpy.typing as npt
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.units import Units
-from prism_irl.devices import as_array
+from prism_irl.devices import as_array, one_thread
 from prism_irl.errors import InputError
-from prism_irl.evaluation.simulate import Successors, draw, push
+from prism_irl.evaluation.simulate import Successors, draw, push, walk
 from prism_irl.mdp import MDP
+from prism_irl.rewards.accents import Accents
 from prism_irl.rewards.base import RewardModel
 from prism_irl.switching.base import Switching
 
@@ -25,6 +27,42 @@ if TYPE_CHECKING:
     import torch
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass
+class Walk:
+    """A pair along B trajectories at a time: their last states, and what is believed about each.
+
+    ``who`` (B,) says which individual each belongs to, where individuals differ.
+    """
+
+    switching: Switching
+    rewards: RewardModel
+    contexts: Contexts
+    device: torch.device | str
+    n_trajectories: int = 1
+    who: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        self.stream = self.switching.stream(self.n_trajectories)
+        self.recent = np.full((self.n_trajectories, self.contexts.length), -1, dtype=np.int64)
+
+    def policies(self, states: IntArray) -> FloatArray:
+        """π_k(a | context) after one more state each, (B, K, A)."""
+        self.recent = push(self.recent, states)
+        return self.rewards.policies_for(self.contexts.lookup(self.recent), self.who)
+
+    def joint(self, states: IntArray, policies: FloatArray, *observations: npt.NDArray[Any]) -> FloatArray:
+        """p(z_t, a_t | past), (B, K, A)."""
+        return np.asarray(as_array(self.stream.joint(*self._read(states, policies, *observations))), dtype=np.float64)
+
+    def take(self, actions: IntArray, evidence: FloatArray) -> FloatArray:
+        """P(z_t | s_≤t, a_≤t), (B, K), after actions (B,) with log-evidence (B, K)."""
+        return np.asarray(as_array(self.stream.update(*self._read(actions, evidence))), dtype=np.float64)
+
+    def _read(self, *values: npt.NDArray[Any]) -> list[Any]:
+        return [self.switching.reads(one, self.device) for one in values]
 
 
 class IntentionFilter:
@@ -38,14 +76,12 @@ class IntentionFilter:
         device: torch.device | str,
         units: Units | None = None,
     ) -> None:
-        self._switching, self._rewards, self._contexts, self._device = switching, rewards, contexts, device
-        self._units = units
+        self._given, self._units = (switching, rewards, contexts, device), units
         self.reset()
 
     def reset(self) -> None:
         """Begin a new trajectory."""
-        self._stream = self._switching.stream(1)
-        self._recent = np.full((1, self._contexts.length), -1, dtype=np.int64)
+        self._walk = Walk(*self._given)
 
     def step(
         self,
@@ -72,73 +108,135 @@ class IntentionFilter:
             state, action, observation, motion = self._units.step(observation, motion)
         if state is None or action is None:
             raise InputError("The model was fitted to states and actions; give both of every step.")
-        n_states, n_actions = self._contexts.n_states, self._rewards.n_actions
-        if not 0 <= state < n_states:
-            raise InputError(f"State {state} was not part of the fit; states run from 0 to {n_states - 1}.")
-        if not 0 <= action < n_actions:
-            raise InputError(f"Action {action} was not part of the fit; actions run from 0 to {n_actions - 1}.")
-        recent = push(self._recent, np.array([state]))
+        rewards, contexts = self._walk.rewards, self._walk.contexts
+        for what, value, size in (("State", state, contexts.n_states), ("Action", action, rewards.n_actions)):
+            if not 0 <= value < size:
+                raise InputError(f"{what} {value} was not part of the fit; {what.lower()}s run from 0 to {size - 1}.")
+        here, recent = np.array([state]), push(self._walk.recent, np.array([state]))
         seen = None if observation is None else np.asarray(observation, dtype=np.float32)[None]
-        policies, evidence = self._evidence(state, action, recent, seen, motion, design)
-        here, there = np.array([state]), np.array([action])
-        given = (None if values is None else self._reads(values) for values in (here, policies, seen))
-        self._stream.joint(*given)
-        self._recent = recent
-        return np.asarray(as_array(self._stream.update(self._reads(there), self._reads(evidence)))[0], dtype=np.float64)
-
-    def _reads(self, values: npt.NDArray[Any]) -> Any:
-        return self._switching.reads(values, self._device)
-
-    def _evidence(
-        self,
-        state: int,
-        action: int,
-        recent: npt.NDArray[np.int64],
-        seen: npt.NDArray[np.float32] | None,
-        motion: npt.ArrayLike | None,
-        design: npt.ArrayLike | None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Policies (1, K, A) that say what may come, and log-evidence (1, K) of what came."""
-        rewards = self._rewards
         if rewards.is_density:
             if motion is None:
                 raise InputError("The policies are over commands; give motion and design as the fit had them.")
-            uniform = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
+            policies = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
             command = np.asarray(motion, dtype=np.float64)[None]
             vectors = None if design is None else np.asarray(design, dtype=np.float64)[None]
-            return uniform, rewards.log_density(command if seen is None else seen, command, vectors)
-        observed = None if seen is None else seen.astype(np.float64)
-        policies = rewards.policies_given(self._contexts.lookup(recent), np.array([state]), observed)
-        return policies, _evidence_of(policies[:, :, action])
+            evidence = rewards.log_density(command if seen is None else seen, command, vectors)
+        else:
+            observed = None if seen is None else seen.astype(np.float64)
+            policies = rewards.policies_given(contexts.lookup(recent), here, observed)
+            evidence = _evidence_of(policies[:, :, action])
+        self._walk.recent = recent
+        self._walk.joint(here, policies, *([] if seen is None else [seen]))
+        return np.asarray(self._walk.take(np.array([action]), evidence)[0])
 
 
 class PairChooser:
-    """Chooses by p(a_t | s_≤t, a_<t) of a fitted pair, B trajectories at a time; the filter is carried along."""
+    """Chooses by p(a_t | s_≤t, a_<t) of a fitted pair; the filter is carried along."""
 
-    def __init__(
-        self,
-        switching: Switching,
-        rewards: RewardModel,
-        contexts: Contexts,
-        device: torch.device | str,
-        n_trajectories: int,
-        who: npt.NDArray[np.int64] | None = None,
-    ) -> None:
-        self._rewards, self._contexts, self._device, self._who = rewards, contexts, device, who
-        self._switching, self._stream = switching, switching.stream(n_trajectories)
-        self._recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
 
-    def weights(self, states: npt.NDArray[np.int64]) -> FloatArray:
+    def weights(self, states: IntArray) -> FloatArray:
         """Σ_k p(z_t=k, a | s_≤t, a_<t), (B, A)."""
-        self._recent = push(self._recent, states)
-        self._policies = self._rewards.policies_for(self._contexts.lookup(self._recent), self._who)
-        joint = self._stream.joint(*(self._switching.reads(given, self._device) for given in (states, self._policies)))
-        return np.asarray(as_array(joint.sum(1)), dtype=np.float64)
+        self._policies = self._walk.policies(states)
+        return np.asarray(self._walk.joint(states, self._policies).sum(1))
 
-    def take(self, actions: npt.NDArray[np.int64]) -> None:
+    def take(self, actions: IntArray) -> None:
         """P(z_t | s_≤t, a_≤t)."""
-        evidence = _evidence_of(self._policies[np.arange(len(actions)), :, actions])
-        self._stream.update(*(self._switching.reads(given, self._device) for given in (actions, evidence)))
+        self._walk.take(actions, _evidence_of(self._policies[np.arange(len(actions)), :, actions]))
+
+
+class IntentionChooser:
+    """Draws an intention of every trajectory, but ``without``, then chooses as that one does.
+
+    "Without k" is the chain whose moves into k go to the others in proportion,
+    P(z_t = j | z_{t−1}, …) / (1 − P(z_t = k | z_{t−1}, …)).
+    """
+
+    def __init__(self, walk: Walk, generator: np.random.Generator, without: int | None = None) -> None:
+        self._walk, self._generator, self._without = walk, generator, without
+        self.intentions: list[IntArray] = []
+
+    def weights(self, states: IntArray) -> FloatArray:
+        """π_z(a | context) of the intentions z that were drawn, (B, A)."""
+        policies = self._walk.policies(states)
+        chances = self._walk.joint(states, policies).sum(axis=2)
+        if self._without is not None:
+            chances[:, self._without] = 0.0
+            if not (chances.sum(axis=1) > 0).all():
+                raise InputError(f"Only intention {self._without} can begin here, or follow; keep it.")
+        z = draw(chances, self._generator)
+        self.intentions.append(z)
+        return np.asarray(policies[np.arange(len(z)), z], dtype=np.float64)
+
+    def take(self, actions: IntArray) -> None:
+        """The intention that was drawn is where the chain goes on from."""
+        self._walk.take(actions, _certainly(self.intentions[-1], self._walk.rewards.n_intentions))
+
+
+@dataclass(frozen=True)
+class Imagined:
+    """A fitted pair in a world that has changed: both components, the world, and the intention that nobody has.
+
+    The reward model plans in the other dynamics (`RewardModel.moved`).
+    """
+
+    switching: Switching
+    rewards: RewardModel
+    contexts: Contexts
+    mdp: MDP
+    device: torch.device | str
+    accents: Accents | None = None
+    without: int | None = None
+
+    @property
+    def policies_(self) -> FloatArray:
+        """π_k(a | context) there, (K, C, A)."""
+        return np.ascontiguousarray(self.rewards.policies_at(np.arange(self.contexts.n_contexts)).transpose(1, 0, 2))
+
+    def simulate(self, demos: Demonstrations, seed: Any = 0) -> Demonstrations:
+        """Trajectories with the starts, lengths and groups of ``demos``; labels are the intentions drawn."""
+        generator = np.random.default_rng(seed)
+        free = replace(demos, valid_actions=None, labels=None, observations=None)
+        who = None if self.accents is None else self.accents.who(demos)
+        walked: list[tuple[IntArray, IntentionChooser]] = []
+
+        def begin(trajectories: IntArray) -> IntentionChooser:
+            own = None if who is None else who[trajectories]
+            steps = Walk(self.switching, self.rewards, self.contexts, self.device, len(trajectories), own)
+            walked.append((trajectories, IntentionChooser(steps, generator, self.without)))
+            return walked[-1][1]
+
+        with one_thread():
+            simulated = walk(free, self.mdp, generator, begin)
+        labels = np.empty(demos.n_steps, np.int64)
+        for trajectories, chooser in walked:
+            first, lengths = demos.offsets[trajectories], demos.lengths[trajectories]
+            for t, intentions in enumerate(chooser.intentions):
+                lasts = lengths > t
+                labels[first[lasts] + t] = intentions[lasts]
+        return replace(simulated, labels=labels)
+
+
+def simulate(
+    walk: Walk, mdp: MDP, start_states: IntArray, *, length: int, generator: np.random.Generator
+) -> Demonstrations:
+    """Draw trajectories from a fitted pair on an MDP; all trajectories advance together."""
+    n = walk.n_trajectories
+    states = generator.choice(start_states, n)
+    successors, steps = Successors(mdp), []
+    for _ in range(length):
+        joint = walk.joint(states, walk.policies(states))
+        K, A = joint.shape[1:]
+        drawn = draw(joint.reshape(n, -1), generator)
+        intentions, actions = drawn // A, drawn % A
+        walk.take(actions, _certainly(intentions, K))
+        steps.append((states, actions, intentions))
+        states = successors.draw(states * mdp.n_actions + actions, generator)
+    s, a, z = (np.stack(column, axis=1) for column in zip(*steps, strict=True))
+    return Demonstrations.from_arrays(
+        s, a, labels=z, n_states=mdp.n_states, n_actions=mdp.n_actions, valid_actions=None
+    )
 
 
 def _evidence_of(probabilities: FloatArray) -> FloatArray:
@@ -152,45 +250,8 @@ def _evidence_of(probabilities: FloatArray) -> FloatArray:
     return np.asarray(logs)
 
 
-def certainly(intentions: npt.NDArray[np.int64], n_intentions: int) -> FloatArray:
+def _certainly(intentions: IntArray, n_intentions: int) -> FloatArray:
     """Log-evidence (B, K) of intentions (B,) that were drawn: of every other one −∞."""
     evidence = np.full((len(intentions), n_intentions), -np.inf)
     evidence[np.arange(len(intentions)), intentions] = 0.0
     return evidence
-
-
-def simulate(
-    switching: Switching,
-    rewards: RewardModel,
-    contexts: Contexts,
-    mdp: MDP,
-    start_states: npt.NDArray[np.int64],
-    *,
-    n_trajectories: int,
-    length: int,
-    generator: np.random.Generator,
-    device: torch.device | str,
-) -> Demonstrations:
-    """Draw trajectories from a fitted pair on an MDP; all trajectories advance together."""
-    if n_trajectories < 1 or length < 1:
-        raise InputError("Simulate at least one trajectory of at least one step.")
-    stream = switching.stream(n_trajectories)
-    states = generator.choice(start_states, n_trajectories)
-    recent = np.full((n_trajectories, contexts.length), -1, dtype=np.int64)
-    successors = Successors(mdp)
-    steps = []
-    for _ in range(length):
-        recent = push(recent, states)
-        policies = rewards.policies_at(contexts.lookup(recent))
-        joint = as_array(stream.joint(*(switching.reads(given, device) for given in (states, policies))))
-        K, A = joint.shape[1:]
-        drawn = draw(joint.reshape(n_trajectories, -1), generator)
-        intentions, actions = drawn // A, drawn % A
-        stream.update(*(switching.reads(given, device) for given in (actions, certainly(intentions, K))))
-        steps.append((states, actions, intentions))
-        states = successors.draw(states * mdp.n_actions + actions, generator)
-    trajectories = (np.stack(column, axis=1) for column in zip(*steps, strict=True))
-    s, a, z = trajectories
-    return Demonstrations.from_arrays(
-        s, a, labels=z, n_states=mdp.n_states, n_actions=mdp.n_actions, valid_actions=None
-    )

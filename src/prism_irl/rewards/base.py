@@ -34,6 +34,15 @@ ROUNDING = 1e-9
 the order of the intentions would depend on the machine."""
 
 
+class ActionTable(NamedTuple):
+    """Policies as a table over pairs of context and action, and what counting in it gives."""
+
+    policies: FloatArray
+    """π_k(a | context), (P, K)."""
+    statistics: Callable[[FloatArray], Stats]
+    """`RewardModel.statistics` from the expected counts (P, K) of the pairs."""
+
+
 class RewardModel(ABC):
     """Policies of K intentions.
 
@@ -92,17 +101,13 @@ class RewardModel(ABC):
         """`update` from the statistics of these steps, weighted by responsibilities (n, K)."""
         self.update(self.statistics(data, weights))
 
-    def action_table(self, most: int | None = None) -> FloatArray | None:
-        """π_k(a | context) of every pair that `Prepared.pairs` numbers, (P, K), for models that fit by counts alone.
+    def action_table(self, most: int | None = None) -> ActionTable | None:
+        """Policies of every pair that `Prepared.pairs` numbers, of models that fit by counts alone.
 
         None where steps differ by more than their pair, or where there are more than ``most`` pairs: with a long memory
         most of them occur once, and the table is larger than the data.
         """
         return None
-
-    def table_statistics(self, counts: FloatArray) -> Stats:
-        """`statistics` from the expected counts (P, K) of the pairs of an `action_table`."""
-        raise NotImplementedError
 
     of_all_steps: ClassVar[tuple[str, ...]] = ()
     """Statistics that say how much data there is, by which a prior is measured: the same where some are left out."""

@@ -1,7 +1,7 @@
 """Planned rewards on top of a shared habit: π_k(a|c) ∝ exp(h(c, a) + A_k(s, a) − A_0(s, a)).
 
 A tabular policy shares nothing between states, so an intention can be anything. Here an intention is a sparse,
-non-negative, state-only reward r_k(s), and what it does in every state follows by planning (`rewards.planner`), while
+non-negative, state-only reward r_k(s), and what it does in every state follows by planning (`soft.Planner`), while
 everything that all intentions have in common (turning alternately, not turning back) is a habit h shared by all of
 them. A_0 is the advantage without any reward, so that an intention that wants nothing follows the habit exactly.
 
@@ -26,11 +26,10 @@ import numpy.typing as npt
 from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import Fit, FloatArray, PolicyTable, match_partial_labels
 from prism_irl.rewards.iavi import InverseSolution
-from prism_irl.rewards.planner import Planner
+from prism_irl.rewards.soft import Planner
 from prism_irl.rewards.tabular import TabularPolicies
 
 STRENGTHS = (2.0, 4.0, 8.0)
@@ -71,8 +70,6 @@ class GoalPolicies(PolicyTable):
         smoothing: float = 0.01,
         backoff: float = 32.0,
     ) -> None:
-        if sparsity < 0:
-            raise InputError("The sparsity penalty must not be negative.")
         self.n_intentions, self.planner, self.contexts = n_intentions, planner, contexts
         self.taught_by, self.habitual, self.sparsity = habit, habit != "none", sparsity
         self.smoothing, self.backoff = smoothing, backoff

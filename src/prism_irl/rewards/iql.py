@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 
 FLOOR = 1e-6  # the authors' constant inside the logarithm
 FloatArray = npt.NDArray[np.float64]
-Column = Any  # a flat array when compiled, a list otherwise
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,6 @@ def solve_iql(
     *,
     discount: float = 0.97,
     rates: LearningRates | None = None,
-    compiled: bool | None = None,
 ) -> InverseSolution:
     """Rewards, Q and V = max_a Q of K intentions.
 
@@ -66,8 +65,6 @@ def solve_iql(
     responsibilities : (n, K), optional
         Weight of every step for every intention: scales its count and its step sizes (HIQL's M-step). One intention
         with all steps by default.
-    compiled : bool, optional
-        Whether to use numba; by default wherever it is installed. Plain Python gives the same numbers, slowly.
     """
     weights = np.ones((demos.n_steps, 1)) if responsibilities is None else np.asarray(responsibilities, np.float64)
     if weights.ndim != 2 or len(weights) != demos.n_steps:
@@ -82,19 +79,12 @@ def solve_iql(
     successors = np.append(states[1:], -1)
     successors[demos.offsets[1:] - 1] = -1
     alpha = rates or LearningRates()
-    learn = _compile() if compiled is not False else None
-    if learn is None and compiled:
-        raise InputError("numba is not installed; install prism-irl[fast] or let plain Python do it.")
-    run: Callable[..., None] = learn or _learn
-    steps = (states, actions, successors)
     rewards, q = np.zeros((2, weights.shape[1], *shape))
     for k in range(weights.shape[1]):
-        tables: list[Column] = [np.zeros(valid.size) for _ in range(4)]
-        columns: list[Column] = [*steps, np.ascontiguousarray(weights[:, k]), valid.ravel()]
-        if learn is None:
-            tables, columns = [t.tolist() for t in tables], [c.tolist() for c in columns]
+        tables = [np.zeros(valid.size) for _ in range(4)]
+        columns = (states, actions, successors, np.ascontiguousarray(weights[:, k]), valid.ravel())
         settings = (demos.n_actions, discount, alpha.reward, alpha.q, alpha.shifted, alpha.epochs)
-        run(*columns, *settings, *tables)
+        _compiled()(*columns, *settings, *tables)
         rewards[k], q[k] = (np.reshape(table, shape) for table in tables[:2])
     q = np.where(valid, q, -np.inf)
     return InverseSolution(rewards, q, q.max(axis=-1), unvisited_states(_visits(demos, weights)))
@@ -109,23 +99,23 @@ def _visits(demos: Demonstrations, weights: FloatArray) -> FloatArray:
 
 
 def _learn(
-    states: Column,
-    actions: Column,
-    successors: Column,
-    weights: Column,
-    valid: Column,
+    states: IntArray,
+    actions: IntArray,
+    successors: IntArray,
+    weights: FloatArray,
+    valid: npt.NDArray[np.bool_],
     n_actions: int,
     discount: float,
     alpha_r: float,
     alpha_q: float,
     alpha_sh: float,
     epochs: int,
-    rewards: Column,
-    q: Column,
-    shifted: Column,
-    visits: Column,
+    rewards: FloatArray,
+    q: FloatArray,
+    shifted: FloatArray,
+    visits: FloatArray,
 ) -> None:
-    """Update the flat tables (S·A) in place; written for lists and for numba alike."""
+    """Update the flat tables (S·A) in place."""
     for _ in range(epochs):
         for i in range(len(states)):
             w = weights[i]
@@ -157,16 +147,12 @@ def _learn(
             q[here] += w * alpha_q * (rewards[here] + target - q[here])
 
 
-_COMPILED: list[Callable[..., None] | None] = []
-
-
-def _compile() -> Callable[..., None] | None:
-    """`_learn` compiled by numba, once; None where numba is missing."""
-    if not _COMPILED:
-        try:
-            import numba
-        except ImportError:  # numba is an extra
-            _COMPILED.append(None)
-        else:
-            _COMPILED.append(numba.njit(cache=True)(_learn))
-    return _COMPILED[0]
+@cache
+def _compiled() -> Callable[..., None]:
+    """`_learn`, compiled where numba is installed; plain Python gives the same numbers, slowly."""
+    try:
+        import numba
+    except ImportError:  # numba is an extra
+        return _learn
+    compiled: Callable[..., None] = numba.njit(cache=True)(_learn)
+    return compiled

@@ -1,6 +1,6 @@
 """Goals on landmarks: intentions of a continuous world are places to reach, on top of a habit that they share.
 
-    y_t ~ N(M(x_t) u(x_t, g_k) + h(x_t), Σ)        u the way to goal g_k on the graph of landmarks (`landmark_graph`)
+    y_t ~ N(M(x_t) u(x_t, g_k) + h(x_t), Σ)        u the way to goal g_k on the graph of landmarks (`LandmarkGraph`)
 
 All intentions share the skill M that turns a direction into a command, the habit h and the noise Σ; an intention is its
 goal and nothing else. Skill and habit are the same everywhere but for what differs from place to place (`local_habit`):
@@ -8,7 +8,7 @@ the graph says which way leads to a goal, and the steps of all goals how that wa
 identified where the world has walls (a wrong solution can be likelier than the truth); under planned goals the
 likeliest solution is the best one. The M-step moves every goal to the best of the landmarks and of the places around
 it, then refits skill, habit and noise by least squares: neither lowers the likelihood. Every start has landmarks of its
-own, because single graphs vary (`landmark_search`).
+own, because single graphs vary (`find_goals`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse.csgraph import shortest_path
 
 from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import chunks
 from prism_irl.rewards.base import Fit, FloatArray, IntArray, RewardModel, match_partial_labels
-from prism_irl.rewards.landmark_graph import LandmarkGraph, nearest
-from prism_irl.rewards.landmark_search import find_goals
 from prism_irl.rewards.linear import observed
 from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
 
@@ -114,7 +113,7 @@ class LandmarkGoals(RewardModel):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def first_guess(self, fit: Fit) -> None:
-        """Landmarks of its own, then goals by the likelihood of chains (`landmark_search`)."""
+        """Landmarks of its own, then goals by the likelihood of chains (`find_goals`)."""
         x, _ = observed(fit.train.demos, self.goals.shape[1], len(self.variances))
         seed, reach = int(fit.generator.integers(2**31)), REACHES[fit.index % len(REACHES)]
         self.set_graph(LandmarkGraph.fit(x, fit.train.demos.first_steps, len(self.landmarks), seed, reach))
@@ -296,3 +295,272 @@ class LandmarkGoals(RewardModel):
     def check(self, demos: Demonstrations) -> None:
         """Observations and commands of the sizes that were fitted."""
         observed(demos, self.goals.shape[1], len(self.variances))
+
+
+SAMPLES = 24
+"""Points along a line at which its cell is looked up."""
+WAYPOINTS = 8
+"""Landmarks of a cell that may be the first stretch of a path: the best ones, seen from its centre."""
+SOFT = 0.6
+"""How much longer than the shortest a path may be to count nearly as much, in distances between landmarks. Settled by
+likelihood in simulated mazes, with noise of 0.1 and 0.2; in the open it hardly matters."""
+RARE = 1
+"""Observed crossings that make two cells neighbours."""
+FAR = 1e3
+"""Distance to where no path leads, in standard deviations."""
+
+
+class LandmarkGraph:
+    """Landmarks (L, d), and which of them see each other, (L, L): how far it is to a goal, and which way leads there.
+
+    Landmarks are k-means centres of the observations. Two are neighbours where a transition between their cells was
+    observed, and one sees another where the straight line between them passes from cell to neighbouring cell all the
+    way: a wall is where nobody ever crossed. Distances are shortest paths along lines of sight.
+
+        D(x, g) = |x − g| where x sees g, else min_j D_j, D_j = |x − l_j| + D(l_j, g) over the landmarks that x sees
+        u(x, g) = the direction of g where x sees it, of length one (less than one within a step of the goal), else
+                  Σ_j w_j (l_j − x) / |l_j − x|,     w_j ∝ exp(−D_j / (SOFT · distance between landmarks))
+
+    The way around a wall is a mean over paths that are nearly as short as the shortest. Which of them that is hangs on
+    where k-means put a landmark, and not on the agent; a mean varies less, and keeps to the middle of a corridor.
+    """
+
+    def __init__(self, landmarks: FloatArray, sees: npt.NDArray[np.bool_]) -> None:
+        self.landmarks, self.sees = landmarks, sees
+        apart = np.linalg.norm(landmarks[:, None] - landmarks[None], axis=2)
+        lengths = np.where(sees, np.maximum(apart, 1e-9), 0.0)
+        np.fill_diagonal(lengths, 0.0)
+        found = shortest_path(lengths, directed=False)
+        self.distances: FloatArray = np.where(np.isfinite(found), found, FAR)
+        np.fill_diagonal(apart, np.inf)
+        self.spacing = float(np.median(apart.min(axis=1))) if len(landmarks) > 1 else 0.0
+        self._stretches = np.where(sees, apart, np.inf)  # to a landmark on the way, not to the one that is left
+        self._kept: tuple[npt.NDArray[Any], npt.NDArray[np.float32]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what was kept to save time."""
+        return {**self.__dict__, "_kept": None}
+
+    @classmethod
+    def fit(
+        cls,
+        observations: npt.NDArray[Any],
+        first_steps: npt.NDArray[np.bool_],
+        n_landmarks: int,
+        seed: int,
+        reach: float = np.inf,
+    ) -> LandmarkGraph:
+        """Landmarks of observations (n, d) and lines of sight from the transitions between their cells.
+
+        ``reach`` is how far a line of sight goes, in distances between landmarks: all the way for an agent that takes
+        the shortest path, a few for one that follows the middle of its corridors.
+        """
+        from sklearn.cluster import MiniBatchKMeans
+
+        n = min(n_landmarks, len(np.unique(observations, axis=0)))
+        clusters = MiniBatchKMeans(n, n_init=1, random_state=seed, batch_size=4096).fit(observations)
+        landmarks = np.asarray(clusters.cluster_centers_, dtype=np.float64)
+        cells = nearest(observations, landmarks)
+        later = np.flatnonzero(~first_steps)
+        crossings = np.zeros((n, n))
+        np.add.at(crossings, (cells[later - 1], cells[later]), 1.0)
+        neighbours = crossings + crossings.T >= RARE
+        np.fill_diagonal(neighbours, True)
+        sees = lines_of_sight(landmarks, neighbours)
+        if np.isfinite(reach):
+            apart = np.linalg.norm(landmarks[:, None] - landmarks[None], axis=2)
+            typical = np.median(np.where(np.eye(n, dtype=bool), np.inf, apart).min(axis=1))
+            sees &= (apart <= reach * typical) | neighbours
+        return cls(landmarks, sees)
+
+    def field(self, observations: npt.NDArray[Any], cells: npt.NDArray[np.int64], goal: FloatArray) -> FloatArray:
+        """u(x, g), (n, d): directions towards a goal (d,) from observations (n, d) in cells (n,)."""
+        towards = goal - observations
+        at = int(nearest(goal[None], self.landmarks)[0])
+        size = np.sqrt(np.einsum("nd,nd->n", towards, towards))[:, None]
+        found = towards * (np.minimum(1.0, size / self.slow) / np.maximum(size, 1e-9))
+        hidden = ~self.sees[:, at][cells]
+        if hidden.any():
+            found[hidden] = self._around(observations[hidden], cells[hidden], self.to_goal(goal), found[hidden])
+        return np.asarray(found)
+
+    def _around(self, x: FloatArray, cells: npt.NDArray[np.int64], to_goal: FloatArray, straight: FloatArray) -> Any:
+        """u(x, g), (n, d), where the goal is out of sight; ``straight`` (n, d) where no path leads there."""
+        length = self._stretches + to_goal
+        order = np.argsort(length, axis=1)[:, : min(WAYPOINTS, len(length))]
+        onward = np.where(np.isfinite(np.take_along_axis(length, order, axis=1)), to_goal[order], np.inf)
+        ways = self.landmarks[order[cells]] - x[:, None]
+        size = np.sqrt(np.einsum("nwd,nwd->nw", ways, ways))
+        total = size + onward[cells]
+        shortest = total.min(axis=1, keepdims=True)
+        leads = np.isfinite(shortest)
+        weights = np.exp((np.where(leads, shortest, 0.0) - total) / max(SOFT * self.spacing, 1e-9))
+        mean = np.einsum("nw,nwd->nd", weights / np.maximum(size, 1e-9), ways)
+        return np.where(leads, mean / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9), straight)
+
+    def all_fields(self, observations: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """u(x, l) for every landmark as the goal, (L, n, d); kept for the observations of the last call."""
+        if self._kept is None or self._kept[0] is not observations:
+            cells = nearest(observations, self.landmarks)
+            x = observations.astype(np.float64)
+            ways = np.empty((len(self.landmarks), *observations.shape), np.float32)
+            for row, goal in zip(ways, self.landmarks, strict=True):
+                row[:] = self.field(x, cells, goal)
+            self._kept = observations, ways
+        return self._kept[1]
+
+    def within(self, places: FloatArray) -> npt.NDArray[np.bool_]:
+        """Whether places (n, d) lie among the landmarks; the first always does, so that a search can stay."""
+        own = self.landmarks[nearest(places, self.landmarks)]
+        inside = np.linalg.norm(places - own, axis=1) <= self.spacing
+        inside[0] = True
+        return np.asarray(inside)
+
+    slow = 0.1
+    """Distance from a goal, in standard deviations, within which the way to it fades out."""
+
+    def to_goal(self, goal: FloatArray) -> FloatArray:
+        """D(l_j, g), (L,)."""
+        at = int(nearest(goal[None], self.landmarks)[0])
+        seen = self.sees[at]
+        apart = np.linalg.norm(self.landmarks - goal, axis=1)
+        around = (self.distances[:, seen] + apart[seen]).min(axis=1) if seen.any() else np.full(len(apart), FAR)
+        return np.asarray(np.where(seen, apart, around))
+
+
+def nearest(points: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int64]:
+    """Number of the nearest centre, (n,)."""
+    found = np.empty(len(points), dtype=np.int64)
+    for start in range(0, len(points), 2**15):
+        rows = slice(start, start + 2**15)
+        found[rows] = (-2.0 * points[rows] @ centres.T + (centres**2).sum(axis=1)).argmin(axis=1)
+    return found
+
+
+def lines_of_sight(landmarks: FloatArray, neighbours: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which straight lines pass from cell to neighbouring cell all the way, (L, L)."""
+    L = len(landmarks)
+    i, j = np.triu_indices(L, 1)
+    shares = np.linspace(0.0, 1.0, SAMPLES)
+    sees = np.eye(L, dtype=bool)
+    for rows in np.array_split(np.arange(len(i)), max(1, len(i) * SAMPLES // 2**18)):
+        points = landmarks[i[rows], None] + shares[:, None] * (landmarks[j[rows]] - landmarks[i[rows]])[:, None]
+        cells = nearest(points.reshape(-1, landmarks.shape[1]), landmarks).reshape(len(rows), SAMPLES)
+        clear = neighbours[cells[:, :-1], cells[:, 1:]].all(axis=1)
+        sees[i[rows[clear]], j[rows[clear]]] = sees[j[rows[clear]], i[rows[clear]]] = True
+    return sees
+
+
+SCREENING, DECIDING, FINALISTS = 2, 8, 6
+"""EM iterations of a chain for every candidate goal, for the best of these, and how many are the best."""
+ENDING, SWEEPS = 5, 3
+"""EM iterations of a chain that ends at goals, and how often every goal may change its place."""
+SCREENED_STEPS = 20_000
+"""Steps that a search looks at: goals are places, and a few hundred visits show them."""
+
+
+def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
+    """Give the rewards goals on their graph, a skill and noise; return a Markov chain over them.
+
+    Goals are added one after the other, then each is tried against all other places while the rest stays. Candidates
+    are compared by the likelihood of short chains: constant ones while goals are missing, then chains that know that an
+    intention ends where its goal is reached (a constant chain hardly minds a goal half way).
+    """
+    demos, generator = fit.train.demos, fit.generator
+    x, y = observed(demos, rewards.goals.shape[1], len(rewards.variances))
+    part = demos
+    if demos.n_steps > SCREENED_STEPS:
+        share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))
+        part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
+    first_skill(rewards, demos, x, y)
+    search = _Search(rewards, Prepared(part, part.states.astype(np.int64)), part, fit)
+    for _ in range(rewards.n_intentions):
+        search.add()
+    for _ in range(SWEEPS if rewards.n_intentions > 1 else 0):
+        if not search.sweep():
+            break
+    rewards.goals = rewards.graph.landmarks[search.chosen].copy()
+    return search.chain
+
+
+class _Search:
+    """Landmarks chosen so far, and the chain over them."""
+
+    def __init__(self, rewards: LandmarkGoals, data: Prepared, part: Demonstrations, fit: Fit) -> None:
+        assert part.observations is not None
+        assert part.motions is not None
+        self.rewards, self.data, self.run = rewards, data, fit.run_fixed
+        self.x, self.y = part.observations, part.motions
+        self.chosen: list[int] = []
+        self.chain: Any = None
+
+    def _screened(self, columns: FloatArray, others: list[int]) -> list[int]:
+        """The best landmarks beside the others, by a constant chain."""
+        free = [g for g in range(columns.shape[1]) if g not in others]
+        scores = {g: self._trial(columns, [*others, g], SCREENING)[0] for g in free}
+        return sorted(free, key=lambda g: -scores[g])[:FINALISTS]
+
+    def _trial(self, columns: FloatArray, goals: list[int], iterations: int, **options: Any) -> tuple[float, Any]:
+        return self.run(self.data, np.ascontiguousarray(columns[:, goals]), iterations, **options)
+
+    def add(self) -> None:
+        """One goal more."""
+        columns = self.rewards.landmark_density(self.x, self.y)
+        results = {g: self._trial(columns, [*self.chosen, g], DECIDING) for g in self._screened(columns, self.chosen)}
+        self.chosen.append(max(results, key=lambda g: results[g][0]))
+        self.chain = results[self.chosen[-1]][1]
+        self._refit_noise()
+
+    def sweep(self) -> bool:
+        """Every goal against the best other places; returns whether one has changed."""
+        columns, places = self.rewards.landmark_density(self.x, self.y), self.rewards.graph.landmarks
+        before = list(self.chosen)
+        best, ending = self._trial(columns, before, ENDING, places=places[before])
+        for k in range(len(before)):
+            others = self.chosen[:k] + self.chosen[k + 1 :]
+            for goal in self._screened(columns, others):
+                goals = [*self.chosen[:k], goal, *self.chosen[k + 1 :]]
+                score, chain = self._trial(columns, goals, ENDING, places=places[goals])
+                if score > best:
+                    best, ending, self.chosen = score, chain, goals
+        self.chain = self._trial(columns, self.chosen, DECIDING)[1]
+        self._refit_skill(columns, ending)
+        return self.chosen != before
+
+    def _beliefs(self, emission: FloatArray, chain: Any) -> FloatArray:
+        import torch
+
+        found: FloatArray = chain.expectation(self.data, torch.from_numpy(emission), online=False).responsibilities
+        return found
+
+    def _refit_skill(self, columns: FloatArray, chain: Any) -> None:
+        """Skill, habits and noise, now that there are as many goals as there should be."""
+        found = self._beliefs(np.ascontiguousarray(columns[:, self.chosen]), chain)
+        self.rewards.goals = self.rewards.graph.landmarks[self.chosen].copy()
+        self.rewards.fit_skill(self.x.astype(np.float64), self.y, found)
+
+    def _refit_noise(self) -> None:
+        """Noise given the goals found so far. The skill waits: with too few goals, fleeing one explains more."""
+        rewards, goals = self.rewards, self.rewards.graph.landmarks[self.chosen]
+        found = self._beliefs(rewards.goal_density(self.x, self.y, goals), self.chain)
+        x = self.x.astype(np.float64)
+        habit, skill = rewards.habit_and_skill(x)
+        gaps = self.y - habit - np.einsum("nmd,gnd->gnm", skill, rewards.fields(x, goals))
+        squared = np.einsum("gnm,ng->nm", gaps**2, found)
+        rewards.variances = np.maximum(np.mean(squared, axis=0), rewards.noise)
+
+
+def first_skill(rewards: LandmarkGoals, demos: Demonstrations, x: npt.NDArray[Any], y: FloatArray) -> None:
+    """What a command does, before any goal is known: regress it on the direction in which the next step went."""
+    later = np.flatnonzero(~demos.first_steps)
+    moved = np.float64(x[later] - x[later - 1])
+    size = np.linalg.norm(moved, axis=1, keepdims=True)
+    ways = moved / np.maximum(size, 1e-9)
+    design = np.concatenate([ways, np.ones((len(ways), 1))], axis=1)
+    p = design.shape[1]
+    theta = np.linalg.solve(design.T @ design + rewards.ridge * np.eye(p), design.T @ y[later - 1])
+    rewards.weights = np.zeros_like(rewards.weights)
+    rewards.local = np.zeros_like(rewards.local)
+    rewards.weights[:, :p] = theta.T
+    # The direction that a noisy step went in explains more of the command than a goal will.
+    rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)

@@ -18,6 +18,7 @@ from scipy import optimize, sparse
 
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, Array, factorize
+from prism_irl.rewards.soft import Planner, log_sum_exp
 
 TINY = 1e-200  # sums below this are done in log space
 
@@ -54,34 +55,20 @@ class Plan(NamedTuple):
     policy: Array
 
 
-def soft_plan(mdp: MDP, reward: Array, values: Array | None = None, max_iterations: int = 1000) -> Plan:
+def soft_plan(mdp: MDP, reward: Array, values: Array | None = None) -> Plan:
     """Soft-optimal plan of a state reward (S,): the soft Bellman equation of Ziebart et al. 2010, discounted.
 
-    Newton's method on V = log Σ_a exp Q: evaluate the present policy with its entropy, exactly, then improve it. It
-    takes a handful of linear solves where value iteration takes hundreds of sweeps; ``values`` (S,) of a nearby reward
-    save half of them.
+    ``values`` (S,) of a nearby reward save half of the linear solves.
     """
-    v = np.zeros(mdp.n_states) if values is None else values
-    for _ in range(max_iterations):
-        plan = _greedy(mdp, reward, v)
-        entropy = -np.where(plan.policy > 0, plan.policy * np.log(np.where(plan.policy > 0, plan.policy, 1)), 0).sum(1)
-        new = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * _under(mdp, plan.policy))(reward + entropy)
-        if np.abs(new - v).max() <= 1e-11 * max(1.0, float(np.abs(new).max())):
-            return _greedy(mdp, reward, new)
-        v = new
-    raise InputError(f"Soft planning did not settle in {max_iterations} iterations; lower the discount.")
-
-
-def _greedy(mdp: MDP, reward: Array, values: Array) -> Plan:
-    """One soft Bellman backup."""
-    q = mdp.action_values(reward, values)
-    v = _logsumexp(q)
+    found = Planner(mdp, mdp.discount).values(reward, 1e-11 * max(1.0, float(np.abs(reward).max())), values)
+    q = mdp.action_values(reward, found)
+    v = log_sum_exp(q)
     return Plan(q, v, np.exp(q - v[:, None]))
 
 
 def discounted_occupancy(mdp: MDP, policy: Array, start: Array) -> Array:
     """Σ_t γ^t P(s_t = s) of a policy (S, A) from a start measure (S,): d = start + γ P_πᵀ d."""
-    matrix = sparse.eye_array(mdp.n_states) - mdp.discount * _under(mdp, policy).T
+    matrix = sparse.eye_array(mdp.n_states) - mdp.discount * mdp.policy_transitions(policy).T
     return factorize(matrix)(start)
 
 
@@ -154,7 +141,7 @@ class Paths:
     def __init__(self, mdp: MDP) -> None:
         self.mdp = mdp
         self.log_pairs = _LogRows(sparse.csr_array(mdp.transitions)[np.flatnonzero(mdp.valid_actions.ravel())])
-        sums = sparse.csr_array(_under(mdp, mdp.valid_actions.astype(np.float64)))
+        sums = sparse.csr_array(mdp.policy_transitions(mdp.valid_actions.astype(np.float64)))
         self.log_sums = _LogRows(sums)
         self.sums = sums.toarray() if mdp.n_states <= 512 else sums
 
@@ -190,7 +177,7 @@ class Paths:
         q = np.full((self.mdp.n_states, self.mdp.n_actions), -np.inf)
         q[self.mdp.valid_actions] = self.log_pairs.logsumexp(self.values(reward, horizon - 1)[-1])
         q += reward[:, None]
-        v = _logsumexp(q)
+        v = log_sum_exp(q)
         return Plan(q, v, np.exp(q - v[:, None]))
 
 
@@ -288,17 +275,3 @@ def _climb(
 
     options = {"maxiter": max_iterations, "maxfun": 4 * max_iterations, "gtol": tolerance, "ftol": 1e-15, "maxcor": 30}
     return optimize.minimize(loss, np.zeros(n), jac=True, method="L-BFGS-B", options=options)
-
-
-def _under(mdp: MDP, policy: Array) -> Any:
-    """P_π(s'|s) = Σ_a π(a|s) P(s'|s,a), sparse (S, S)."""
-    S, A = policy.shape
-    mix = sparse.csr_array((policy.ravel(), np.arange(S * A), np.arange(0, S * A + 1, A)), shape=(S, S * A))
-    return mix @ mdp.transitions
-
-
-def _logsumexp(q: Array) -> Array:
-    """Over the last axis; every row has a finite entry."""
-    top = q.max(axis=-1)
-    total: Array = top + np.log(np.exp(q - top[..., None]).sum(axis=-1))
-    return total

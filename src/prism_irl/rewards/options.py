@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.mdp import MDP
     from prism_irl.rewards.base import FloatArray, Problem, RewardModel
-    from prism_irl.rewards.goals import GoalPolicies
-    from prism_irl.rewards.landmarks import LandmarkGoals
-    from prism_irl.rewards.places import PlacePolicies
-    from prism_irl.rewards.soft import SoftRewards
-    from prism_irl.rewards.tabular import TabularPolicies
-    from prism_irl.rewards.windows import WindowPolicies
-
 
 NO_PLACES = {"arrival": "Intentions that end on arrival have to be places; choose rewards places, or switching markov."}
 
@@ -37,8 +30,6 @@ class RewardOptions(ABC):
     ----------
     memory : {"intention", "habit", "none"}
         Whose policies remember short histories: each intention's, the shared habit's, or nobody's.
-    plans : bool
-        The policies depend on the dynamics.
     of_commands : bool
         On continuous data the policies are over commands, so that their likelihood is a density.
     searches : bool
@@ -47,11 +38,12 @@ class RewardOptions(ABC):
     unsuited : switching that makes no sense with it → the reason, in one sentence
     labels_choose : options that were left to "auto" are chosen by known labels instead of validation trajectories
     by_training : likelihood plus prior of the training data compares starts, although these are densities
-    defaults : parameters of `PRISM` that this half prefers where the user says nothing
+    defaults : parameters of `Intentions` that this component prefers where the user says nothing
+    stackable : fits are made side by side on a GPU (`scale.stacked`)
+    adds_up : statistics of continuous data are a few sums (`RewardModel.adds_up`)
     """
 
     memory: ClassVar[Literal["intention", "habit", "none"]] = "none"
-    plans: ClassVar[bool] = False
     of_commands: ClassVar[bool] = False
     searches: ClassVar[bool] = False
     labels_choose: ClassVar[bool] = False
@@ -60,9 +52,7 @@ class RewardOptions(ABC):
     unsuited: ClassVar[Mapping[str, str]] = NO_PLACES
     defaults: ClassVar[Mapping[str, Any]] = {}
     stackable: ClassVar[bool] = False
-    """Whether fits are made side by side on a GPU (`scale.stacked`)."""
     adds_up: ClassVar[bool] = False
-    """Whether statistics of continuous data are a few sums (`RewardModel.adds_up`)."""
 
     @abstractmethod
     def build(self, problem: Problem) -> RewardModel:
@@ -72,11 +62,11 @@ class RewardOptions(ABC):
         """Raise an `InputError` where an option makes no sense, or where the data lack what it needs."""
 
     def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
-        """The dynamics as this half plans with them."""
+        """The dynamics as this component plans with them."""
         return mdp
 
     @property
-    def pseudo_count(self) -> float:
+    def smoothing(self) -> float:
         """What every action counts for where it was never seen, in the tables of a habit and of individuals."""
         return 0.01
 
@@ -119,22 +109,15 @@ class Tabular(RewardOptions):
     memory: ClassVar[Literal["intention"]] = "intention"
     smoothing: float = 0.01
 
-    @property
-    def pseudo_count(self) -> float:
-        """The smoothing."""
-        return self.smoothing
-
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Smoothing."""
         check_numbers(self, {"smoothing": 0})
 
-    def build(self, problem: Problem) -> TabularPolicies:
+    def build(self, problem: Problem) -> RewardModel:
         """Uniform policies."""
         from prism_irl.rewards.tabular import TabularPolicies
 
-        K, demos, contexts, backoff, *_ = problem
-        settings = {"smoothing": self.smoothing, "backoff": backoff}
-        return TabularPolicies(K, demos.n_actions, contexts, demos.valid_actions, **settings)
+        return TabularPolicies.of(problem, self.smoothing)
 
 
 @dataclass(frozen=True)
@@ -143,13 +126,11 @@ class ModelFree(Tabular):
 
     stackable: ClassVar[bool] = False
 
-    def build(self, problem: Problem) -> TabularPolicies:
+    def build(self, problem: Problem) -> RewardModel:
         """Uniform policies, without rewards yet."""
         from prism_irl.rewards.tabular import QLearnedPolicies
 
-        K, demos, contexts, backoff, *_ = problem
-        settings = {"smoothing": self.smoothing, "backoff": backoff}
-        return QLearnedPolicies(K, demos.n_actions, contexts, demos.valid_actions, **settings)
+        return QLearnedPolicies.of(problem, self.smoothing)
 
 
 @dataclass(frozen=True)
@@ -166,7 +147,6 @@ class SoftStates(RewardOptions):
         Strength of the prior on values.
     """
 
-    plans: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.95, "max_iterations": 80, "warm_up": 15, "n_candidates": 2}
     order: ClassVar[int] = 1
     temperatures: tuple[float, ...] | None = None
@@ -181,7 +161,7 @@ class SoftStates(RewardOptions):
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Treatment of invalid actions, and the ridge."""
         check_choice(self, invalid_actions=("mask", "stay"))
-        check_numbers(self, {"ridge": 0})
+        check_numbers(self, {"ridge": 0}, above=True)
 
     def dynamics(self, mdp: MDP, demos: Demonstrations, discount: float) -> MDP:
         """The dynamics with the model's own discount and its treatment of invalid actions."""
@@ -192,7 +172,7 @@ class SoftStates(RewardOptions):
         valid = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
         return own_dynamics(mdp, valid, discount, self.invalid_actions)
 
-    def build(self, problem: Problem) -> SoftRewards:
+    def build(self, problem: Problem) -> RewardModel:
         """Rewards of zero."""
         from prism_irl.rewards.soft import Places, SoftRewards
 
@@ -225,7 +205,6 @@ class Goals(RewardOptions):
     """
 
     memory: ClassVar[Literal["habit"]] = "habit"
-    plans: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     unsuited: ClassVar[Mapping[str, str]] = {
         **NO_PLACES,
@@ -243,11 +222,6 @@ class Goals(RewardOptions):
         """``habit``, where true and false stand for "idle" and "none"."""
         return {True: "idle", False: "none"}.get(self.habit, "") if isinstance(self.habit, bool) else self.habit
 
-    @property
-    def pseudo_count(self) -> float:
-        """The smoothing."""
-        return self.smoothing
-
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """The habit's name, discount and sparsity."""
         if self.learns not in ("all", "idle", "none"):
@@ -255,21 +229,15 @@ class Goals(RewardOptions):
         check_numbers(self, {"goal_discount": 0}, below=1)
         check_numbers(self, {"sparsity": 0, "smoothing": 0})
 
-    def build(self, problem: Problem) -> GoalPolicies:
+    def build(self, problem: Problem) -> RewardModel:
         """No goals yet, and a uniform habit."""
         from prism_irl.rewards.goals import GoalPolicies
-        from prism_irl.rewards.planner import Planner
+        from prism_irl.rewards.soft import Planner
 
         assert problem.mdp is not None
-        return GoalPolicies(
-            problem.n_intentions,
-            Planner(problem.mdp, self.goal_discount),
-            problem.contexts,
-            habit=self.learns,
-            sparsity=self.sparsity,
-            smoothing=self.smoothing,
-            backoff=problem.backoff,
-        )
+        planner, prior = Planner(problem.mdp, self.goal_discount), {"sparsity": self.sparsity}
+        table = {"smoothing": self.smoothing, "backoff": problem.backoff}
+        return GoalPolicies(problem.n_intentions, planner, problem.contexts, habit=self.learns, **prior, **table)
 
 
 @dataclass(frozen=True)
@@ -282,7 +250,6 @@ class Places(RewardOptions):
         Share of the habit in every policy: what is done by the way.
     """
 
-    plans: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     by_training: ClassVar[bool] = True
     unsuited: ClassVar[Mapping[str, str]] = {
@@ -302,7 +269,7 @@ class Places(RewardOptions):
         if demos.state_space.continuous:
             raise InputError("Places are states, and these states are numbers; choose rewards landmarks.")
 
-    def build(self, problem: Problem) -> PlacePolicies:
+    def build(self, problem: Problem) -> RewardModel:
         """The goals found, or any where nothing is known yet."""
         from prism_irl.rewards.places import PlacePolicies, place_of
 
@@ -322,7 +289,32 @@ class Places(RewardOptions):
 
 
 @dataclass(frozen=True)
-class Features(RewardOptions):
+class Commands(RewardOptions):
+    """What policies over continuous commands share.
+
+    Parameters
+    ----------
+    noise, noise_strength : float
+        Prior variance of a command, and how many commands it is worth.
+    """
+
+    of_commands: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
+    noise: float = 0.01
+    noise_strength: float = 10.0
+
+    def _check(self, demos: Demonstrations, what: str, *strengths: str) -> None:
+        """Strengths of priors above 0, and continuous data where ``what`` needs them."""
+        check_numbers(self, dict.fromkeys(("noise", "noise_strength", *strengths), 0), above=True)
+        if what and not demos.state_space.continuous:
+            raise InputError(f"{what} need continuous data; name columns with --observe and --act.")
+
+    def _prior(self, ridge: Any) -> dict[str, Any]:
+        return {"ridge": ridge, "noise": self.noise, "noise_strength": self.noise_strength}
+
+
+@dataclass(frozen=True)
+class Features(Commands):
     """Options of policies on features.
 
     Parameters
@@ -331,8 +323,6 @@ class Features(RewardOptions):
         Over continuous commands, or over action tokens; auto: over commands where there are some.
     ridge : float or "auto"
         Strength of the prior on the weights; auto: of several, the one that predicts validation trajectories best.
-    noise, noise_strength : float
-        Prior variance of a command, and how many commands it is worth.
     fourier : int or "auto"
         Random Fourier features beside the observations themselves: 0 for linear policies, 64 or 128 for bent ones;
         auto: 0 or 64, by validation trajectories, which does not make labels better where the world has walls.
@@ -343,29 +333,24 @@ class Features(RewardOptions):
     """
 
     adds_up: ClassVar[bool] = True
-    of_commands: ClassVar[bool] = True
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
     policies: str = "auto"
     ridge: float | Literal["auto"] = "auto"
-    noise: float = 0.01
-    noise_strength: float = 10.0
     fourier: int | Literal["auto"] = 0
     length_scale: float | Literal["auto"] = "auto"
     covariance: str = "diagonal"
 
     def _gaussian(self, demos: Demonstrations) -> bool:
-
         return self.policies == "gaussian" or (self.policies == "auto" and demos.action_space.continuous)
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """The name, and that there is something to read."""
-        from prism_irl.rewards.features import with_motions
+        from prism_irl.rewards.linear import with_motions
 
         check_choice(self, policies=("auto", "gaussian", "softmax"), covariance=("diagonal", "full", "shared"))
-        given = {name for name in ("ridge", "fourier", "length_scale") if getattr(self, name) != "auto"}
-        check_numbers(self, dict.fromkeys(("noise", "noise_strength", *(given - {"fourier"})), 0))
-        check_numbers(self, dict.fromkeys(given & {"fourier"}, 0), integer=True)
+        self._check(demos, "", *(name for name in ("ridge", "length_scale") if getattr(self, name) != "auto"))
+        if self.fourier != "auto":
+            check_numbers(self, {"fourier": 0}, integer=True)
         if demos.state_space.continuous:
             if self.policies == "softmax":
                 raise InputError("Commands are continuous here, and softmax policies choose tokens; leave --policies.")
@@ -376,28 +361,23 @@ class Features(RewardOptions):
 
     def build(self, problem: Problem) -> RewardModel:
         """Weights of zero."""
-        from prism_irl.rewards.features import GaussianPolicies, SoftmaxPolicies, with_motions
-        from prism_irl.rewards.linear import Basis, LinearPolicies
+        from prism_irl.rewards import linear
         from prism_irl.rewards.tabular import TabularPolicies
 
         K, demos, contexts, *_ = problem
         A, valid = demos.n_actions, demos.valid_actions
-        ridge = 1.0 if self.ridge == "auto" else self.ridge  # of what has no candidates
-        prior = {"ridge": ridge, "noise": self.noise, "noise_strength": self.noise_strength}
+        prior = self._prior(1.0 if self.ridge == "auto" else self.ridge)  # 1 for what has no candidates
         if demos.state_space.continuous:
-            assert demos.observations is not None
-            assert demos.motions is not None
+            seen, done = (part.shape[1] for part in linear.measured(demos))
             assert self.fourier != "auto"
             scale = 1.0 if self.length_scale == "auto" else self.length_scale  # without Fourier features it is nothing
-            basis = Basis(demos.observations.shape[1], self.fourier, scale)
             kind = {"full": self.covariance != "diagonal", "shared": self.covariance == "shared"}
-            return LinearPolicies(K, demos.motions.shape[1], basis, A, **kind, **prior)  # type: ignore[arg-type]
+            return linear.LinearPolicies(K, done, linear.Basis(seen, self.fourier, scale), A, **kind, **prior)
         if not self._gaussian(demos):
             width = 0 if demos.observations is None else demos.observations.shape[1]
-            return SoftmaxPolicies(K, A, width, contexts, valid, ridge=ridge)
-        p, blocks = with_motions(demos)[1].shape[2], demos.noise_blocks or ()
-        tokens = TabularPolicies(K, A, contexts, valid)
-        return GaussianPolicies(K, p, blocks, tokens, **prior)
+            return linear.SoftmaxPolicies(K, A, width, contexts, valid, ridge=prior["ridge"])
+        p, blocks = linear.with_motions(demos)[1].shape[2], demos.noise_blocks or ()
+        return linear.GaussianPolicies(K, p, blocks, TabularPolicies(K, A, contexts, valid), **prior)
 
     def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
         """A small grid, of policies over measured commands alone."""
@@ -411,12 +391,11 @@ class Features(RewardOptions):
         """How far the command follows each vector of the design (or which action was taken), and observations."""
         import numpy as np
 
-        from prism_irl.rewards.features import with_motions
+        from prism_irl.rewards.linear import measured, with_motions
 
         parts = [] if demos.observations is None else [demos.observations.astype(np.float64)]
         if demos.state_space.continuous:
-            assert demos.motions is not None
-            parts.insert(0, demos.motions)
+            parts.insert(0, measured(demos)[1])
         elif self._gaussian(demos):
             motions, design = with_motions(demos)
             parts.insert(0, np.einsum("nmp,nm->np", design, motions))
@@ -426,7 +405,7 @@ class Features(RewardOptions):
 
 
 @dataclass(frozen=True)
-class Landmarks(RewardOptions):
+class Landmarks(Commands):
     """Options of goals on landmarks.
 
     Parameters
@@ -439,42 +418,30 @@ class Landmarks(RewardOptions):
         How many steps the prior of what is done at one place, whatever the goal, is worth.
     """
 
-    of_commands: ClassVar[bool] = True
     searches: ClassVar[bool] = True
     by_training: ClassVar[bool] = True  # graphs differ by more than a few held-out trajectories can tell
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40}
     landmarks: int = 100
     ridge: float = 1.0
     habit_ridge: float = 20.0
-    noise: float = 0.01
-    noise_strength: float = 10.0
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Continuous data, and more landmarks than goals."""
         check_numbers(self, {"landmarks": max(4, n_intentions)}, integer=True)
-        check_numbers(self, {"ridge": 0, "habit_ridge": 0, "noise": 0, "noise_strength": 0})
-        if not demos.state_space.continuous:
-            raise InputError("Goals on landmarks need continuous data; name columns with --observe and --act.")
+        self._check(demos, "Goals on landmarks", "ridge", "habit_ridge")
 
-    def build(self, problem: Problem) -> LandmarkGoals:
+    def build(self, problem: Problem) -> RewardModel:
         """Without goals and without a graph."""
         from prism_irl.rewards.landmarks import LandmarkGoals
+        from prism_irl.rewards.linear import measured
 
-        demos = problem.demos
-        assert demos.observations is not None
-        assert demos.motions is not None
-        sizes = demos.observations.shape[1], demos.motions.shape[1], demos.n_actions
-        prior: Any = {
-            "ridge": self.ridge,
-            "habit_ridge": self.habit_ridge,
-            "noise": self.noise,
-            "noise_strength": self.noise_strength,
-        }
-        return LandmarkGoals(problem.n_intentions, *sizes, self.landmarks, **prior)
+        seen, done = (part.shape[1] for part in measured(problem.demos))
+        sizes, prior = (seen, done, problem.demos.n_actions, self.landmarks), self._prior(self.ridge)
+        return LandmarkGoals(problem.n_intentions, *sizes, habit_ridge=self.habit_ridge, **prior)
 
 
 @dataclass(frozen=True)
-class Windows(RewardOptions):
+class Windows(Commands):
     """Options of windows; what is "auto" is chosen by known labels, and as usual where nobody knows any.
 
     Parameters
@@ -494,35 +461,27 @@ class Windows(RewardOptions):
         Share of white noise in the covariance of windows, for hundreds of components.
     ridge : float
         Strength of the prior on the weights; one is far below what a few hundred steps say.
-    noise, noise_strength : float
-        Prior variance of a command, and how many commands it is worth.
     """
 
-    of_commands: ClassVar[bool] = True
     labels_choose: ClassVar[bool] = True
     start_kinds: ClassVar[tuple[Literal["windows"], ...]] = ("windows",)
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 8}
     window: int | str = 15
     components: int | Literal["auto"] = "auto"
     covariance: str = "auto"
     power: float | Literal["auto"] = "auto"
     shrinkage: float | Literal["auto"] = "auto"
     ridge: float = 1.0
-    noise: float = 0.01
-    noise_strength: float = 10.0
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Continuous data, and windows that are part of it."""
         from prism_irl.data.windows import in_steps
 
         check_choice(self, covariance=("auto", "diagonal", "full", "shared"))
-        check_numbers(self, {"ridge": 0, "noise": 0, "noise_strength": 0})
+        self._check(demos, "Windows", "ridge")
         usual = self.usual()
         check_numbers(usual, {"components": 1}, integer=True)
         check_numbers(usual, {"power": 1e-6}, below=1.0 + 1e-9)
         check_numbers(usual, {"shrinkage": 0}, below=1.0)
-        if not demos.state_space.continuous:
-            raise InputError("Windows need continuous data; name columns with --observe and --act.")
         if self.window != "auto":
             in_steps(self.window, demos)
         elif demos.partial_labels is None or (demos.partial_labels < 0).all():
@@ -548,7 +507,8 @@ class Windows(RewardOptions):
     def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
         """Without labels what is usual; with some a grid, and as many components as a shrunk covariance can have."""
         from prism_irl.data.windows import DESCRIBED
-        from prism_irl.rewards.windows import MOST_COMPONENTS, POWERS, SHRINKAGES, USUAL, measured, reaches
+        from prism_irl.rewards.linear import measured
+        from prism_irl.rewards.windows import MOST_COMPONENTS, POWERS, SHRINKAGES, USUAL, reaches
 
         left = [name for name in ("window", *USUAL) if getattr(self, name) == "auto"]
         if demos.partial_labels is None or (demos.partial_labels < 0).all():
@@ -558,9 +518,10 @@ class Windows(RewardOptions):
         grid |= {"components": (min(width, MOST_COMPONENTS),), "covariance": ("shared",)}
         return [dict(zip(left, values, strict=True)) for values in product(*(grid[name] for name in left))]
 
-    def build(self, problem: Problem) -> WindowPolicies:
+    def build(self, problem: Problem) -> RewardModel:
         """Without windows yet."""
-        from prism_irl.rewards.windows import WindowPolicies, measured
+        from prism_irl.rewards.linear import measured
+        from prism_irl.rewards.windows import WindowPolicies
 
         seen, done = (part.shape[1] for part in measured(problem.demos))
         return WindowPolicies(problem.n_intentions, seen, done, problem.demos.n_actions, self.usual())
@@ -568,7 +529,8 @@ class Windows(RewardOptions):
     def describe(self, demos: Demonstrations) -> FloatArray:
         """The windows themselves, by which first intentions are found."""
         from prism_irl.data.windows import DESCRIBED, in_steps
-        from prism_irl.rewards.windows import leading, measured
+        from prism_irl.rewards.linear import measured
+        from prism_irl.rewards.windows import leading
 
         width = DESCRIBED * sum(part.shape[1] for part in measured(demos))
         return leading(demos, in_steps(self.window, demos), min(int(self.usual().components), width))[1]

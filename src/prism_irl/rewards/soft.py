@@ -13,6 +13,7 @@ yet their policies depend on the current state alone, at the first step of a tra
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -74,18 +75,6 @@ class Places:
         """Number of places C."""
         return len(self.arrival)
 
-    def slots(self, width: int | None = None) -> IntArray:
-        """Index of each place in SWIRL's arrays: width · s + position of s_prev among the predecessors of s."""
-        if self.previous is None:
-            return self.arrival
-        first = np.searchsorted(self.arrival, np.arange(self.n_states))
-        position = np.arange(self.n_places) - first[self.arrival]
-        needed = int(position.max()) + 1
-        width = needed if width is None else width
-        if width < needed:
-            raise InputError(f"Some state has {needed} predecessors, more than the {width} slots of the parameters.")
-        return np.asarray(width * self.arrival + position, dtype=np.int64)
-
     def logits(self, values: FloatArray) -> FloatArray:
         """γ Σ_s' P(s'|s,a) U of values (…, C) in units of τ: (…, S, A), −inf for invalid actions."""
         flat = (self.outlook @ values.reshape(-1, self.n_places).T).T
@@ -138,8 +127,6 @@ class SoftRewards(PolicyTable):
         given = np.ones(n_intentions) if temperatures is None else np.asarray(temperatures, dtype=np.float64)
         if given.shape != (n_intentions,) or not (np.isfinite(given) & (given > 0)).all():
             raise InputError(f"The temperatures are {given.tolist()}; give {n_intentions} finite numbers above 0.")
-        if not ridge > 0:
-            raise InputError(f"The ridge is {ridge}; it must be above 0, or rare actions would need infinite values.")
         self.n_intentions, self.places, self.temperatures, self.ridge = n_intentions, places, given, ridge
         self.n_actions = places.n_actions
         self.counts: FloatArray = np.zeros((n_intentions, places.n_states, places.n_actions))
@@ -227,6 +214,70 @@ class SoftRewards(PolicyTable):
         S = self.places.n_states
         n = np.maximum(np.bincount(self.places.arrival, minlength=S), 1)
         return np.stack([np.bincount(self.places.arrival, r, minlength=S) / n for r in self.rewards])
+
+
+class Planner:
+    """Soft planning in one MDP with state-only rewards, and gradients through its fixed point.
+
+        V(s) = r(s) + log Σ_a exp(γ Σ_s' P(s'|s,a) V(s')),     A(s,a) = γ Σ_s' P(s'|s,a) V(s') − log Σ_a' exp(…)
+
+    By the implicit function theorem dL/dr = (I − γ P_πᵀ)⁻¹ dL/dV, with π the soft policy of the reward.
+
+    Parameters
+    ----------
+    mdp : MDP, of which the dynamics and the valid actions are used
+    discount : γ of the goals; smaller than that of a displayed reward, since a goal is a place to reach soon
+    """
+
+    def __init__(self, mdp: MDP, discount: float) -> None:
+        self.mdp, self.discount = mdp, discount
+        self.valid = mdp.valid_actions
+
+    @cached_property
+    def still(self) -> FloatArray:
+        """A_0, the advantage without any reward, (S, A)."""
+        return self.advantage(self.values(np.zeros(self.mdp.n_states)))
+
+    def values(self, rewards: FloatArray, tolerance: float = 1e-9, start: FloatArray | None = None) -> FloatArray:
+        """Soft values (…, S) of state-only rewards (…, S), by Newton's method on the fixed point."""
+        shape = rewards.shape
+        rewards = rewards.reshape(-1, shape[-1])
+        values = np.zeros_like(rewards) if start is None else start.reshape(rewards.shape).copy()
+        for k, reward in enumerate(rewards):
+            for _ in range(100):  # a handful suffice: each step is soft policy iteration
+                log_policy, ahead = self._soft(values[k])
+                rest = reward + ahead - values[k]
+                if np.abs(rest).max() < tolerance:
+                    break
+                values[k] += factorize(self._system(log_policy))(rest)
+        return values.reshape(shape)
+
+    def _soft(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log soft policy (S, A) and log Σ_a exp(γ P V) (S,)."""
+        q = np.where(self.valid, self.discount * self.mdp.expected_values(values), -np.inf)
+        top = q.max(-1)
+        ahead = top + np.log(np.exp(q - top[:, None]).sum(-1))
+        return q - ahead[:, None], ahead
+
+    def _system(self, log_policy: FloatArray) -> Any:
+        """I − γ P_π, a sparse (S, S) array."""
+        return sparse.eye_array(self.mdp.n_states) - self.discount * self.mdp.policy_transitions(np.exp(log_policy))
+
+    def advantage(self, values: FloatArray) -> FloatArray:
+        """A(s, a) of values (…, S), (…, S, A); −inf at invalid actions."""
+        flat = values.reshape(-1, values.shape[-1])
+        return np.stack([self._soft(v)[0] for v in flat]).reshape(*values.shape, -1)
+
+    def tilt(self, values: FloatArray) -> FloatArray:
+        """A_k − A_0 of soft values (…, S), (…, S, A); zero at invalid actions and everywhere without a reward."""
+        with np.errstate(invalid="ignore"):  # −inf − (−inf) at invalid actions
+            return np.where(self.valid, self.advantage(values) - self.still, 0.0)
+
+    def pull_back(self, values: FloatArray, gradient: FloatArray) -> FloatArray:
+        """dL/dr (S,) from dL/d(γ P V)(s, a) (S, A), at the fixed point ``values`` (S,)."""
+        log_policy, _ = self._soft(values)
+        on_values = self.discount * (self.mdp.transitions.T @ gradient.reshape(-1))
+        return factorize(self._system(log_policy).T)(on_values)
 
 
 def own_dynamics(mdp: MDP, valid: npt.NDArray[np.bool_], discount: float, invalid_actions: str) -> MDP:

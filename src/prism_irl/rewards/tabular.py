@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.core.stats import Stats
 from prism_irl.data.contexts import Contexts
-from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.rewards.backoff import add_to_parents, normalise, shrink_to_parents
-from prism_irl.rewards.base import Fit, FloatArray, PolicyTable
+from prism_irl.rewards.base import ActionTable, Fit, FloatArray, PolicyTable, Problem
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.iql import LearningRates, solve_iql
 
@@ -51,8 +50,6 @@ class TabularPolicies(PolicyTable):
         smoothing: float = 0.01,
         backoff: float = 5.0,
     ) -> None:
-        if not (smoothing >= 0 and backoff >= 0):
-            raise InputError("The smoothing and the back-off strength must not be negative.")
         self.n_intentions, self.n_actions, self.contexts = n_intentions, n_actions, contexts
         self.smoothing, self.backoff = smoothing, backoff
         states = contexts.current_state
@@ -60,6 +57,12 @@ class TabularPolicies(PolicyTable):
         self.valid: npt.NDArray[np.bool_] = valid
         self.policies: FloatArray = np.broadcast_to(self.uniform, (n_intentions, *valid.shape)).copy()
         self.counts: FloatArray = np.zeros_like(self.policies)
+
+    @classmethod
+    def of(cls, problem: Problem, smoothing: float) -> Self:
+        """Uniform policies for a problem."""
+        K, demos, contexts, backoff, *_ = problem
+        return cls(K, demos.n_actions, contexts, demos.valid_actions, smoothing=smoothing, backoff=backoff)
 
     @property
     def exact(self) -> bool:
@@ -76,13 +79,13 @@ class TabularPolicies(PolicyTable):
         """Back-off from short to long contexts, of the weighted counts."""
         self.set_counts(stats["counts"].copy() if self.contexts.parents else stats["counts"])
 
-    def action_table(self, most: int | None = None) -> FloatArray | None:
+    def action_table(self, most: int | None = None) -> ActionTable | None:
         """The policies, unless individuals have their own, or a long memory too many."""
         if self.accents is not None or (most is not None and self.policies[0].size + self.n_actions > most):
             return None
-        return np.ascontiguousarray(self._padded().T)
+        return ActionTable(np.ascontiguousarray(self._padded().T), self._counted)
 
-    def table_statistics(self, counts: FloatArray) -> Stats:
+    def _counted(self, counts: FloatArray) -> Stats:
         """The counts, those of states without a name left out."""
         return Stats(counts=np.ascontiguousarray(counts.T[:, : -self.n_actions]).reshape(self.policies.shape))
 

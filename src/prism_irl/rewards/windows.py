@@ -30,10 +30,9 @@ from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.windows import DESCRIBED, described, in_steps
-from prism_irl.errors import InputError
 from prism_irl.labels import segments
 from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
-from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies
+from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies, measured
 from prism_irl.rewards.options import Windows
 
 MOST_COMPONENTS = 300
@@ -86,13 +85,6 @@ def leading(demos: Demonstrations, steps: int, components: int) -> tuple[View, F
         view = View.fit(demos, steps, components)
         known[steps, components] = view, view(demos)
     return known[steps, components]
-
-
-def measured(demos: Demonstrations) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Observations (n, d) and commands (n, p), which windows are cut from."""
-    if demos.observations is None or demos.motions is None:
-        raise InputError("Windows are of observations and commands; name the columns with --observe and --act.")
-    return demos.observations, demos.motions
 
 
 def _parts(demos: Demonstrations) -> list[slice]:

@@ -55,7 +55,7 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
     Parameters
     ----------
     demos : Demonstrations
-    model : PRISM or another `PairModel`
+    model : PRISM or another `Intentions`
     """
     K, A, n = model.n_intentions or LIKELY, demos.n_actions, demos.n_steps
     stored = sum(part.nbytes for part in (demos.states, demos.actions, demos.offsets))

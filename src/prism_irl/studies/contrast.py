@@ -2,8 +2,8 @@
 
 The fit knows nothing of the conditions, so that animals can be exchanged between them: p is exact (or from random
 permutations) whatever the fit is worth. Differences and their intervals are then estimated with policies of each
-condition (`models.own_models`): a group that wants something else would otherwise seem to switch more often. What is
-compared: usage, dwell, switch rate and kernel (`evaluation.units`); occupancy, by the total variation
+condition (`models.subject_models`): a group that wants something else would otherwise seem to switch more often. What
+is compared: usage, dwell, switch rate and kernel (`evaluation.units`); occupancy, by the total variation
 ½ Σ_s |p_B(s) − p_A(s)|; and the reward of each intention, by the likelihood ratio of the choices that it follows from,
 with the root mean square of r_B − r_A over the intention's steps as its size.
 """
@@ -22,7 +22,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling, units
 from prism_irl.evaluation.resampling import Assignments, Cells
 from prism_irl.evaluation.units import Counts, Measure, ratio
-from prism_irl.models.own_models import ConditionModels, OwnModels, has_own_chains
+from prism_irl.models.subject_models import ConditionModels, OwnModels, has_own_chains
 from prism_irl.rewards.iavi import IAVI
 
 FloatArray = npt.NDArray[np.float64]

@@ -15,9 +15,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.evaluation import resampling, units
 from prism_irl.labels import match
-from prism_irl.models.own_models import ConditionModels
-from prism_irl.models.pair import PairModel
-from prism_irl.models.refit import refit
+from prism_irl.models.intentions import Intentions
+from prism_irl.models.subject_models import ConditionModels, refit
 from prism_irl.scale import fanout
 from prism_irl.studies.contrast import Design, design
 from prism_irl.studies.intervals import CHUNK, OnPart
@@ -30,7 +29,7 @@ IntArray = npt.NDArray[np.int64]
 class Renamed:
     """A fitted model whose intentions come in another order."""
 
-    def __init__(self, model: PairModel, order: IntArray) -> None:
+    def __init__(self, model: Intentions, order: IntArray) -> None:
         self.model, self.order, self.n_intentions = model, order, model.n_intentions
 
     def posterior(self, demos: Demonstrations) -> Posterior:
@@ -44,7 +43,7 @@ class Renamed:
 
 def refitted(
     found: dict[str, Any],
-    model: PairModel,
+    model: Intentions,
     demos: Demonstrations,
     unit: npt.NDArray[Any],
     condition: npt.NDArray[Any],
@@ -76,7 +75,7 @@ def refitted(
 
 
 def _differences(
-    weights: Sequence[FloatArray], plan: Design, model: PairModel, demos: Demonstrations, labels: IntArray, alone: bool
+    weights: Sequence[FloatArray], plan: Design, model: Intentions, demos: Demonstrations, labels: IntArray, alone: bool
 ) -> FloatArray:
     """Difference of every measure in some resamples, (m, M)."""
     if alone:
@@ -85,7 +84,7 @@ def _differences(
 
 
 def _difference(
-    weights: FloatArray, plan: Design, model: PairModel, demos: Demonstrations, labels: IntArray
+    weights: FloatArray, plan: Design, model: Intentions, demos: Demonstrations, labels: IntArray
 ) -> FloatArray:
     chosen = plan.cell >= 0
     times = np.where(chosen, weights[np.maximum(plan.cell, 0)], 0).astype(np.int64)

@@ -16,7 +16,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.result import FitResult
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.describe import describe
-from prism_irl.models.mixture import TrajectoryMixture
+from prism_irl.models.presets import TrajectoryMixture
 from prism_irl.models.registry import Method
 from prism_irl.report.draw import draw_run
 from prism_irl.report.names import told_names

@@ -22,8 +22,8 @@ from scipy.optimize import minimize_scalar
 from prism_irl.data.contexts import Contexts, levels_of
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
+from prism_irl.models.base import validation_split
 from prism_irl.models.references import NGram
-from prism_irl.models.splits import validation_split
 from prism_irl.models.starts import first_responsibilities
 from prism_irl.studies.analysis import Analysis
 from prism_irl.studies.chains import Encoded, TableChain, fit_chain

@@ -1,9 +1,9 @@
 """What would happen if: where time is spent, and on what, before and after the world changes, with intervals.
 
 Every draw simulates as much behaviour as was recorded, from the same starts, in the world as it was and in the changed
-one. Its model is the fit or, with resamples, the fit to resampled animals (`models.refit`), so that the interval of a
-share holds both what a fit cannot be sure of and what as many trajectories would scatter anyway: a new recording of
-this size should lie in it.
+one. Its model is the fit or, with resamples, the fit to resampled animals (`subject_models.refit`): the interval of a
+share holds both what a fit cannot be sure of and what as many trajectories would scatter anyway: a new recording
+of this size should lie in it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling
 from prism_irl.labels import match
 from prism_irl.mdp import MDP
-from prism_irl.models.pair import PairModel
-from prism_irl.models.refit import refit
+from prism_irl.models.intentions import Intentions
+from prism_irl.models.subject_models import refit
 from prism_irl.scale import fanout
 from prism_irl.studies.intervals import CHUNK, OnPart, draw_units, units_of
 
@@ -39,7 +39,9 @@ class Change(NamedTuple):
     aware: bool = True
 
 
-def shares(model: PairModel, demos: Demonstrations, change: Change, order: IntArray, seed: Sequence[int]) -> FloatArray:
+def shares(
+    model: Intentions, demos: Demonstrations, change: Change, order: IntArray, seed: Sequence[int]
+) -> FloatArray:
     """Share of time in every state, then of every intention in the order of the fit, before and after, (2, S + K)."""
     own = change.without if change.without is None else int(order[change.without])
     worlds = model.imagine(), model.imagine(change.mdp, without=own, aware=change.aware)
@@ -54,7 +56,13 @@ def shares(model: PairModel, demos: Demonstrations, change: Change, order: IntAr
 
 
 def one_draw(
-    index: int, model: PairModel, demos: Demonstrations, starts: Demonstrations, change: Change, seed: int, refits: bool
+    index: int,
+    model: Intentions,
+    demos: Demonstrations,
+    starts: Demonstrations,
+    change: Change,
+    seed: int,
+    refits: bool,
 ) -> FloatArray:
     """`shares` of one simulation, by the fit or by the fit to resampled animals."""
     order = np.arange(model.n_intentions)
@@ -69,7 +77,7 @@ def one_draw(
 
 def _chunk(
     indices: Sequence[int],
-    model: PairModel,
+    model: Intentions,
     demos: Demonstrations,
     starts: Demonstrations,
     change: Change,
@@ -83,7 +91,7 @@ def _chunk(
 
 
 def imagine(
-    model: PairModel,
+    model: Intentions,
     demos: Demonstrations,
     change: Change,
     *,
@@ -109,7 +117,7 @@ def imagine(
         and ``interval`` (2, …); ``recorded``, the shares of the data; ``moved``, the total variation between the mean
         visits before and after; ``left_out``, trajectories that began where it is closed.
     """
-    if not isinstance(model, PairModel):
+    if not isinstance(model, Intentions):
         raise InputError(
             f"{type(model).__name__} is no pair of switching and rewards and cannot imagine another world."
         )

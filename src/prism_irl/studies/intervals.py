@@ -1,8 +1,8 @@
 """How sure are the numbers of a fit: a bootstrap of whole animals, each resample fitted again from the fit.
 
 Animals (trajectories, where there are no groups) are drawn with replacement; EM goes on from the fit on each draw
-(`models.refit`); intentions are matched with those of the fit by their labels of all steps; and an interval is the
-estimate ± Student's t times the spread of what the draws found, on a scale without ends
+(`subject_models.refit`); intentions are matched with those of the fit by their labels of all steps; and an interval is
+the estimate ± Student's t times the spread of what the draws found, on a scale without ends
 (`evaluation.resampling.centred_interval`). Animals that were not drawn are predicted by a fit that has not seen them:
 ``new_units`` is what a new animal would score.
 """
@@ -27,8 +27,8 @@ from prism_irl.evaluation.result import GRID
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.evaluation.units import count_units, ratio
 from prism_irl.labels import ari, match
-from prism_irl.models.pair import PairModel
-from prism_irl.models.refit import refit
+from prism_irl.models.intentions import Intentions
+from prism_irl.models.subject_models import refit
 from prism_irl.scale import fanout
 from prism_irl.scale.stacked.chains import can_stack_refits, refits_at_once
 from prism_irl.switching.base import Switching
@@ -53,7 +53,7 @@ def check_intervals(n: int, model: Any, demos: Demonstrations) -> None:
         return
     if n < FEWEST:
         raise InputError(f"--intervals is {n}; give {FEWEST} or more resamples (200 is usual), or 0 for none.")
-    if not isinstance(model, PairModel):
+    if not isinstance(model, Intentions):
         raise InputError(f"{type(model).__name__} is not fitted by EM and has no warm starts; leave out --intervals.")
     if units_of(demos)[1] < 2:
         raise InputError("Intervals need at least two animals, or trajectories, to resample; leave out --intervals.")
@@ -72,7 +72,7 @@ def draw_units(n_units: int, seed: int, index: int) -> IntArray:
     return np.asarray(generator.multinomial(n_units, np.full(n_units, 1 / n_units)), dtype=np.int64)
 
 
-def numbers_of(model: PairModel, demos: Demonstrations) -> Draw:
+def numbers_of(model: Intentions, demos: Demonstrations) -> Draw:
     """Usage (K,), dwell (K,), switch rate, kernel (K, K) of a model on data, and its rewards and values (K, S)."""
     K = model.n_intentions
     counts = count_units(model, demos, np.zeros(len(demos), np.int64))
@@ -100,7 +100,7 @@ def leaving_curves(chain: Switching) -> FloatArray:
     return np.moveaxis(chain.leaving(inputs.reshape(-1, d)).reshape(d, len(GRID), -1), -1, 0)
 
 
-def one_draw(model: PairModel, demos: Demonstrations, labels: IntArray, seed: int, index: int) -> Draw:
+def one_draw(model: Intentions, demos: Demonstrations, labels: IntArray, seed: int, index: int) -> Draw:
     """Numbers of one resample, its intentions in the order of the fit's."""
     unit, n_units, _ = units_of(demos)
     times = draw_units(n_units, seed, index)[unit]
@@ -126,7 +126,7 @@ def reordered(name: str, value: FloatArray, order: IntArray) -> FloatArray:
 
 
 def bootstrap(
-    model: PairModel,
+    model: Intentions,
     demos: Demonstrations,
     n: int,
     *,
@@ -164,7 +164,7 @@ def bootstrap(
 
 
 def _stacked(
-    indices: Sequence[int], model: PairModel, demos: Demonstrations, labels: IntArray, seed: int
+    indices: Sequence[int], model: Intentions, demos: Demonstrations, labels: IntArray, seed: int
 ) -> dict[str, FloatArray]:
     from prism_irl.studies.stacked_intervals import stacked_draws  # which is made of what stands here
 
@@ -172,7 +172,7 @@ def _stacked(
 
 
 def _chunk(
-    indices: Sequence[int], model: PairModel, demos: Demonstrations, labels: IntArray, seed: int, parallel: bool
+    indices: Sequence[int], model: Intentions, demos: Demonstrations, labels: IntArray, seed: int, parallel: bool
 ) -> dict[str, FloatArray]:
     if parallel:
         limit_threads(1)
@@ -181,7 +181,7 @@ def _chunk(
 
 
 def intervals(
-    model: PairModel,
+    model: Intentions,
     demos: Demonstrations,
     n: int,
     *,

@@ -37,8 +37,8 @@ from prism_irl.evaluation.metrics import information
 from prism_irl.evaluation.simulate import simulate_habit
 from prism_irl.labels import ari
 from prism_irl.mdp import MDP
+from prism_irl.models.base import validation_split
 from prism_irl.models.references import Empirical, NGram, Uniform
-from prism_irl.models.splits import validation_split
 from prism_irl.rewards.detours import Detours
 from prism_irl.scale import fanout
 from prism_irl.studies import gains, goal_gains

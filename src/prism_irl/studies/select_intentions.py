@@ -21,7 +21,7 @@ from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
-from prism_irl.models.pair import PairModel
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import Method
 from prism_irl.studies import evidence, exemplar, null, results, selection
 from prism_irl.studies.analysis import Analysis
@@ -66,13 +66,13 @@ class Select:
         for name in ("folds", "splits", "starts", "surrogates", "max_iterations", "seed"):
             limits.check_option(name, getattr(self, name))
 
-    def model(self, n_intentions: int) -> PairModel:
+    def model(self, n_intentions: int) -> Intentions:
         """Return the unfitted model with K intentions."""
         given = {"n_starts": self.starts, "max_iterations": self.max_iterations}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         options |= {"history": self.history, "seed": self.seed}
         identifier = METHODS.get(self.switching, self.switching)  # the registry says what there is
-        return cast(PairModel, registry.method(identifier, n_intentions, **options).model)
+        return cast(Intentions, registry.method(identifier, n_intentions, **options).model)
 
 
 def parse_intentions(text: str) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ def try_numbers(
     """Fit every number of intentions to folds, halves and all data: the fits, and what is known about every K."""
     methods = [Method(f"k{k}", f"K={k}", settings.model(k)) for k in settings.intentions]
     for method in methods:
-        if isinstance(method.model, PairModel):
+        if isinstance(method.model, Intentions):
             method.model._check_parameters(demos)
     cut: dict[str, Any] = {"folds": settings.folds, "by": settings.by}
     done = cross_validate(demos, methods, **cut, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit, extra=extra)

@@ -24,7 +24,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import ari, segments
 from prism_irl.mdp import MDP
-from prism_irl.models.pair import PairModel
+from prism_irl.models.intentions import Intentions
 from prism_irl.report.evidence_words import sentences
 from prism_irl.studies.analysis import independent
 from prism_irl.studies.full_fits import fit_to_all
@@ -35,7 +35,7 @@ MINIMUM_DWELL = 2.0  # steps: intentions that last less have become actions
 BAD_OPTIMUM = 0.002  # nats per step by which a search may stay behind what others found on the same data
 MORE_STARTS = (3, 9)  # times as many, where a search has stayed behind, and where it still does
 
-Build = Callable[[int], PairModel]
+Build = Callable[[int], Intentions]
 
 
 class Halves(NamedTuple):
@@ -44,7 +44,7 @@ class Halves(NamedTuple):
     Attributes
     ----------
     n_intentions : int
-    model : PairModel
+    model : Intentions
         Fitted to all data.
     labels : (n,) int
         Its intention of every step.
@@ -57,7 +57,7 @@ class Halves(NamedTuple):
     """
 
     n_intentions: int
-    model: PairModel
+    model: Intentions
     labels: npt.NDArray[np.int64]
     agreements: tuple[float, ...] = ()
     with_all: tuple[float, ...] = ()
@@ -169,7 +169,7 @@ def fit_halves(
     parts: list[Demonstrations] = [demos]
     for seed in range(splits if len(demos) > 1 else 0):
         parts.extend(demos.split(0.5, by=independent(demos), seed=seed))
-    fits: dict[int, list[PairModel]] = {K: [] for K in intentions}
+    fits: dict[int, list[Intentions]] = {K: [] for K in intentions}
     repeated = dict.fromkeys(intentions, 0)
     for part in parts:
         wanted = [K for K in intentions if K > 1 or part is demos]
@@ -187,20 +187,20 @@ def fit_halves(
     return {K: _compared(K, fits[K], demos, repeated[K]) for K in intentions}
 
 
-def stayed_behind(index: int, fits: Sequence[PairModel], parts: Sequence[Demonstrations]) -> bool:
+def stayed_behind(index: int, fits: Sequence[Intentions], parts: Sequence[Demonstrations]) -> bool:
     """Whether another fit explains the data of this one better than itself does: its search ended in a bad optimum."""
     own = fits[index].score(parts[index])
     return any(other.score(parts[index]) > own + BAD_OPTIMUM for i, other in enumerate(fits) if i != index)
 
 
-def more_starts(model: PairModel, times: int) -> PairModel:
+def more_starts(model: Intentions, times: int) -> Intentions:
     """The same unfitted model with so many times as many starts, none of which it has had."""
-    fresh: PairModel = clone(model)
+    fresh: Intentions = clone(model)
     fresh.set_params(n_starts=times * fresh.n_starts, seed=fresh.seed + 1000 * times)
     return fresh
 
 
-def _compared(K: int, fits: Sequence[PairModel], demos: Demonstrations, repeated: int) -> Halves:
+def _compared(K: int, fits: Sequence[Intentions], demos: Demonstrations, repeated: int) -> Halves:
     labels = [np.asarray(model.predict(demos), dtype=np.int64) for model in fits]
     pairs = range(1, len(labels) - 1, 2)
     agreements = tuple(ari(labels[i], labels[i + 1]) for i in pairs)

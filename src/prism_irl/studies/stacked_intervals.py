@@ -11,7 +11,7 @@ import torch
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.labels import ari, match, segments
-from prism_irl.models.pair import PairModel
+from prism_irl.models.intentions import Intentions
 from prism_irl.scale.stacked.chains import Resamples
 from prism_irl.studies.intervals import Draw, draw_units, reordered, units_of
 
@@ -21,7 +21,7 @@ IntArray = npt.NDArray[np.int64]
 
 def stacked_draws(
     indices: Sequence[int],
-    model: PairModel,
+    model: Intentions,
     demos: Demonstrations,
     labels: IntArray,
     seed: int,

@@ -13,7 +13,7 @@ from cuda_support import DEVICE, close, cuda, exact_products, ragged, without_tr
 from prism_irl.data.batching import Prepared
 from prism_irl.models import starts
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked import fit_together
 from prism_irl.scale.stacked.chains import find_first_points

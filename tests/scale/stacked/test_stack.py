@@ -10,7 +10,7 @@ from torch import nn
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.prism import PRISM
+from prism_irl.models.presets import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.data import Rows
 from prism_irl.scale.stacked.models import StackedPolicies, recurrence

@@ -26,10 +26,8 @@ from torch import Tensor
 from prism_irl import em
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.models.hooks import FirstGuess
-from prism_irl.models.intentions import Intentions
-from prism_irl.models.pair import PairModel
-from prism_irl.models.refit import PATIENCE, trained_on
+from prism_irl.models.intentions import Intentions, RunningFit
+from prism_irl.models.subject_models import PATIENCE, trained_on
 from prism_irl.rewards.base import ROUNDING
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked.data import Flat, Rows
@@ -47,10 +45,10 @@ FloatArray = npt.NDArray[np.float64]
 
 def find_first_points(fits: Sequence[tuple[Intentions, Sequence[em.Start], Prepared]], device: torch.device) -> None:
     """Give every start of every fit its first policies, and a chain what short runs of a constant chain found."""
-    groups: dict[tuple[Any, ...], list[FirstGuess]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[RunningFit]] = defaultdict(list)
     for model, own, train in fits:
         for start in own:
-            guess = FirstGuess(model, start, train)
+            guess = RunningFit(model, start, train)
             if start.switching.constant() is None or not len(guess.powers):
                 start.rewards.first_guess(guess)
                 start.switching.first_guess(guess)
@@ -62,9 +60,9 @@ def find_first_points(fits: Sequence[tuple[Intentions, Sequence[em.Start], Prepa
             _run(part, device)
 
 
-def _parts(group: Sequence[FirstGuess]) -> Iterator[list[FirstGuess]]:
+def _parts(group: Sequence[RunningFit]) -> Iterator[list[RunningFit]]:
     """Starts whose candidates are run side by side; those of one start stay together."""
-    part: list[FirstGuess] = []
+    part: list[RunningFit] = []
     for one in group:
         if part and sum(other.candidates for other in part) + one.candidates > SIDE_BY_SIDE:
             yield part
@@ -74,7 +72,7 @@ def _parts(group: Sequence[FirstGuess]) -> Iterator[list[FirstGuess]]:
         yield part
 
 
-def _run(wanted: Sequence[FirstGuess], device: torch.device) -> None:
+def _run(wanted: Sequence[RunningFit], device: torch.device) -> None:
     """Run the short chains of some starts, and leave each start where its likeliest one ended."""
     first = [[one.first_responsibilities() for _ in range(one.candidates)] for one in wanted]
     trials = [one for one, own in zip(wanted, first, strict=True) for _ in own]
@@ -107,7 +105,7 @@ class ShortChains:
     likelihood : (F,), per step, of the parameters that the last iteration began with
     """
 
-    def __init__(self, trials: Sequence[FirstGuess], first: Sequence[FloatArray], device: torch.device) -> None:
+    def __init__(self, trials: Sequence[RunningFit], first: Sequence[FloatArray], device: torch.device) -> None:
         F, self.sizes = len(trials), [one.model.n_intentions for one in trials]
         K = max(self.sizes)
         self.policies = StackedPolicies([cast(TabularPolicies, one.rewards) for one in trials], device)
@@ -173,7 +171,7 @@ def _normalised(counts: Tensor, present: Tensor) -> Tensor:
     return held / held.sum(-1, keepdim=True).clamp_min(FLOOR)
 
 
-def can_stack_refits(model: PairModel, demos: Demonstrations) -> bool:
+def can_stack_refits(model: Intentions, demos: Demonstrations) -> bool:
     """Whether refits of this model can be stacked: a plain Markov chain over weighted-count policies."""
     return (
         model.switching_.free_kernel
@@ -183,7 +181,7 @@ def can_stack_refits(model: PairModel, demos: Demonstrations) -> bool:
     )
 
 
-def refits_at_once(model: PairModel, demos: Demonstrations) -> int:
+def refits_at_once(model: Intentions, demos: Demonstrations) -> int:
     """How many refits share a stack."""
     return max(1, LARGEST // (len(demos) * int(demos.lengths.max()) * model.n_intentions**2))
 
@@ -203,7 +201,7 @@ class Resamples:
     """
 
     def __init__(
-        self, model: PairModel, demos: Demonstrations, times: npt.NDArray[np.int64], device: torch.device | str
+        self, model: Intentions, demos: Demonstrations, times: npt.NDArray[np.int64], device: torch.device | str
     ) -> None:
         self.model, self.device = model, torch.device(device)
         F, N, T = len(times), len(demos), int(demos.lengths.max())
@@ -276,7 +274,7 @@ class Resamples:
         own = {"initial": self.initial, "kernel": self.kernel}
         return own | {"policies": self.policies.policies, "counts": self.policies.counts}
 
-    def refitted(self, f: int) -> PairModel:
+    def refitted(self, f: int) -> Intentions:
         """The model of draw f, as `models.refit.refit` returns it."""
         again = copy.copy(self.model)
         for name in ("solution_", "context_solution_"):

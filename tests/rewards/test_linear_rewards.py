@@ -6,7 +6,7 @@ import numpy as np
 
 from continuous_worlds import GOALS, walking
 from prism_irl.models.intentions import Intentions
-from prism_irl.rewards.least_squares import StateReward
+from prism_irl.rewards.linear import StateReward
 
 
 def test_a_reward_that_satisfies_the_equation_is_recovered():

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
 from prism_irl import HIQL, Intentions
-from prism_irl.models.parameters import Parametrised
+from prism_irl.models.base import Parametrised
 from prism_irl.switching.options import State
 
 

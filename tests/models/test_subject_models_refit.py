@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.refit import refit
+from prism_irl.models.presets import HIQL
+from prism_irl.models.subject_models import refit
 from worlds.cohort import CohortWorld
 
 

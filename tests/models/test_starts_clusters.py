@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from prism_irl.models import clusters
+from prism_irl.models import starts as clusters
 
 
 def rows(n: int, m: int, seed: int) -> sparse.csr_array:

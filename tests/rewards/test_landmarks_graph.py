@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism_irl.rewards.landmark_graph import SOFT, WAYPOINTS, LandmarkGraph, lines_of_sight, nearest
+from prism_irl.rewards.landmarks import SOFT, WAYPOINTS, LandmarkGraph, lines_of_sight, nearest
 
 
 @pytest.fixture(scope="module")

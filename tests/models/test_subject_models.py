@@ -7,10 +7,10 @@ import pytest
 
 from prism_irl.data.batching import Prepared
 from prism_irl.evaluation import units
-from prism_irl.models import own_models
-from prism_irl.models.hiql import HIQL
+from prism_irl.models import subject_models
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.own_models import ConditionModels, OwnModels, has_own_chains, with_own_chain
+from prism_irl.models.presets import HIQL
+from prism_irl.models.subject_models import ConditionModels, OwnModels, has_own_chains, with_own_chain
 from worlds.cohort import CohortWorld
 
 
@@ -64,7 +64,7 @@ def test_what_has_no_markov_chain_or_plans_keeps_its_policies(demos):
 
 @pytest.mark.parametrize("history", [1, 2])
 def test_policies_of_a_condition_are_its_choices_and_a_few_of_everybody(demos, history, monkeypatch):
-    monkeypatch.setattr(own_models, "ROUNDS", 0)
+    monkeypatch.setattr(subject_models, "ROUNDS", 0)
     model = HIQL(2, n_starts=1, history=history, max_iterations=5).fit(demos)
     unit, condition = np.unique(demos.groups, return_inverse=True)[1], np.array([0, 0, 1, 0, 1, 1])
     times = np.arange(len(demos)) % 3
@@ -78,7 +78,7 @@ def test_policies_of_a_condition_are_its_choices_and_a_few_of_everybody(demos, h
     alike, everybody = choices((condition[unit] == 0) & (unit != 1)), choices(unit != 1)
     steps = everybody.sum(-1, keepdims=True)
     expected = copy.deepcopy(model.rewards_model_)
-    expected.smoothing = own_models.SMOOTHING
+    expected.smoothing = subject_models.SMOOTHING
     expected.set_counts(alike + np.where(steps > 20, 20 / np.maximum(steps, 1e-300), 1.0) * everybody)
     found = ConditionModels(model, demos, unit, condition, times)(1, demos.subset(unit == 1)).rewards_model_
     np.testing.assert_allclose(found.policies, expected.policies, atol=1e-9)

@@ -9,7 +9,6 @@ from prism_irl import load
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
-from prism_irl.models.features import FeaturePRISM
 from prism_irl.models.phase_baselines import (
     KMeansPhases,
     chain_data,
@@ -18,6 +17,7 @@ from prism_irl.models.phase_baselines import (
     phase_baselines,
     smoothed,
 )
+from prism_irl.models.presets import FeaturePRISM
 
 
 def reaching(n_trajectories=12, seed=0):

@@ -9,8 +9,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import label_accuracy
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.mixture import TrajectoryMixture
+from prism_irl.models.presets import HIQL, TrajectoryMixture
 from prism_irl.switching.per_trajectory import TrajectoryChoice
 
 S, A, K = 6, 3, 2

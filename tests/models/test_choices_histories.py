@@ -8,9 +8,9 @@ import pytest
 import prism_irl as prism
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.histories import choose_history
+from prism_irl.models.choices import choose_history
 from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
 from prism_irl.models.registry import method
 
 

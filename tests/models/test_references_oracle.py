@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prism_irl.models.oracle import WorldOracle
+from prism_irl.models.references import WorldOracle
 from prism_irl.worlds.labyrinth import LabyrinthWorld
 
 

@@ -11,7 +11,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.units import linear_design
 from prism_irl.errors import InputError
-from prism_irl.rewards.features import GaussianPolicies, SoftmaxPolicies
+from prism_irl.rewards.linear import GaussianPolicies, SoftmaxPolicies
 from prism_irl.rewards.tabular import TabularPolicies
 
 K, LENGTHS = 2, (30, 25, 20)

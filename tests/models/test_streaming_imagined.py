@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.hiql import HIQL
-from prism_irl.models.imagined import Imagined
 from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
+from prism_irl.models.streaming import Imagined
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
 from worlds.cohort import CohortWorld

@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import em
 from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.models.pair import PairModel
+from prism_irl.errors import InputError
+from prism_irl.models.fitted import SOLVED
+from prism_irl.models.intentions import Intentions
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -36,10 +39,10 @@ SMOOTHING = 0.1
 
 def has_own_chains(model: Any) -> bool:
     """Whether every animal can have a chain of its own: only a Markov chain is small enough for the steps of one."""
-    return isinstance(model, PairModel) and model.switching_.free_kernel and model.n_intentions > 1
+    return isinstance(model, Intentions) and model.switching_.free_kernel and model.n_intentions > 1
 
 
-def with_own_chain(model: PairModel, demos: Demonstrations, iterations: int = OWN_ITERATIONS) -> PairModel:
+def with_own_chain(model: Intentions, demos: Demonstrations, iterations: int = OWN_ITERATIONS) -> Intentions:
     """The model with a Markov chain of these demonstrations alone, its policies as they are.
 
     Beside `OWN_PRIOR` moves of the shared kernel the animal's own count. Other switching models are returned as they
@@ -76,7 +79,7 @@ class OwnModels:
     """
 
     def __init__(
-        self, model: PairModel, demos: Demonstrations, unit: IntArray, times: npt.ArrayLike | None = None
+        self, model: Intentions, demos: Demonstrations, unit: IntArray, times: npt.ArrayLike | None = None
     ) -> None:
         self.model, self.times = model, np.ones(len(demos)) if times is None else np.asarray(times, float)
         self.unit = unit
@@ -91,7 +94,7 @@ class OwnModels:
         found: FloatArray = self.model.rewards_model_.statistics(data, weights)["counts"]
         return found
 
-    def __call__(self, u: int, part: Demonstrations) -> PairModel:
+    def __call__(self, u: int, part: Demonstrations) -> Intentions:
         """The model of animal ``u``, whose demonstrations are given."""
         if self.counts is None:
             return with_own_chain(self.model, part)
@@ -116,7 +119,7 @@ class ConditionModels:
 
     def __init__(
         self,
-        model: PairModel,
+        model: Intentions,
         demos: Demonstrations,
         unit: IntArray,
         condition: npt.NDArray[Any],
@@ -152,27 +155,68 @@ class ConditionModels:
         for u, condition in enumerate(self.condition):
             self.counts[condition] += self._count(u)
 
-    def _on_others(self, u: int) -> PairModel:
+    def _on_others(self, u: int) -> Intentions:
         own = self._count(u)
         alike = np.maximum(self.counts[self.condition[u]] - own, 0.0)
         everybody = np.maximum(self.counts.sum(axis=0) - own, 0.0)
         steps = everybody.sum(axis=-1, keepdims=True)
         return _with_counts(self.model, alike + everybody * (SHARED / np.maximum(steps, SHARED)), SMOOTHING)
 
-    def __call__(self, u: int, part: Demonstrations) -> PairModel:
+    def __call__(self, u: int, part: Demonstrations) -> Intentions:
         """The model of animal ``u``, whose demonstrations are given."""
         return with_own_chain(self.model if self.beliefs is None else self._on_others(u), part)
 
 
-def _has_counted_policies(model: PairModel) -> bool:
+def _has_counted_policies(model: Intentions) -> bool:
     """Whether animals have chains of their own, on policies that are no more than a table of counts."""
     return has_own_chains(model) and model.rewards_model_.action_table() is not None
 
 
-def _with_counts(model: PairModel, counts: FloatArray, smoothing: float = 0.0) -> PairModel:
+def _with_counts(model: Intentions, counts: FloatArray, smoothing: float = 0.0) -> Intentions:
     """The model with the policies of these counts (K, C, A)."""
     again = copy.copy(model)
     again.rewards_model_ = table = copy.copy(model.rewards_model_)
     table.smoothing = max(table.smoothing, smoothing)  # type: ignore[attr-defined]
     table.update(Stats(counts=counts))
+    return again
+
+
+PASSES = 10
+"""Passes of a network over a resample, from the fit."""
+PATIENCE = 5
+
+
+def trained_on(model: Intentions, demos: Demonstrations) -> npt.NDArray[np.int64]:
+    """Trajectories that the fit was trained on: all but those of its validation."""
+    if model.validation_fraction > 0 and len(demos) > 1:
+        return np.asarray(demos.split_indices(model.validation_fraction, seed=model.seed)[1], dtype=np.int64)
+    return np.arange(len(demos))
+
+
+def refit(model: Intentions, demos: Demonstrations, times: npt.NDArray[np.int64]) -> Intentions:
+    """The model fitted again, from where it is, to trajectories that are drawn ``times`` (N,) each.
+
+    Memory, accents and dynamics are those of the fit. Validation trajectories stay out of it, and do not stop it: the
+    fit is the best for them already, and no resample would ever move. EM goes on until the training objective stops
+    rising; networks, which would overfit, for a few passes.
+    """
+    model._check_fitted()
+    again = copy.copy(model)
+    for name in SOLVED:
+        again.__dict__.pop(name, None)
+    kept = trained_on(model, demos)
+    chosen = np.repeat(kept, times[kept])
+    if not len(chosen):
+        raise InputError("A resample has no trajectory to fit to; give more animals, or no validation trajectories.")
+    train = Prepared.of(demos.subset(chosen), model.contexts_, model.device_)
+    start = again._new_start(0, train.demos)
+    if start.switching.incremental:
+        stopping = em.Stopping(PASSES, None, by="training")
+    else:
+        stopping = em.Stopping(model.max_iterations, PATIENCE, by="training")
+    start.monitor = em.Monitor(stopping, exact=start.monitor.exact)
+    before = em.Start(0, model.switching_, model.rewards_model_, start.monitor)
+    start.restore(before.parameters())
+    em.fit_start(start, train, None, seed=model.seed)
+    again.switching_, again.rewards_model_ = start.switching, start.rewards
     return again

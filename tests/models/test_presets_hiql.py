@@ -9,8 +9,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.mdp import MDP
-from prism_irl.models.hiql import HIQL
 from prism_irl.models.intentions import Intentions
+from prism_irl.models.presets import HIQL
 
 S, A, K = 6, 3, 2
 

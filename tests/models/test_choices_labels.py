@@ -13,7 +13,7 @@ import pytest
 import prism_irl as prism
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.models import label_choices
+from prism_irl.models import choices as label_choices
 from prism_irl.rewards.options import Windows
 from prism_irl.rewards.windows import POWERS, SHRINKAGES
 from prism_irl.switching.markov import MarkovChain
