@@ -9,7 +9,7 @@ from blocks import block, number, table
 
 TITLES = ("in the paper", "command", "the paper's number", "ours", "verdict")
 Ours = Callable[[], str]
-NOT_HERE = "not run here: neither BridgeData V2 nor the weights of the encoders"
+NOT_HERE = "not run here: no BridgeData V2, no encoders"
 GRANULARITY = {
     "DINOv2-S": "0.64, 0.37, 0.26, 0.21; 8.0, 7.1, 6.8, 6.5; 21.7, 25.5, 27.6, 28.9",
     "DINOv2-B": "0.69, 0.40, 0.28, 0.22; 7.6, 6.6, 6.3, 6.0; 23.4, 27.4, 29.6, 30.9",
@@ -52,11 +52,11 @@ def paper_tables(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
     def evd(method: str) -> Ours:
         def ours() -> str:
             entry = grid["methods"][method]
-            mean, start = (
-                ", ".join(number(entry[f"{key}_{k}"], 2) for k in ("goal", "abandon"))
-                for key in ("evd_entered", "evd_s0")
+            entered, everywhere, start = (
+                ", ".join(number(entry[f"{key}_{k}"], 2, spread=True) for k in ("goal", "abandon"))
+                for key in ("evd_entered", "evd", "evd_s0")
             )
-            return f"{mean}; {start}"
+            return f"{entered}; over all cells {everywhere}; from s₀ {start}"
 
         return ours
 
@@ -71,18 +71,20 @@ def paper_tables(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
     of_k_bridge |= {4: (-1.099, -1.166), 5: (-0.903, -0.969), 6: (-0.758, -0.824)}
 
     def both(network: str, k: int) -> str:
-        return ", ".join(of_network(maze, network, k, f"paper_score_{part}") for part in ("train", "test"))
+        rows = maze["paper"]["networks"]
+        row = next(row for row in rows if (row["network"], row["K"]) == (network, k))
+        test = {"mean": row["paper_score_test"], "std": row["paper_score_test_std"]}
+        return f"{number(row['paper_score_train'], 3)}, {number(test, 3, spread=True)}"
 
     evds = {
-        "prism-paper": ("PRISM", "2.40, 5.60; −1.74, −6.02"),
-        "hiql": ("HIQL", "2.51, 6.12; −1.95, −6.80"),
-        "iavi": ("IAVI", "2.06, 6.74; −1.41, −9.20"),
-        "maxcausalent": ("MaxCausalEnt", "5.32, 6.67; −3.32, −9.12"),
-        "maxent": ("MaxEnt", "6.61, 6.76; −4.16, −9.10"),
+        "prism-paper": ("PRISM", "2.40 ± 0.37, 5.60 ± 0.45; −1.74 ± 0.59, −6.02 ± 0.85"),
+        "hiql": ("HIQL", "2.51 ± 0.13, 6.12 ± 0.38; −1.95 ± 0.54, −6.80 ± 1.25"),
+        "iavi": ("IAVI", "2.06 ± 0.02, 6.74 ± 0.00; −1.41 ± 0.01, −9.20 ± 0.00"),
+        "maxcausalent": ("MaxCausalEnt", "5.32 ± 0.00, 6.67 ± 0.00; −3.32 ± 0.00, −9.12 ± 0.00"),
+        "maxent": ("MaxEnt", "6.61 ± 0.00, 6.76 ± 0.00; −4.16 ± 0.00, −9.10 ± 0.00"),
     }
     another = (
-        "**another world**: the paper leaves barriers, length, reward scale and s₀ open; ours over cells that can be "
-        "entered (over all cells: [gridworld](gridworld.md))"
+        "**another world**: the paper leaves barriers, length, reward scale and s₀ open ([gridworld](gridworld.md))"
     )
 
     def timing(key: str) -> Ours:
@@ -95,8 +97,11 @@ def paper_tables(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
     def simulated(network: str, k: int) -> Ours:
         def ours() -> str:
             rows = robot.get("likelihood_by_k", [])
-            found = [row["paper_score"] for row in rows if (row["network"], row["K"]) == (network, k)]
-            return NOT_HERE if not found else f"{NOT_HERE}; simulation {number(found[0], 3)}"
+            found = [row for row in rows if (row["network"], row["K"]) == (network, k)]
+            if not found:
+                return NOT_HERE
+            score = {"mean": found[0]["paper_score"], "std": found[0]["paper_score_std"]}
+            return f"{NOT_HERE}; simulation {number(score, 3, spread=True)}"
 
         return ours
 
@@ -157,6 +162,20 @@ def paper_tables(grid: dict[str, Any], maze: dict[str, Any], robot: dict[str, An
             lambda: ", ".join(str(fit["iterations"]) for fit in maze["published"]["fits"]),
             "**not converged**: ours is the first iteration within 0.001 nats per step of the last training score, per seed, "
             "and lies at the cap of 180",
+        ),
+        (
+            "timing, labyrinth: all of it",
+            in_paper,
+            "about 5 min (180 iterations at most, RTX 3060 mobile)",
+            lambda: f"{number(180 * maze['paper']['timing'][0]['total'], 0)} s for 180 iterations",
+            "**other hardware**: an H200; a fit of the CPU is timed by make bench ([speed](speed.md))",
+        ),
+        (
+            "timing, Bridge V2: all of it",
+            on_data,
+            "about 12 min (RTX 5060 Ti)",
+            lambda: NOT_HERE,
+            "**not run**: the same number of steps, simulated, is timed on an H200 ([speed on a GPU](speed_gpu.md))",
         ),
         (
             "timing, Bridge V2: E-step, rewards, network, iteration; iterations",

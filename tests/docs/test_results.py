@@ -157,3 +157,13 @@ def test_results_of_this_version_name_their_commit() -> None:
     for path in (ROOT / "docs" / "results").glob("*.json"):
         versions = json.loads(path.read_text(encoding="utf-8"))["versions"]
         assert versions["prism-irl"] != blocks.VERSION or versions.get("commit"), path.name
+
+
+def test_files_that_the_paper_pages_name_exist() -> None:
+    missing = []
+    for name in ("paper", "paper_claims"):
+        text = (ROOT / "docs" / "results" / f"{name}.md").read_text(encoding="utf-8")
+        missing += [path for path in re.findall(r"pytest ([\w/.]+\.py)", text) if not (ROOT / path).is_file()]
+        modules = re.findall(r"`((?:[\w]+/)*\w+\.py)`", text)
+        missing += [path for path in modules if not (ROOT / "src" / "prism_irl" / path).is_file()]
+    assert not missing
