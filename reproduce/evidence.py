@@ -1,9 +1,8 @@
 """`prism reproduce evidence`: false positives and power of the test for intentions, on simulated data of known truth.
 
-Nulls are behaviour without intentions of every kind that we could think of: choices that repeat the last one, slow
-traces of past choices, place habits that repeat their last action, habits of memory 1 to 6 over states, actions or
-both, individual biases and slow drift. Worlds with intentions: the frustration gridworld, goals that end where they
-are reached, the same over practised routes, and simulated mice. Every cell is one data set; finished ones are kept.
+Worlds are those of the zoo (`zoo.worlds`), whose generator knows no model of ours, and some that it has not: choices
+that are logistic in a cue and the last choice, win-stay–lose-shift, habits of the labyrinth, simulated mice,
+frustration, and ways that are always the same one. Every cell is one data set; finished ones are kept.
 
 Seeds below 1,000 settled the rule; those from 1,000 on report it.
 """
@@ -13,43 +12,44 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from prism_irl import maze
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_notes, print_table
 from prism_irl.cli.progress import counting
 from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.mdp import MDP
 from prism_irl.scale import fanout
 from prism_irl.studies import evidence, null, results
 from prism_irl.studies.analysis import Analysis
-from prism_irl.worlds import grid
 from prism_irl.worlds.frustration import FrustrationWorld
 from prism_irl.worlds.labyrinth import LabyrinthWorld
-from worlds.habits import HabitWorld, _gaussian, _mixed
+from worlds.habits import HabitWorld
+from zoo import worlds
 
-SIZES = (50, 100, 200)
+SIZES = (40, 200)
+"""Trajectories at most; of the zoo, worlds that were drawn with 20 or 40, and with 160 or more."""
 STEPS = 60
+FIRST_SEED = 1000
 FOLDS = 3
 SURROGATES = 99
 """Of every data set at most."""
 QUICK = 100
 """Data sets below which a run is a preview."""
-Made = tuple[Demonstrations, MDP | None]
+Make = Callable[[int, int], Demonstrations]
 
 
 class Cell(NamedTuple):
-    """One data set: family, size and seed; ``truth`` says whether there are intentions."""
+    """One data set: its family, trajectories at most, and number; ``truth`` says whether there are intentions."""
 
     family: str
     n: int
-    seed: int
+    number: int
 
     @property
     def truth(self) -> bool:
@@ -59,84 +59,69 @@ class Cell(NamedTuple):
     @property
     def id(self) -> str:
         """Name of its file."""
-        return f"{self.family}-n{self.n}-s{self.seed}"
+        return f"{self.family}-n{self.n}-{self.number}"
 
-    def make(self) -> Made:
+    def make(self) -> Demonstrations:
         """Simulate it."""
-        return (POSITIVES | NULLS)[self.family](self.n, self.seed)
+        return (POSITIVES | NULLS)[self.family](self.n, self.number)
+
+
+def from_zoo(family: str, n: int, number: int) -> Demonstrations:
+    """World ``number`` of a family among those of about this size, cut to it; its dynamics are not told."""
+    drawn = (worlds.draw(seed, family).train for seed in itertools.count(FIRST_SEED))
+    right = (demos for demos in drawn if (len(demos) <= SIZES[0] if n == SIZES[0] else len(demos) >= 160))
+    demos = next(itertools.islice(right, number, None))
+    return demos.subset(np.arange(min(n, len(demos))))
 
 
 # -- without intentions ------------------------------------------------------------------------------------------------
 
 
-def choices(
-    n: int, seed: int, *, rate: float = 1.0, weight: float = 1.2, spread: float = 0.0, drift: float = 0.0
-) -> Made:
-    """Choices between two, logistic in a cue, a trace of past choices (rate 1: the last), and an individual bias."""
+def choices(n: int, seed: int, *, weight: float = 1.2) -> Demonstrations:
+    """Choices between two, logistic in a cue and the last choice."""
     rng = np.random.default_rng(seed)
-    cue, actions, trace = rng.integers(6, size=(n, STEPS)), np.zeros((n, STEPS), np.int64), np.zeros(n)
-    bias = spread * rng.normal(size=8)[np.arange(n) % 8] + drift * np.linspace(-1, 1, n)
+    cue, actions = rng.integers(6, size=(n, STEPS)), np.zeros((n, STEPS), np.int64)
+    last: Any = np.zeros(n)
     for t in range(STEPS):
-        logit = (cue[:, t] - 2.5) / 1.5 + bias + weight * trace
-        actions[:, t] = rng.random(n) < 1 / (1 + np.exp(-logit))
-        trace += rate * (2 * actions[:, t] - 1 - trace)
-    return Demonstrations.from_arrays(cue, actions, n_states=6, n_actions=2), None
+        actions[:, t] = rng.random(n) < 1 / (1 + np.exp(-(cue[:, t] - 2.5) / 1.5 - weight * last))
+        last = 2 * actions[:, t] - 1
+    return Demonstrations.from_arrays(cue, actions, n_states=6, n_actions=2)
 
 
-def habit(n: int, seed: int, *, memory: int, reads: str, repeat: float = 0.0) -> Made:
-    """A habit on a 5 × 5 grid with slip, over its last states, actions or both, with a liking of the last action."""
-    rng, mdp = np.random.default_rng(seed), MDP.from_dense(grid.slip(grid.moves(5)[0], 0.9), 0.97)
-    P = mdp.transitions.toarray().reshape(mdp.n_states, mdp.n_actions, -1).cumsum(-1)
-    A, state = mdp.n_actions, rng.integers(mdp.n_states, size=n)
-    states, actions = np.zeros((2, n, STEPS), np.int64)
+def win_stay(n: int, seed: int) -> Demonstrations:
+    """A two-armed bandit with blocks; what won is repeated, and what lost is left, mostly. The state is the outcome."""
+    rng = np.random.default_rng(seed)
+    won, actions = np.zeros((2, n, STEPS), np.int64)
+    stay, shift, good, choice = 0.9, 0.6, rng.integers(2, size=n), rng.integers(2, size=n)
     for t in range(STEPS):
-        past = [("s", 0)] + [(kind, age) for age in range(1, memory) for kind in ("a", "s") if reads in (kind, "both")]
-        logits, code = np.zeros((n, A)), np.full((n, 1), seed, np.uint64)
-        states[:, t] = state
-        for level, (kind, age) in enumerate(past):
-            if age > t:
-                break
-            symbol = (states if kind == "s" else actions)[:, t - age]
-            code = _mixed(code, (symbol + 100 * level).astype(np.uint64)[:, None])
-            logits += (1.0, 0.8, 0.6, 0.5, 0.4)[min(level, 4)] * _gaussian(_mixed(code, np.arange(A, dtype=np.uint64)))
         if t:
-            logits += repeat * np.eye(A)[actions[:, t - 1]]
-        p = np.exp(logits - logits.max(1, keepdims=True)).cumsum(1)
-        actions[:, t] = (rng.random((n, 1)) * p[:, -1:] > p).sum(1)
-        u = rng.random((n, 1))
-        state = np.minimum((P[state, actions[:, t]] < u).sum(1), mdp.n_states - 1)
-    return Demonstrations.from_arrays(states, actions, n_states=mdp.n_states, n_actions=A), mdp
+            won[:, t] = rng.random(n) < np.where(choice == good, 0.8, 0.2)
+            other = rng.random(n) < np.where(won[:, t] == 1, 1 - stay, shift)
+            choice = np.where(other, 1 - choice, choice)
+        actions[:, t] = choice
+        good = np.where(rng.random(n) < 1 / 20, 1 - good, good)
+    return Demonstrations.from_arrays(won, actions, n_states=2, n_actions=2)
 
 
-def maze_habit(n: int, seed: int, **options: Any) -> Made:
-    """A habit over states in the labyrinth."""
-    world = HabitWorld(habit=seed, horizon=STEPS, **options)
-    return world.simulate(n, seed=seed), world.mdp
+def maze_habit(n: int, seed: int) -> Demonstrations:
+    """A habit over states in the labyrinth, every third with individuals, every third with drift."""
+    world = HabitWorld(habit=seed, horizon=STEPS, memory=1 + seed % 5, individuals=seed % 3 == 1, drift=seed % 3 / 4)
+    return world.simulate(n, seed=seed)
 
 
-NULLS: dict[str, Callable[[int, int], Made]] = {
-    "sticky": choices,
-    "kernels": lambda n, seed: choices(n, seed, rate=(0.3, 0.1, 0.05)[seed % 3], weight=3.0),
-    "biases": lambda n, seed: choices(n, seed, weight=0.5, spread=0.8),
-    "drift": lambda n, seed: choices(n, seed, weight=0.5, drift=0.8),
-    "repeating-places": lambda n, seed: habit(n, seed, memory=1, reads="s", repeat=1.5),
-    "states": lambda n, seed: habit(n, seed, memory=1 + seed % 6, reads="s"),
-    "actions": lambda n, seed: habit(n, seed, memory=1 + seed % 6, reads="a"),
-    "both": lambda n, seed: habit(n, seed, memory=2 + seed % 3, reads="both"),
-    "maze": lambda n, seed: maze_habit(n, seed, memory=1 + seed % 5),
-    "maze-individuals": lambda n, seed: maze_habit(n, seed, memory=1 + seed % 3, individuals=True),
-    "maze-drift": lambda n, seed: maze_habit(n, seed, memory=2, drift=0.5),
+NULLS: dict[str, Make] = {
+    "logistic choices": lambda n, number: choices(n, FIRST_SEED + number),
+    "win-stay": lambda n, number: win_stay(n, FIRST_SEED + number),
+    "labyrinth habit": lambda n, number: maze_habit(n, FIRST_SEED + number),
+    **{family: partial(from_zoo, family) for family in worlds.NULLS},
 }
 
 
 # -- with intentions ---------------------------------------------------------------------------------------------------
 
 
-def goals(n: int, seed: int, *, practised: bool = False) -> Made:
-    """Ways between places of a 6 × 6 field with walls; the next goal is drawn where one is reached.
-
-    Practised: of the shortest ways always the same one, from goal to goal, with few slips; else a Boltzmann choice.
-    """
+def practised(n: int, seed: int) -> Demonstrations:
+    """Ways between places of a 6 × 6 field, the next goal drawn on arrival; of short ways always the same one."""
     rng, size = np.random.default_rng(seed), 6
     S, A = size * size, 4
     x, y = np.arange(S) % size, np.arange(S) // size
@@ -150,8 +135,7 @@ def goals(n: int, seed: int, *, practised: bool = False) -> Made:
     for _ in range(2 * size):
         far = np.minimum(far, 1 + far[:, follow].min(-1))
     q = -far[:, follow]  # (G, S, A)
-    taste = 0.5 * rng.random(q.shape) if practised else 0.0
-    logits = (8.0 if practised else 2.0) * (q + taste)
+    logits = 8.0 * (q + 0.5 * rng.random(q.shape))
     p = np.exp(logits - logits.max(-1, keepdims=True))
     p = 0.97 * p / p.sum(-1, keepdims=True) + 0.03 / A
     states, actions = np.zeros((2, n, STEPS), np.int64)
@@ -162,41 +146,42 @@ def goals(n: int, seed: int, *, practised: bool = False) -> Made:
         chosen = (rng.random((n, 1)) > p[aim, now].cumsum(1)).sum(1).clip(0, A - 1)
         states[:, t], actions[:, t] = now, chosen
         now = follow[now, chosen]
-    mdp = MDP.from_dense(np.eye(S)[follow], 0.97)
-    return Demonstrations.from_arrays(states, actions, n_states=S, n_actions=A), mdp
+    return Demonstrations.from_arrays(states, actions, n_states=S, n_actions=A)
 
 
-POSITIVES: dict[str, Callable[[int, int], Made]] = {
-    "frustration": lambda n, seed: (FrustrationWorld().simulate(n, seed=seed).demonstrations, None),
-    "goals": goals,
-    "practised": lambda n, seed: goals(n, seed, practised=True),
-    "mice": lambda n, seed: (LabyrinthWorld(horizon=100).simulate(n, seed=seed).demonstrations, maze.maze_mdp()),
+POSITIVES: dict[str, Make] = {
+    "practised routes": lambda n, number: practised(n, FIRST_SEED + number),
+    "frustration": lambda n, number: FrustrationWorld().simulate(n, seed=FIRST_SEED + number).demonstrations,
+    "simulated mice": lambda n, number: (
+        LabyrinthWorld(horizon=100).simulate(n, seed=FIRST_SEED + number).demonstrations
+    ),
+    **{
+        family: partial(from_zoo, family)
+        for family in worlds.FAMILIES
+        if family not in (*worlds.NULLS, *worlds.CONTINUOUS)
+    },
 }
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
-def cells(first_seed: int, seeds: int, power_seeds: int) -> Iterator[Cell]:
-    """Nulls at sizes in turn, worlds with intentions at the largest size and once at the smaller ones."""
-    for seed in range(seeds):
-        for number, family in enumerate(NULLS):
-            yield Cell(family, SIZES[(number + seed) % 3], first_seed + seed)
-        if seed < power_seeds:
-            for family in POSITIVES:
-                yield Cell(family, SIZES[-1], first_seed + seed)
-                if seed == 0:
-                    yield from (Cell(family, n, first_seed) for n in SIZES[:-1])
+def cells(nulls: int, positives: int) -> Iterator[Cell]:
+    """So many data sets per null, at both sizes in turn, and per family with intentions at either size."""
+    for number in range(max(nulls, positives)):
+        if number < nulls:
+            yield from (Cell(family, SIZES[(i + number) % 2], number) for i, family in enumerate(NULLS))
+        if number < positives:
+            yield from (Cell(family, n, number) for n in reversed(SIZES) for family in POSITIVES)
 
 
 def run_cell(cell: Cell, surrogates: int) -> dict[str, Any]:
     """The joint verdict on one data set, and both questions."""
-    demos, mdp = cell.make()
-    clock = time.perf_counter()
-    found = evidence.summary(null.run(demos, Analysis(folds=FOLDS), mdp=mdp, surrogates=surrogates))
+    clock = time.process_time()
+    found = evidence.summary(null.run(cell.make(), Analysis(folds=FOLDS), surrogates=surrogates))
     kept = ("found", "decided", "p_value", "g1", "g2", "agreement", "memory", "reads", "several_habits", "shrinkage")
-    row = {"id": cell.id, "family": cell.family, "n": cell.n, "seed": cell.seed, "intentions": cell.truth}
-    return row | {name: found[name] for name in kept} | {"seconds": time.perf_counter() - clock}
+    row = {"id": cell.id, "family": cell.family, "n": cell.n, "seed": cell.number, "intentions": cell.truth}
+    return row | {name: found[name] for name in kept} | {"seconds": time.process_time() - clock}
 
 
 def run(
@@ -235,7 +220,7 @@ def run(
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """False positives and power, each with its exact 95% interval, by family and in all."""
     without = [row for row in rows if not row["intentions"]]
-    largest = [row for row in rows if row["intentions"] and row["n"] == SIZES[-1]]
+    largest, small = ([row for row in rows if row["intentions"] and row["n"] == n] for n in reversed(SIZES))
     families = {
         name: share([row for row in rows if row["family"] == name and (name in NULLS or row["n"] == SIZES[-1])])
         for name in itertools.chain(NULLS, POSITIVES)
@@ -250,6 +235,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "false_positives": share(without),
         "power_at_largest": share(largest) if largest else None,
+        "power_when_small": share(small) if small else None,
         "families": families,
         "families_above_the_level": [name for name, value in adjusted.items() if value <= 0.05],
         "cpu_hours": sum(row["seconds"] for row in rows) / 3600,
@@ -265,7 +251,7 @@ def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def notes(found: dict[str, Any]) -> list[str]:
     """The outcome in words."""
-    wrong, right = found["false_positives"], found["power_at_largest"]
+    wrong, right, small = (found[name] for name in ("false_positives", "power_at_largest", "power_when_small"))
     text = [
         f"Data without intentions is taken for data with them in {wrong['found']} of {wrong['of']} cases "
         f"({100 * wrong['share']:.1f}%, 95% interval {100 * wrong['low']:.1f} to {100 * wrong['high']:.1f}%; the level "
@@ -273,7 +259,8 @@ def notes(found: dict[str, Any]) -> list[str]:
     ]
     if right is not None:
         text.append(
-            f"With intentions and {SIZES[-1]} trajectories they are found in {right['found']} of {right['of']}."
+            f"Intentions are found in {right['found']} of {right['of']} data sets of 160 to 200 trajectories"
+            + (f", and in {small['found']} of {small['of']} of 20 to 40." if small else ".")
         )
     above = found["families_above_the_level"]
     text.append(f"Families above the level (exact binomial, Holm): {', '.join(above) or 'none'}.")
@@ -282,14 +269,14 @@ def notes(found: dict[str, Any]) -> list[str]:
 
 def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
     """`prism reproduce evidence`."""
-    wanted = list(cells(1000, *((1, 1) if quick else (20, 10))))
-    hours = sum(100 if cell.truth else 20 for cell in wanted) / 3600
+    wanted = list(cells(*((1, 1) if quick else (19, 3))))
+    hours = 30 * len(wanted) / 3600
     print(f"{len(wanted)} data sets, about {hours:.1f} hours of one core; finished ones are kept (--resume).")
 
     def work(path: Path, report: Any) -> dict[str, Any]:
         return run(wanted, path, jobs=fits.jobs, on_part=lambda done, total: report("data sets", done, total, ""))
 
-    config = {"settings": {"seeds": sorted({cell.seed for cell in wanted}), "surrogates": SURROGATES}}
+    config = {"settings": {"data_sets": len(wanted), "first_seed": FIRST_SEED, "surrogates": SURROGATES}}
     folder.make(work, print_calibration, progress=lambda: counting("data sets"), config=config)
 
 
