@@ -26,7 +26,7 @@ from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.scale import fanout
 from prism_irl.studies import evidence, null, results
-from prism_irl.studies.analysis import Analysis
+from prism_irl.studies.gains import Analysis
 from prism_irl.worlds.frustration import FrustrationWorld
 from prism_irl.worlds.labyrinth import LabyrinthWorld
 from worlds.habits import HabitWorld

@@ -37,7 +37,7 @@ from prism_irl.models.registry import Method
 from prism_irl.report.state_places import grid
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
-from prism_irl.studies.exemplar import choose_exemplar, write_exemplar
+from prism_irl.studies.results import choose_exemplar, write_exemplar
 from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 
 METHODS = (

@@ -37,7 +37,7 @@ from prism_irl.scale import fanout
 from prism_irl.storage import read_plain
 from prism_irl.studies import results
 from prism_irl.studies.null import OnPart
-from prism_irl.studies.select_intentions import Select, select
+from prism_irl.studies.selection import Select, select
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 
 RIGHT = 0.9

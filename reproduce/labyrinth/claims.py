@@ -25,8 +25,7 @@ from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.presets import PRISM
 from prism_irl.models.registry import Method, method
 from prism_irl.rewards.soft import SoftRewards
-from prism_irl.studies.cross_validation import with_seed
-from prism_irl.studies.full_fits import fit_to_all
+from prism_irl.studies.cross_validation import fit_to_all, with_seed
 
 CONVERGED = 1e-3
 """Nats per step: a fit has converged where it comes that close to its last training score."""

@@ -28,8 +28,8 @@ from prism_irl.report.explorer import FILE
 from prism_irl.report.table_rows import method_bar_rows
 from prism_irl.report.verdict import AGREEMENT_GOOD
 from prism_irl.studies import results
-from prism_irl.studies.exemplar import write_exemplar
-from prism_irl.studies.full_fits import is_saved
+from prism_irl.studies.cross_validation import is_saved
+from prism_irl.studies.results import write_exemplar
 
 N_BARS = 24
 MAZE = {"kind": "maze", "xy": (maze.layout() * (1, -1)).tolist(), "edges": [], "barriers": []}

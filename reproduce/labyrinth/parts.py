@@ -38,8 +38,7 @@ from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import PAPER
 from prism_irl.models.registry import Method, method
 from prism_irl.rewards.iavi import IAVI
-from prism_irl.studies.cross_validation import OnFit, cross_validate, with_seed
-from prism_irl.studies.full_fits import fit_to_all
+from prism_irl.studies.cross_validation import OnFit, cross_validate, fit_to_all, with_seed
 
 TIMED_ITERATIONS = 5
 

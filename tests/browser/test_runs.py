@@ -25,7 +25,7 @@ from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.studies import comparison
-from prism_irl.studies import select_intentions as selecting
+from prism_irl.studies import selection as selecting
 from prism_irl.worlds.frustration import FrustrationWorld
 from prism_irl.worlds.labyrinth import LabyrinthWorld
 

@@ -106,7 +106,7 @@ def test_what_was_fitted_is_not_fitted_again(selected: Path, monkeypatch: pytest
 
     before = json.loads((selected / "run" / "metrics.json").read_text())
     monkeypatch.setattr("prism_irl.studies.cross_validation.run_job", refuse)
-    monkeypatch.setattr("prism_irl.studies.full_fits._fit", refuse)
+    monkeypatch.setattr("prism_irl.studies.cross_validation._fit", refuse)
     monkeypatch.setattr("prism_irl.studies.null._run_part", refuse)
     options = f"{OPTIONS} --resume".split()
     with contextlib.redirect_stdout(io.StringIO()):

@@ -8,7 +8,7 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.models.presets import HIQL
 from prism_irl.report.contrast import in_words, section
-from prism_irl.studies.contrast import contrast, design
+from prism_irl.studies.contrast import Renamed, contrast, design, refitted
 from worlds.cohort import CohortWorld
 
 LEVELS = ("saline", "drug")
@@ -139,3 +139,33 @@ def test_a_condition_that_nobody_has_is_refused(usage):
     model, demos, condition = usage
     with pytest.raises(InputError, match="No animal has condition = 'salt'"):
         contrast(model, demos, demos.groups, condition, levels=("saline", "salt"))
+
+
+# -- refitted intervals ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def refitted_study():
+    cohort = CohortWorld(animals=5, trajectories=3, horizon=40, usage=2.0).simulate(0)
+    demos = cohort.demonstrations
+    return HIQL(2, n_starts=2).fit(demos), demos, demos.groups, cohort.condition
+
+
+def test_differences_lie_in_intervals_that_are_no_longer_those_of_the_fit_alone(refitted_study):
+    first = contrast(*refitted_study, levels=("saline", "drug"))
+    found = refitted(first, *refitted_study, 20)
+    assert found["refitted"] == 20
+    for before, after in zip(first["tests"], found["tests"], strict=True):
+        if after["interval"] is None:
+            assert before == after
+            continue
+        assert after["interval"][0] <= after["difference"] <= after["interval"][1]
+        assert after["interval"] != before["interval"]
+        assert after["p"] == before["p"]
+
+
+def test_renamed_intentions_are_the_same_model(refitted_study):
+    model, demos, *_ = refitted_study
+    plain, renamed = model.posterior(demos), Renamed(model, np.array([1, 0])).posterior(demos)
+    np.testing.assert_array_equal(plain.responsibilities[:, ::-1], renamed.responsibilities)
+    np.testing.assert_array_equal(plain.transitions[::-1, ::-1], renamed.transitions)

@@ -6,8 +6,7 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.references import Uniform
-from prism_irl.studies.imagine import Change, imagine, one_draw
-from prism_irl.studies.imagine_files import in_words, rows_of
+from prism_irl.studies.imagine import Change, imagine, in_words, one_draw, rows_of
 from worlds.cohort import CohortWorld
 
 WORLD = CohortWorld(animals=3, trajectories=2, horizon=40, size=3)

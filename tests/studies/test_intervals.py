@@ -1,13 +1,20 @@
 """Intervals hold their estimate, are the same again, go on where they stopped, and know whose they are."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
+from prism_irl.cli.main import main
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.presets import HIQL
-from prism_irl.models.references import Uniform
+from prism_irl.models.references import Empirical, Uniform
+from prism_irl.models.registry import Method
+from prism_irl.scale.stacked.chains import can_stack_refits, refits_at_once
 from prism_irl.studies import intervals as study
+from prism_irl.studies.cross_validation import UNIT_SCORES, cross_validate
+from prism_irl.studies.intervals import one_draw, score_intervals, scores_in_words, scoring, stacked_draws
 from worlds.cohort import CohortWorld
 
 
@@ -88,3 +95,107 @@ def test_what_cannot_have_intervals_is_refused(n, model, said, demos):
 def test_one_animal_of_one_trajectory_has_none(demos):
     with pytest.raises(InputError, match="at least two"):
         study.check_intervals(50, HIQL(2), demos.subset([0]))
+
+
+# -- likelihoods of a comparison ---------------------------------------------------------------------------------------
+
+
+METHODS = [Method("uniform", "Uniform", Uniform()), Method("empirical", "One intention", Empirical())]
+
+
+@pytest.fixture(scope="module")
+def scored_data():
+    return CohortWorld(animals=4, trajectories=3, horizon=30).simulate(0).demonstrations
+
+
+@pytest.fixture(scope="module")
+def done(scored_data):
+    return cross_validate(scored_data, METHODS, folds=3, extra=scoring(scored_data, 100))
+
+
+def test_the_estimate_is_the_likelihood_of_all_held_out_steps(done):
+    found = score_intervals(done, 100)
+    rows = {row["method"]: row for row in found["rows"]}
+    steps = {fit.fold: fit.row["n_steps"] for fit in done.fits}
+    for name in ("uniform", "empirical"):
+        own = [fit.row for fit in done.fits if fit.method.id == name]
+        pooled = sum(row["predictive_ll"] * row["n_steps"] for row in own) / sum(steps.values())
+        assert rows[name]["predictive_ll"] == pytest.approx(pooled)
+    assert (found["n_units"], found["unit"]) == (8, "group")
+
+
+def test_differences_are_paired_and_hold_their_estimate(done):
+    found = score_intervals(done, 100)
+    rows = {row["method"]: row for row in found["rows"]}
+    assert found["best"] == "empirical"
+    assert rows["empirical"]["below_best"] is None
+    worse = rows["uniform"]
+    assert worse["below_low"] <= worse["below_best"] <= worse["below_high"]
+    assert worse["low"] == pytest.approx(worse["high"]) == pytest.approx(np.log(1 / 5))  # the same for every animal
+    names = {method.id: method.name for method in METHODS}
+    close = worse["below_low"] <= 0
+    assert scores_in_words(found, names).startswith(
+        "One intention predicts best; not clearly worse: Uniform." if close else "One intention predicts better"
+    )
+    worse["below_low"] = 0.001
+    assert scores_in_words(found, names).startswith("One intention predicts better than every other")
+
+
+def test_the_scores_of_animals_are_in_no_table(done):
+    assert all(UNIT_SCORES not in row for row in done.rows)
+    assert all(UNIT_SCORES not in entry for entry in done.table().values())
+
+
+def test_too_few_resamples_or_animals_are_refused(scored_data):
+    assert scoring(scored_data, 0) is None
+    with pytest.raises(InputError, match="give 20 or more"):
+        scoring(scored_data, 5)
+    with pytest.raises(InputError, match="at least two animals"):
+        scoring(scored_data.subset([0]), 100)
+
+
+def test_compare_and_select_take_the_option(scored_data, tmp_path, capsys):
+    table = tmp_path / "mouse.csv"
+    scored_data.to_pandas().to_csv(table, index=False)
+    common = ["--folds", "2", "--jobs", "1", "--intervals", "30"]
+    asked = ["compare", str(table), "--methods", "uniform", *common, "--out", str(tmp_path / "compared")]
+    assert main(asked) == 0
+    assert "95% intervals over 8 held-out animals" in capsys.readouterr().out
+    kept = pd.read_csv(tmp_path / "compared" / "score_intervals.csv")
+    assert set(kept.method) == {"uniform", "empirical", "ngram"}
+    assert "held-out animals" in (tmp_path / "compared" / "report.html").read_text()
+    cheap = ["--intentions", "1", "--splits", "1", "--starts", "1", "--surrogates", "0", "--max-iterations", "2"]
+    assert main(["select", str(table), *cheap, *common, "--out", str(tmp_path / "selected")]) == 0
+    assert (tmp_path / "selected" / "score_intervals.csv").is_file()
+    assert main(["select", str(table), "--intervals", "3", "--out", str(tmp_path / "none")]) == 2
+    assert not (tmp_path / "none").exists()
+
+
+# -- draws on a GPU ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stacked_data():
+    """Twelve trajectories of different lengths."""
+    whole = CohortWorld(animals=3, trajectories=2, horizon=40, size=3).simulate(0).demonstrations
+    cuts = [np.arange(first, first + 40 - 3 * i) for i, first in enumerate(whole.offsets[:-1])]
+    return Demonstrations.from_arrays(
+        [whole.states[cut] for cut in cuts], [whole.actions[cut] for cut in cuts], groups=whole.groups, n_states=9
+    )
+
+
+@pytest.mark.parametrize("history", [1, 2])
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+)
+def test_stacked_draws_are_those_of_refits_alone(stacked_data, history, device):
+    model = HIQL(2, n_starts=1, max_iterations=8, history=history, validation_fraction=0.2).fit(stacked_data)
+    assert can_stack_refits(model, stacked_data)
+    assert refits_at_once(model, stacked_data) > 100
+    labels = model.predict(stacked_data)
+    together = stacked_draws(range(4), model, stacked_data, labels, 0, device)
+    for i in range(4):
+        alone = one_draw(model, stacked_data, labels, 0, i)
+        assert set(alone) == set(together)
+        for name, value in alone.items():
+            np.testing.assert_allclose(together[name][i], value, rtol=1e-6, atol=1e-8, err_msg=name)

@@ -9,7 +9,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.models.references import NGram
 from prism_irl.studies import evidence, null
-from prism_irl.studies.analysis import Analysis
+from prism_irl.studies.gains import Analysis
 from prism_irl.studies.null import EvidenceResult, Question, Task
 
 SMALL = Analysis(intentions=(2,), folds=2, starts=1, max_iterations=20)

@@ -7,9 +7,10 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import HIQL
 from prism_irl.studies import selection
-from prism_irl.studies.selection import Candidate, Halves, candidate, choose, likelihood_limit
+from prism_irl.studies.selection import Candidate, Halves, Select, candidate, choose, likelihood_limit, parse_intentions
 
 FOUND = {"found": True, "gain": 0.01, "p_value": 0.05}
 NOTHING = {"found": False, "gain": -0.001, "p_value": 0.4}
@@ -158,7 +159,7 @@ def test_a_search_that_stayed_behind_is_noticed_and_repeated():
 
 def test_select_and_fit_are_the_same_search():
     from prism_irl.models import registry
-    from prism_irl.studies.select_intentions import Select
+    from prism_irl.studies.selection import Select
 
     for switching, method in (("markov", "hiql"), ("state", "state+tabular"), ("recurrent", "prism-recurrent")):
         own = Select(switching=switching).model(2)
@@ -179,3 +180,22 @@ def test_without_a_decision_one_intention_is_recommended_and_the_way_on_is_named
 def test_without_evidence_nobody_is_sent_to_more_intentions():
     choice = choose(table(made(1, -0.9), made(2, -0.5, 1.0), made(3, -0.4, 1.0)), NOTHING)
     assert "for prediction" not in choice.words
+
+
+def test_intentions_are_read_as_people_write_them():
+    assert parse_intentions("1..4") == (1, 2, 3, 4)
+    assert parse_intentions("5,2") == (2, 5)
+    assert parse_intentions("1..2,4") == (1, 2, 4)
+    for wrong in ("", "0..3", "3..1", "two", "1..x"):
+        with pytest.raises(InputError, match="cannot be read"):
+            parse_intentions(wrong)
+
+
+def test_switching_chooses_the_model():
+    assert isinstance(Select().model(3), HIQL)
+    network = Select(switching="recurrent", history=2, starts=1)
+    model = network.model(2)
+    assert isinstance(model, Intentions)
+    assert (model.switching, model.history, model.n_starts) == ("recurrent", 2, 1)
+    with pytest.raises(InputError, match="no method 'hidden'"):
+        Select(switching="hidden").model(2)

@@ -67,7 +67,7 @@ def compare(
     from prism_irl.robots.recordings import come_from_tokens
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import comparison
-    from prism_irl.studies.score_intervals import scoring
+    from prism_irl.studies.intervals import scoring
 
     check_simulations(simulations)
     chosen = registry.methods(methods, intentions)

@@ -75,7 +75,7 @@ def contrast(
     from prism_irl.cli.runs import adding
     from prism_irl.report.contrast import in_words
     from prism_irl.studies import contrast as study
-    from prism_irl.studies.contrast_files import check_new, write_contrast
+    from prism_irl.studies.contrast import check_new, write_contrast
     from prism_irl.studies.intervals import check_intervals
 
     for name, value in (("intervals", intervals), ("jobs", jobs), ("seed", seed)):
@@ -108,7 +108,7 @@ def _refitted(
 ) -> dict[str, Any]:
     from prism_irl.cli.progress import counting
     from prism_irl.models.intentions import Intentions
-    from prism_irl.studies.contrast_intervals import refitted
+    from prism_irl.studies.contrast import refitted
 
     assert isinstance(data.model, Intentions)
     with counting("resamples") as report:

@@ -58,8 +58,8 @@ def evidence(
     from prism_irl.cli.sources import check_tokens, content, read_source
     from prism_irl.scale.fanout import cluster
     from prism_irl.studies import evidence as study
-    from prism_irl.studies.analysis import Analysis
-    from prism_irl.studies.select_intentions import parse_intentions
+    from prism_irl.studies.gains import Analysis
+    from prism_irl.studies.selection import parse_intentions
 
     analysis = Analysis(
         intentions=parse_intentions(intentions),

@@ -86,7 +86,7 @@ def imagine(
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.fit_verdict import doubts
     from prism_irl.studies import imagine as study
-    from prism_irl.studies.imagine_files import check_new, imagined_path, in_words, write_imagined
+    from prism_irl.studies.imagine import check_new, imagined_path, in_words, write_imagined
     from prism_irl.studies.intervals import check_intervals
 
     given = {"intervals": intervals, "simulations": simulations, "jobs": jobs, "seed": seed}

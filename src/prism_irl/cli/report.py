@@ -67,7 +67,7 @@ def _draw_again(run: Path) -> None:
     from prism_irl.cli.individuals import draw_individuals
     from prism_irl.report.contrast import read_contrasts
     from prism_irl.report.draw import draw_run
-    from prism_irl.studies.contrast_files import write_contrast
+    from prism_irl.studies.contrast import write_contrast
 
     n, figures = int(explorer["n_intentions"]), run / "figures"
     names, before = read_names(run / FILE, n), list(explorer["names"] or default_names(n))

@@ -66,8 +66,8 @@ def select_command(
     from prism_irl.cli.sources import check_tokens, content, read_source
     from prism_irl.evaluation.checks import check_simulations
     from prism_irl.scale.fanout import cluster
-    from prism_irl.studies.score_intervals import scoring
-    from prism_irl.studies.select_intentions import Select, parse_intentions, select
+    from prism_irl.studies.intervals import scoring
+    from prism_irl.studies.selection import Select, parse_intentions, select
 
     check_simulations(simulations)
     settings = Select(

@@ -160,7 +160,7 @@ def _compare(
     from prism_irl.models.references import WorldOracle
     from prism_irl.studies import results
     from prism_irl.studies.cross_validation import cross_validate
-    from prism_irl.studies.exemplar import choose_exemplar, write_exemplar
+    from prism_irl.studies.results import choose_exemplar, write_exemplar
 
     K = len(intentions)
     methods = [

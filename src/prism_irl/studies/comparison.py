@@ -16,10 +16,9 @@ from prism_irl.models.reference_scores import check_comparable, with_references
 from prism_irl.models.registry import Method
 from prism_irl.report.checks import without_checks
 from prism_irl.report.explorer import FILE
-from prism_irl.studies import evidence, exemplar, results
-from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate
-from prism_irl.studies.full_fits import fit_to_all
-from prism_irl.studies.score_intervals import scoring, write_score_intervals
+from prism_irl.studies import evidence, results
+from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, cross_validate, fit_to_all
+from prism_irl.studies.intervals import scoring, write_score_intervals
 
 SPLIT_SEED = 0
 EXEMPLARS = Path("cache", "exemplars")
@@ -95,7 +94,7 @@ def compare(
         *best_two_note(result),
     ]
     write_score_intervals(folder, result, done, intervals)
-    best = exemplar.choose_exemplar(methods, result["methods"])
+    best = results.choose_exemplar(methods, result["methods"])
     rows = evidence.fold_budget(done.rows, None if best is None else best.id)
     result["budget"] = [row._asdict() for row in rows]
     results.write_results(folder, result, done.rows)
@@ -109,7 +108,7 @@ def compare(
     ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
     name = f"{best.name}, the best predictor here with several intentions"
     shown: dict[str, Any] = {"events": events, "layout": layout, "simulations": simulations}
-    exemplar.write_exemplar(folder, demos, model, name=name, how=exemplar.ALL_DATA, **shown)
+    results.write_exemplar(folder, demos, model, name=name, how=results.ALL_DATA, **shown)
     return result
 
 

@@ -10,6 +10,8 @@ with the root mean square of r_B − r_A over the intention's steps as its size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +20,22 @@ from scipy import special
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation import resampling, units
 from prism_irl.evaluation.resampling import Assignments, Cells
 from prism_irl.evaluation.units import Counts, Measure, ratio
-from prism_irl.models.subject_models import ConditionModels, OwnModels, has_own_chains
+from prism_irl.figures import charts as drawing
+from prism_irl.figures import style
+from prism_irl.labels import match
+from prism_irl.models.intentions import Intentions
+from prism_irl.models.subject_models import ConditionModels, OwnModels, has_own_chains, refit
+from prism_irl.report.contrast import FOLDER, file_stem, model_digest
 from prism_irl.rewards.iavi import IAVI
+from prism_irl.scale import fanout
+from prism_irl.studies import results
+from prism_irl.studies.intervals import CHUNK, OnPart
+from prism_irl.switching.base import Posterior
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -262,3 +274,168 @@ def _per_unit(counts: Counts, plan: Design) -> list[dict[str, Any]]:
             value = float(own[c, m]) if np.isfinite(own[c, m]) else None
             rows.append({"unit_of": name, "level": int(second), **_entry(measure), "value": value})
     return rows
+
+
+# -- intervals that count how sure the fit is: animals are drawn, and the model is fitted again ------------------------
+
+
+class Renamed:
+    """A fitted model whose intentions come in another order."""
+
+    def __init__(self, model: Intentions, order: IntArray) -> None:
+        self.model, self.order, self.n_intentions = model, order, model.n_intentions
+
+    def posterior(self, demos: Demonstrations) -> Posterior:
+        """Beliefs, in that order."""
+        found = self.model.posterior(demos)
+        pairs = found.transitions
+        if pairs is not None:
+            pairs = pairs[np.ix_(self.order, self.order)]
+        return found._replace(responsibilities=found.responsibilities[:, self.order], transitions=pairs)
+
+
+def refitted(
+    found: dict[str, Any],
+    model: Intentions,
+    demos: Demonstrations,
+    unit: npt.NDArray[Any],
+    condition: npt.NDArray[Any],
+    n: int,
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    on_part: OnPart | None = None,
+) -> dict[str, Any]:
+    """The same contrast, its intervals from ``n`` resamples of the animals that the model was fitted to again."""
+    levels = found["levels"][0], found["levels"][1]
+    plan = design(unit, condition, levels)
+    weights = resampling.bootstrap_weights(plan.cells, n, seed)
+    labels = model.predict(demos)
+    chunks = [weights[i : i + CHUNK] for i in range(0, n, CHUNK)]
+    draws: list[FloatArray | None] = [None] * len(chunks)
+    shared = (plan, model, demos, labels, fanout.side_by_side(jobs))
+    for index, result in fanout.spread(_differences, chunks, shared, jobs=jobs):
+        draws[index] = result
+        if on_part is not None:
+            on_part(sum(len(chunk) for chunk, draw in zip(chunks, draws, strict=True) if draw is not None), n)
+    made = np.concatenate([draw for draw in draws if draw is not None])
+    ends = resampling.interval(made, plan.cells.n_smaller, 1 if plan.cells.paired else 2)
+    tests = [dict(test) for test in found["tests"]]
+    signed = (test for test in tests if test["interval"] is not None)
+    for test, low, high in zip(signed, *ends, strict=True):
+        test["interval"] = [float(low), float(high)]
+    return found | {"tests": tests, "refitted": n}
+
+
+def _differences(
+    weights: Sequence[FloatArray], plan: Design, model: Intentions, demos: Demonstrations, labels: IntArray, alone: bool
+) -> FloatArray:
+    """Difference of every measure in some resamples, (m, M)."""
+    if alone:
+        limit_threads(1)
+    return np.stack([_difference(np.asarray(one), plan, model, demos, labels) for one in weights])
+
+
+def _difference(
+    weights: FloatArray, plan: Design, model: Intentions, demos: Demonstrations, labels: IntArray
+) -> FloatArray:
+    chosen = plan.cell >= 0
+    times = np.where(chosen, weights[np.maximum(plan.cell, 0)], 0).astype(np.int64)
+    again = refit(model, demos, times)
+    own, K = again.predict(demos), model.n_intentions
+    order = np.argsort(match(labels, own, K, K).mapping)
+
+    used, cell = demos.subset(chosen), plan.cell[chosen]
+    owner = ConditionModels(again, used, cell, plan.cells.second, times[chosen])
+
+    def renamed(u: int, part: Demonstrations) -> Renamed:
+        return Renamed(owner(u, part), order)
+
+    counts = units.count_units(Renamed(again, order), used, cell, renamed)
+    groups = np.stack([weights * ~plan.cells.second, weights * plan.cells.second])
+    first, second = units.ratio(groups, counts)
+    return np.asarray(second - first)
+
+
+# -- files in the run folder -------------------------------------------------------------------------------------------
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def contrast_path(folder: Path, by: str) -> Path:
+    """Where the numbers of a contrast lie."""
+    return folder / FOLDER / f"{file_stem(by)}.json"
+
+
+def check_new(folder: Path, by: str, *, overwrite: bool) -> None:
+    """Refuse to replace a contrast unless asked to."""
+    if contrast_path(folder, by).exists() and not overwrite:
+        raise InputError(f"{folder} already holds a contrast by {by!r}; pass --overwrite to replace it.")
+
+
+def write_contrast(folder: Path, result: dict[str, Any], names: Sequence[str]) -> None:
+    """Write numbers, tables and figures; the report finds them."""
+    stem = file_stem(result["by"])
+    (folder / FOLDER).mkdir(exist_ok=True)
+    results.write_rows(folder / FOLDER / f"{stem}.csv", result["tests"])
+    results.write_rows(folder / FOLDER / f"{stem}_units.csv", result["per_unit"])
+    figures = folder / "figures"
+    for old in figures.glob(f"contrast-{stem}-*.*"):
+        old.unlink()
+    captions = _draw(figures, stem, result, names)
+    results.add_captions(figures, captions)
+    found = result | {"model": model_digest(folder)}
+    storage.write_json(contrast_path(folder, result["by"]), found)  # last: what is there is whole
+
+
+def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    one, two = value["levels"]
+    captions: dict[str, str] = {}
+    titles = {"usage": "share of steps", "dwell": "mean dwell in steps", "switch_rate": "switches per step"}
+    with style.paper_style():
+        for measure, label in titles.items():
+            tests = [test for test in value["tests"] if test["measure"] == measure]
+            if not tests:
+                continue
+            figure, axes = style.new_figure(1, len(tests), width=1.0 + 1.5 * len(tests), height=2.3)
+            for ax, test in zip(axes, tests, strict=True):
+                _dots(ax, value, test, names)
+            axes[0].set_ylabel(label)
+            name = f"contrast-{stem}-{measure}"
+            style.save(figure, folder / name)
+            captions[name] = (
+                f"{label.capitalize()} under {one} and {two}: a dot per {value['unit']}, all of a condition as a bar."
+            )
+        tests = [test for test in value["tests"] if test["measure"] == "kernel" and test["interval"] is not None]
+        if tests:
+            labels = [f"{style.short(names[t['intention']])} → {style.short(names[t['to']])}" for t in tests]
+            figure, (ax,) = style.new_figure(width=4.4, height=0.9 + 0.25 * len(tests))
+            drawing.difference_forest(ax, tests, labels)
+            ax.set_xlabel(f"switches per step, {two} minus {one}")
+            style.save(figure, folder / f"contrast-{stem}-kernel")
+            captions[f"contrast-{stem}-kernel"] = (
+                f"Which switches are more frequent under {two} than under {one}, with 95% intervals; filled: clear "
+                "after correction for all questions."
+            )
+        if value.get("occupancy"):
+            figure, (ax,) = style.new_figure(height=2.6)
+            first, second = value["occupancy"]
+            drawing.state_shares(ax, first, second, value["levels"])
+            style.save(figure, folder / f"contrast-{stem}-occupancy")
+            captions[f"contrast-{stem}-occupancy"] = f"Where time is spent under {one} and {two}: a dot per state."
+    return captions
+
+
+def _dots(ax: Any, value: Mapping[str, Any], test: Mapping[str, Any], names: Sequence[str]) -> None:
+    k = test["intention"]
+    own = [row for row in value["per_unit"] if (row["measure"], row["intention"]) == (test["measure"], k)]
+    first, second = (
+        {row["unit_of"]: row["value"] for row in own if row["level"] == side and row["value"] is not None}
+        for side in (0, 1)
+    )
+    groups = [float("nan") if v is None else v for v in test["values"]]
+    color = style.PALETTE[0] if k is None else style.intention_color(k)
+    drawing.unit_dots(ax, first, second, groups, value["levels"], color=color)
+    if k is not None:
+        ax.set_title(style.short(names[k]))

@@ -1,13 +1,20 @@
-"""G₁: what intentions predict beyond a habit, on one test fold.
+"""What the test for intentions does to the data, and to every surrogate in the same way: G₁ and G₂ on test folds.
 
-The habit is fitted first, with a memory of what was done, individuals, and several habits of which every trajectory has
-one where validation trajectories prefer that. Chains of intentions then say how the present differs from the mean,
+G₁ is what intentions predict beyond a habit. The habit is fitted first, with a memory of what was done, individuals,
+and several habits of which every trajectory has one where validation trajectories prefer that. Chains of intentions
+then say how the present differs from the mean,
 
     p(a | past) ∝ h(a | past) (c(a | past) / c̄(a | c_t))^β,
 
 where c is the prediction of the chain, c̄ that of its one policy with the same contexts, and β ≥ 0 a number: with 0 the
 habit stands alone, so that chains are never charged for what the habit has learned better, and a chain with the memory
 of the habit stands alone with 1. Which chain, and β, are chosen on validation trajectories inside the training fold.
+
+G₂ is what goals that end predict beyond a habit without memory. An intention that is a place to get to, and ends there,
+predicts whole ways. So does a habit with a long memory once the ways are practised, and the two cannot be told apart by
+likelihood over that habit. But a habit that only remembers steps walks such ways less well than whoever wants to
+arrive: simulated from the habit *with* memory, data have a smaller gain of goals over the habit *without* memory than
+the data themselves.
 """
 
 from __future__ import annotations
@@ -17,16 +24,70 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.optimize import minimize_scalar
 
+from prism_irl import limits
 from prism_irl.data.contexts import Contexts, levels_of
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import validation_split
 from prism_irl.models.references import NGram
 from prism_irl.models.starts import first_responsibilities
-from prism_irl.studies.analysis import Analysis
+from prism_irl.rewards.detours import Detours
+from prism_irl.rewards.place_search import SETTINGS, GoalSearch, Steps, habit_of
+from prism_irl.rewards.places import candidates_of, place_of
 from prism_irl.studies.chains import Encoded, TableChain, fit_chain
+
+FEW_GROUPS = 4
+"""Fewer animals than this are not divided into halves; their trajectories are."""
+
+
+def independent(demos: Demonstrations) -> str:
+    """What counts as one independent piece of the data: an animal where there are several, else a trajectory."""
+    return "group" if demos.n_groups >= FEW_GROUPS else "trajectory"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What is done to the data, and to every surrogate in the same way.
+
+    Parameters
+    ----------
+    intentions : numbers of intentions of the chains
+    folds : parts of the cross-validation
+    by : what a fold keeps together
+    starts, max_iterations : of every chain
+    seed : the one source of randomness
+    """
+
+    intentions: tuple[int, ...] = (2, 3)
+    folds: int = 5
+    by: str = "trajectory"
+    starts: int = 2
+    max_iterations: int = 40
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.intentions or min(self.intentions) < 2:
+            raise InputError("Evidence is about two intentions or more; write --intentions 2,3.")
+        if self.folds < 2 or self.starts < 1 or self.max_iterations < 1:
+            raise InputError("Evidence needs at least 2 folds, 1 start and 1 iteration.")
+        for name in ("folds", "starts", "max_iterations", "seed"):
+            limits.check_option(name, getattr(self, name))
+
+    def individuals(self, demos: Demonstrations) -> bool:
+        """Whether habits know the animals: there are several, and folds do not leave whole ones out."""
+        return self.by == "trajectory" and demos.n_groups > 1
+
+    def habit(self, demos: Demonstrations) -> NGram:
+        """The unfitted habit."""
+        return NGram(individuals=self.individuals(demos), seed=self.seed)
+
+
+# -- G₁ ----------------------------------------------------------------------------------------------------------------
+
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -241,3 +302,67 @@ def taken(log_proba: FloatArray, demos: Demonstrations) -> FloatArray:
 def likelihoods(log_proba: FloatArray, demos: Demonstrations) -> FloatArray:
     """Log-likelihood of every trajectory, (N,)."""
     return np.asarray(np.add.reduceat(taken(log_proba, demos), demos.offsets[:-1]))
+
+
+# -- G₂ ----------------------------------------------------------------------------------------------------------------
+
+
+PREDICTABLE = 0.5
+"""Share of the uncertainty of the next state that the action must take away for states to be places."""
+FEWEST = 5
+"""Places below which nothing is a way."""
+GOAL_FOLDS = 2
+MOST_STEPS = 40_000
+"""Steps of the trajectories that goals are fitted to at most; more of them are a sample."""
+SETTING, NOISE, HEAVY = SETTINGS[2], 0.02, 0.01
+"""Where the search begins, the share of the habit in every policy, and the weight from which a place is a goal."""
+
+
+def are_places(demos: Demonstrations, mdp: MDP) -> bool:
+    """Whether one gets from state to state by one's actions, as between places, and not by what is shown (trials).
+
+    The action must take away half of the uncertainty H(s' | s) at least, with the frequencies of the data.
+    """
+    S, A = demos.n_states, demos.n_actions
+    if len(np.unique(demos.states)) < FEWEST or A < 2:
+        return False
+    pairs = demos.states.astype(np.int64) * A + demos.actions
+    weights = np.bincount(pairs, minlength=S * A) / demos.n_steps
+    following = mdp.transitions.multiply(weights[:, None]).tocsr()
+    given_both = _entropy(following.data) - _entropy(weights)
+    by_state = sparse.kron(sparse.eye(S), np.ones((1, A)), "csr") @ following
+    given_state = _entropy(by_state.data) - _entropy(weights.reshape(S, A).sum(1))
+    return given_state > 1e-9 and 1 - given_both / given_state >= PREDICTABLE
+
+
+def _entropy(p: FloatArray) -> float:
+    return float(-(p * np.log(np.maximum(p, 1e-300))).sum())
+
+
+def sample(demos: Demonstrations, seed: int) -> npt.NDArray[np.int64]:
+    """Trajectories that goals are fitted to, in order: all of them, or as many as `MOST_STEPS` steps."""
+    order = np.random.default_rng([seed, 7]).permutation(len(demos))
+    kept = order[np.cumsum(demos.lengths[order]) <= MOST_STEPS] if demos.n_steps > MOST_STEPS else order
+    return np.sort(kept if len(kept) > GOAL_FOLDS else order[: GOAL_FOLDS + 1])
+
+
+def goal_gains(demos: Demonstrations, detours: Detours, by: str, seed: int) -> tuple[FloatArray, list[int]]:
+    """Log-likelihood of goals minus that of a memoryless habit per trajectory (N,), and the goals of all data.
+
+    Each trajectory is predicted by a fit to the other half of them.
+    """
+    gain, goals = np.zeros(len(demos)), set[int]()
+    for train, test in demos.fold_indices(min(GOAL_FOLDS, int(demos.units(by).max()) + 1), by=by, seed=seed):
+        fitted, rest = demos.subset(train), demos.subset(test)
+        search = GoalSearch(detours, habit_of(fitted, detours), NOISE)
+        found = search.begin(candidates_of(fitted, detours.place), Steps(fitted, detours.place), SETTING)
+        likelihood = search.expect(found, Steps(rest, detours.place)).log_likelihood
+        habit = np.log(search.habit[rest.states, rest.actions])
+        gain[test] = likelihood - np.add.reduceat(habit, rest.offsets[:-1])
+        goals |= set(found.goals[found.chain.initial >= HEAVY].tolist())
+    return gain, sorted(goals)
+
+
+def find_detours(demos: Demonstrations, mdp: MDP) -> Detours | None:
+    """Detours on the way to every place, where states are places."""
+    return Detours(mdp, place_of(demos)) if are_places(demos, mdp) else None

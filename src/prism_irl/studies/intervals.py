@@ -5,11 +5,15 @@ Animals (trajectories, where there are no groups) are drawn with replacement; EM
 the estimate ± Student's t times the spread of what the draws found, on a scale without ends
 (`evaluation.resampling.centred_interval`). Animals that were not drawn are predicted by a fit that has not seen them:
 ``new_units`` is what a new animal would score.
+
+Intervals of the likelihoods of a comparison do not fit again: the animals that are predicted are resampled, the same
+ones for all methods, so that differences between methods are paired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from prism_irl import storage
+from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
@@ -26,11 +30,14 @@ from prism_irl.evaluation.metrics import infer_once
 from prism_irl.evaluation.result import GRID
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.evaluation.units import count_units, ratio
-from prism_irl.labels import ari, match
+from prism_irl.labels import ari, match, segments
+from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.subject_models import refit
 from prism_irl.scale import fanout
-from prism_irl.scale.stacked.chains import can_stack_refits, refits_at_once
+from prism_irl.scale.stacked.chains import Resamples, can_stack_refits, refits_at_once
+from prism_irl.studies import results
+from prism_irl.studies.cross_validation import UNIT_SCORES, Evaluation, Extra
 from prism_irl.switching.base import Switching
 
 FloatArray = npt.NDArray[np.float64]
@@ -148,7 +155,7 @@ def bootstrap(
     left = [i for i in range(len(chunks)) if i not in done]
     shared = (model, demos, labels, seed, fanout.side_by_side(jobs))
     made = (
-        enumerate(_stacked(chunks[i], *shared[:-1]) for i in left)
+        enumerate(stacked_draws(chunks[i], *shared[:-1]) for i in left)
         if stacks
         else fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs)
     )
@@ -161,14 +168,6 @@ def bootstrap(
         if on_part is not None:
             on_part(sum(len(chunks[j]) for j in done), n)
     return {name: np.concatenate([done[i][name] for i in range(len(chunks))]) for name in done[0]}
-
-
-def _stacked(
-    indices: Sequence[int], model: Intentions, demos: Demonstrations, labels: IntArray, seed: int
-) -> dict[str, FloatArray]:
-    from prism_irl.studies.stacked_intervals import stacked_draws  # which is made of what stands here
-
-    return stacked_draws(indices, model, demos, labels, seed)
 
 
 def _chunk(
@@ -224,3 +223,168 @@ def intervals(
         "agreement": float(np.mean(draws["agreement"])),
         "numbers": numbers,
     }
+
+
+# -- draws whose refits are made at once on a GPU (`scale.stacked.resamples`) ------------------------------------------
+
+
+def stacked_draws(
+    indices: Sequence[int],
+    model: Intentions,
+    demos: Demonstrations,
+    labels: IntArray,
+    seed: int,
+    device: torch.device | str = "cuda",
+) -> Draw:
+    """What `intervals.one_draw` gives for each of the resamples, (n, …) per name."""
+    unit, n_units, _ = units_of(demos)
+    times = np.stack([draw_units(n_units, seed, index)[unit] for index in indices])
+    stack = Resamples(model, demos, times, device)
+    stack.run()
+    weights = torch.from_numpy(times.astype(np.float64)).to(stack.device)
+    smoothed, moves, likelihood = stack.beliefs
+    usage = torch.einsum("fn,fnk->fk", weights, smoothed.sum(2)).cpu().numpy()
+    pairs = torch.einsum("fn,fnjk->fjk", weights, moves).cpu().numpy()
+    own = stack.flat(smoothed.argmax(-1))
+    scores = likelihood.sum(2).cpu().numpy()
+    found = []
+    for f in range(len(times)):
+        draw = _numbers(usage[f], pairs[f], own[f], demos, times[f])
+        again = stack.refitted(f)
+        rewards = state_rewards(again)
+        if rewards is not None:
+            draw |= {"rewards": rewards, "values": again.values_}
+        K = model.n_intentions
+        order = np.argsort(match(labels, own[f], K, K).mapping)
+        draw = {name: reordered(name, value, order) for name, value in draw.items()}
+        out = times[f] == 0
+        draw["new_units"] = np.array(scores[f, out].sum() / demos.lengths[out].sum() if out.any() else np.nan)
+        draw["agreement"] = np.array(ari(labels, own[f]))
+        found.append(draw)
+    return {name: np.stack([draw[name] for draw in found]) for name in found[0]}
+
+
+def _numbers(steps: FloatArray, pairs: FloatArray, labels: IntArray, demos: Demonstrations, times: IntArray) -> Draw:
+    """Usage, dwell, switch rate and kernel of expected steps (K,) and moves (K, K), as in `evaluation.units`."""
+    found: Draw = {"usage": steps / steps.sum()}
+    if len(steps) > 1:
+        leaves, K = pairs.sum(axis=1), len(steps)
+        exits = leaves - np.diagonal(pairs)
+        cut = segments(labels, demos.offsets)
+        length, number = (
+            np.bincount(cut.labels, weights=times[cut.trajectories] * each, minlength=K)
+            for each in (cut.lengths, np.ones(len(cut.lengths)))
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found |= {"dwell": length / number, "switch_rate": np.array(exits.sum() / leaves.sum())}
+            found["kernel"] = pairs / leaves[:, None]
+    return found
+
+
+# -- likelihoods of a comparison: a bootstrap of animals over what each scored when held out ---------------------------
+
+
+TABLE = "score_intervals.csv"
+
+
+@dataclass(frozen=True)
+class UnitScores:
+    """Sum of the log-likelihood, and steps, of every unit of a test fold, beside what else is asked of a fit."""
+
+    by: str
+    further: Extra | None = None
+
+    def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, Any]:
+        """Numbers of one fit."""
+        names = _names(test, self.by)
+        steps = np.repeat(names, test.lengths)
+        found, place = np.unique(steps, return_inverse=True)
+        total, n = np.bincount(place, model.log_likelihood(test)), np.bincount(place)
+        own = {str(name): [float(total[i]), int(n[i])] for i, name in enumerate(found)}
+        return {UNIT_SCORES: own, **({} if self.further is None else self.further(model, test))}
+
+
+def _names(demos: Demonstrations, by: str) -> Any:
+    if by == "group":
+        return np.asarray(demos.groups).astype(str)
+    return np.array([demos.name_of(i) for i in range(len(demos))])
+
+
+def scoring(demos: Demonstrations, n: int, further: Extra | None = None) -> Extra | None:
+    """What a cross-validation has to keep of every fit for ``n`` resamples."""
+    limits.check_option("intervals", n)
+    if n == 0:
+        return further
+    if n < FEWEST:
+        raise InputError(f"--intervals is {n}; give {FEWEST} or more resamples (200 is usual), or 0 for none.")
+    if units_of(demos)[1] < 2:
+        raise InputError("Intervals need at least two animals, or trajectories, to resample; leave out --intervals.")
+    return UnitScores(units_of(demos)[2], further)
+
+
+def score_intervals(done: Evaluation, n: int, seed: int = 0) -> dict[str, Any]:
+    """Likelihood per step of every method over all test folds, and its difference to the best, with 95% intervals."""
+    by, scores = units_of(done.demos)[2], _collected(done)
+    units = sorted(set.union(*(set(own) for own in scores.values())))
+    sums = {name: np.array([own.get(unit, (0.0, 0)) for unit in units]) for name, own in scores.items()}
+    weights = np.random.default_rng([seed, 9]).multinomial(len(units), np.full(len(units), 1 / len(units)), size=n)
+    estimates = {name: float(values[:, 0].sum() / values[:, 1].sum()) for name, values in sums.items()}
+    draws = {name: _per_step(weights, values) for name, values in sums.items()}
+    best = max(estimates, key=lambda name: estimates[name])
+    rows = []
+    for name in scores:
+        row: dict[str, Any] = {"method": name, "predictive_ll": estimates[name], "below_best": None}
+        row |= dict(zip(("low", "high"), _ends(draws[name], estimates[name], len(units)), strict=True))
+        if name != best and np.isfinite(estimates[name]):
+            row["below_best"] = estimates[best] - estimates[name]
+            ends = _ends(draws[best] - draws[name], row["below_best"], len(units))
+            row |= dict(zip(("below_low", "below_high"), ends, strict=True))
+        rows.append(row)
+    return {"n": n, "unit": by, "n_units": len(units), "few_units": len(units) < FEW_UNITS, "best": best, "rows": rows}
+
+
+def _collected(done: Evaluation) -> dict[str, dict[str, tuple[float, float]]]:
+    """Per method and unit: log-likelihood and steps over its folds, the mean over seeds."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for fit in done.fits:
+        own = found.setdefault(fit.method.id, {})
+        for unit, (total, steps) in fit.row[UNIT_SCORES].items():
+            before = own.get(unit, (0.0, 0.0))
+            own[unit] = before[0] + total / len(done.seeds), before[1] + steps / len(done.seeds)
+    return found
+
+
+def _per_step(weights: npt.NDArray[np.int64], values: FloatArray) -> FloatArray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((weights @ values[:, 0]) / (weights @ values[:, 1]))
+
+
+def _ends(draws: FloatArray, estimate: float, n_units: int) -> list[float | None]:
+    ends = resampling.centred_interval(draws, estimate, n_units)
+    return [float(end) if np.isfinite(end) else None for end in ends]
+
+
+def scores_in_words(found: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Which methods are not clearly worse than the best, in one sentence."""
+    unit = "animals" if found["unit"] == "group" else "trajectories"
+    close: Sequence[str] = [
+        names[row["method"]] for row in found["rows"] if row["below_best"] is not None and (row["below_low"] or 0) <= 0
+    ]
+    text = (
+        f"{names[found['best']]} predicts best; not clearly worse: {', '.join(close)}."
+        if close
+        else f"{names[found['best']]} predicts better than every other, beyond its interval."
+    )
+    few = f" With {found['n_units']} {unit} such intervals are rough." if found["few_units"] else ""
+    return f"{text} Intervals (95%) are over {found['n']} resamples of the {found['n_units']} held-out {unit}.{few}"
+
+
+def write_score_intervals(folder: Path, result: dict[str, Any], done: Evaluation, n: int) -> None:
+    """Put intervals into the metrics of a comparison, and their table beside it; without, drop an earlier table."""
+    if n == 0:
+        (folder / TABLE).unlink(missing_ok=True)
+        return
+    found = score_intervals(done, n)
+    result["score_intervals"] = found
+    result["notes"].append(scores_in_words(found, {method.id: method.name for method in done.methods}))
+    results.write_rows(folder / TABLE, found["rows"])

@@ -5,7 +5,7 @@ Two questions:
 - G₁, *is there anything beyond habit?* The cross-validated gain of chains of intentions over a habit with memory
   (`studies.gains`).
 - G₂, *do ways end at places beyond what a habit does?* The cross-validated gain of goals that end over a habit without
-  memory (`studies.goal_gains`), where states are places.
+  memory (`studies.gains`), where states are places.
 
 Both are ranked among surrogates: simulations of the habit with memory, with the same starts, lengths, valid actions,
 dynamics and covariates. They must be as lively as the data: a habit whose rare contexts are shrunk is too tame. So the
@@ -41,9 +41,9 @@ from prism_irl.models.base import validation_split
 from prism_irl.models.references import Empirical, NGram, Uniform
 from prism_irl.rewards.detours import Detours
 from prism_irl.scale import fanout
-from prism_irl.studies import gains, goal_gains
-from prism_irl.studies.analysis import Analysis, independent
+from prism_irl.studies import gains
 from prism_irl.studies.cross_validation import data_key
+from prism_irl.studies.gains import Analysis, independent
 
 LEVEL = 0.05
 EXCEEDING = 5
@@ -225,7 +225,7 @@ def run(
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
     habit, matching = match(analysis.habit(demos).fit(demos, mdp), demos, known, analysis)
-    places = goal_gains.find_detours(demos, known)
+    places = gains.find_detours(demos, known)
     found = EvidenceResult(demos, analysis, habit, matching, places is not None, surrogates)
     key = hashlib.sha256(f"{data_key(demos, mdp, None)} {analysis!r} {__version__}".encode()).hexdigest()[:24]
     told = _events_key(events)
@@ -407,9 +407,9 @@ def _gain(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everyth
 
 def _goals(demos: Demonstrations, places: Detours, analysis: Analysis, *, everything: bool) -> dict[str, Any]:
     """G₂ over both folds."""
-    kept = goal_gains.sample(demos, analysis.seed)
+    kept = gains.sample(demos, analysis.seed)
     data = demos.subset(kept)
-    found, goals = goal_gains.goal_gains(data, places, analysis.by, analysis.seed)
+    found, goals = gains.goal_gains(data, places, analysis.by, analysis.seed)
     row: dict[str, Any] = {"gain": float(found.sum() / data.n_steps), "goals": goals}
     return row | ({"per_trajectory": found.tolist(), "trajectories": kept.tolist()} if everything else {})
 

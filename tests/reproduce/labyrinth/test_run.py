@@ -192,7 +192,7 @@ def test_finished_fits_are_not_made_again(finished, monkeypatch):
         raise AssertionError("a finished fit was made again")
 
     monkeypatch.setattr("prism_irl.studies.cross_validation.run_job", forbidden)
-    monkeypatch.setattr("prism_irl.studies.full_fits._fit", forbidden)
+    monkeypatch.setattr("prism_irl.studies.cross_validation._fit", forbidden)
     monkeypatch.setattr(labyrinth_parts, "timing", lambda *_: result["paper"]["timing"][0])
     again = labyrinth.run(TINY, folder, data=simulated())
     assert again["methods"] == result["methods"]

@@ -10,7 +10,7 @@ from prism_irl.models.registry import Method
 from prism_irl.models.single import IAVI
 from prism_irl.report.answers import questions
 from prism_irl.report.explorer import read_explorer
-from prism_irl.studies import comparison, exemplar
+from prism_irl.studies import comparison, results
 from prism_irl.worlds.frustration import FrustrationWorld
 
 METHODS = [
@@ -29,13 +29,13 @@ def entries(**scores):
 
 def test_the_likeliest_method_with_several_intentions_is_shown():
     everything = entries(oracle=-0.1, iavi=-0.2, mixture=-0.3, paper=-0.4, hiql=-0.6, hiql_k3=-0.5)
-    assert exemplar.choose_exemplar(METHODS, everything).id == "hiql-k3"
+    assert results.choose_exemplar(METHODS, everything).id == "hiql-k3"
     # What leaks, and what never switches, only for want of anything else.
-    assert exemplar.choose_exemplar(METHODS[:4], everything).id == "paper"
-    assert exemplar.choose_exemplar(METHODS[:3], everything).id == "mixture"
-    assert exemplar.choose_exemplar(METHODS[:2], everything) is None
+    assert results.choose_exemplar(METHODS[:4], everything).id == "paper"
+    assert results.choose_exemplar(METHODS[:3], everything).id == "mixture"
+    assert results.choose_exemplar(METHODS[:2], everything) is None
     everything["hiql-k3"]["predictive_ll"] = None  # was not run
-    assert exemplar.choose_exemplar(METHODS, everything).id == "hiql"
+    assert results.choose_exemplar(METHODS, everything).id == "hiql"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_a_comparison_explores_its_best_method_fitted_to_all_trajectories(demos,
 
 def test_a_method_whose_policies_change_with_time_is_shown_without_rewards(demos, tmp_path):
     model = DIRL(2, n_rounds=1).fit(demos)
-    exemplar.write_exemplar(tmp_path, demos, model, name="DIRL", how="On all data.")
+    results.write_exemplar(tmp_path, demos, model, name="DIRL", how="On all data.")
     explored = read_explorer(tmp_path)
     assert explored["rewards"] is None
     asked = questions({"methods": {"dirl": {"predictive_ll": -1.0}}}, explored, ["a", "b"])
