@@ -102,7 +102,7 @@ def test_what_is_done_is_not_done_again(done: Path, monkeypatch: pytest.MonkeyPa
         ({"folds": 500}, "500 folds of 16 trajectories"),
         ({"by": "group", "folds": 5}, "5 folds of 4 groups"),
         ({"group": "nobody"}, "nobody"),
-        ({"surrogates": 0}, "--surrogates is 0; give at least 1"),
+        ({"surrogates": 0}, "--surrogates is 0; give at least 39"),
     ],
 )
 def test_wrong_input_is_one_sentence(done: Path, options: dict[str, object], words: str) -> None:

@@ -52,6 +52,11 @@ def text(**changes):
             {"found": False, "decided": False, "seconds_for_999": 7200.0},
             {"found": False},
         ),
+        (
+            "19 simulations of the habit cannot answer yes, 39 can: --surrogates 39.",
+            {"found": False, "decided": False, "surrogates": 19, "least_surrogates": 39},
+            {"found": False, "decided": False, "surrogates": 39, "least_surrogates": 39},
+        ),
         ("do not interpret single steps", {"agreement": 0.39}, {}),
         ("do not interpret single steps", {"agreement_p_value": 0.2}, {}),
     ],

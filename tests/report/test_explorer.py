@@ -331,27 +331,33 @@ def test_wrong_events_are_refused(simulated, tmp_path):
             read_explorer(tmp_path)
 
 
-def test_switches_after_events_are_counted_within_trajectories():
+def test_switches_near_events_are_counted_within_trajectories():
     two = Demonstrations.from_arrays([[0] * 8, [0] * 8], [[0] * 8, [0] * 8], n_states=1, n_actions=1)
     labels = np.r_[[0, 0, 1, 1, 1, 1, 0, 0], np.zeros(8, int)]
     happened = np.zeros(16, bool)
-    happened[[1, 7]] = True  # the second at the end of its trajectory: nothing follows
-    (after,) = story.describe(two, np.eye(2)[labels], {"bell": happened})["switches"]["after"].values()
-    # Steps 2, 3 and 4 follow the first event, and the switch at 2 is one of them; that at 6 is elsewhere.
-    assert after == {"events": 2, "steps": 3, "rate": pytest.approx(1 / 3), "otherwise": {"steps": 11, "rate": 1 / 11}}
+    happened[[1, 7]] = True
+    (near,) = story.describe(two, np.eye(2)[labels], {"bell": happened})["switches"]["near"].values()
+    # Steps 1 to 3 and 5 to 7 of the first trajectory; the switches are at 2 and at 6, out of either intention.
+    assert (near["events"], near["near"]["steps"], near["otherwise"]["steps"]) == (2, 6, 8)
+    assert near["near"]["rate"] == pytest.approx(1 / 3)
+    assert near["otherwise"]["rate"] == 0
+    assert [own["near"]["steps"] for own in near["leaving"]] == [3, 3]
+    assert near["near"]["low"] <= 1 / 3 <= near["near"]["high"]
 
 
-def test_switches_after_events_are_told_where_they_are_clear(tmp_path):
+def test_switches_near_events_are_told_by_direction_where_they_are_clear(tmp_path):
     demos, labels = there_and_back(60)
     step = np.arange(demos.n_steps)
-    # The last step before every second switch, before every switch, and before none.
-    events = {"bell": step % 12 == 5, "gong": step % 6 == 5, "rest": step % 6 == 1}
+    # The last step before every switch out of the first intention, before every switch, and at random.
+    random = np.random.default_rng(0).random(demos.n_steps) < 0.2
+    events = {"bell": step % 12 == 5, "gong": step % 6 == 5, "rain": random}
     written = write_explorer(tmp_path, demos, np.eye(2)[labels], events=events)
     metrics = {"n_intentions": 2, "predictive_ll": {}, "usage": [0.5, 0.5]}
     words = questions(metrics, written, NAMES)[3].findings[-1].text
-    assert "3.0 times as often in the 3 steps after “bell” (60 times in the data) as elsewhere" in words
-    assert "Only in the 3 steps after “gong”" in words
-    assert "Less often in the 3 steps after “rest”" in words
+    assert f"Within 2 steps of “bell” (60 times in the data) it switches at 25% of the steps of {NAMES[0]} (" in words
+    assert f"of {NAMES[1]}" in words.partition("“gong”")[2]
+    assert "“rain”" not in words
+    assert "nothing that was marked" not in words
 
 
 # -- of several models one is shown ------------------------------------------------------------------------------------
@@ -402,10 +408,16 @@ def test_a_switch_that_no_event_explains_says_so():
     demos, labels = there_and_back(40)
     rng = np.random.default_rng(0)
     told = {"n_intentions": 2, "states": None, "actions": None}
-    for events, words in (({"bell": rng.random(demos.n_steps) < 0.2}, "do not follow “bell”"), ({}, "")):
+    rare = np.arange(demos.n_steps) == 7
+    for events, words in (
+        ({"bell": rng.random(demos.n_steps) < 0.2}, "are not tied to “bell”: nothing that was marked"),
+        ({"bell": rare}, "Too rare to tell: “bell”"),
+        ({}, ""),
+    ):
         found = {**told, "story": story.describe(demos, np.eye(2)[labels], events)}
-        (finding,) = answers._switches(found)
+        (finding,) = answers._switches(found, NAMES)
         assert words in finding.text
+        assert ("nothing that was marked" in finding.text) == ("nothing that was marked" in words)
     lonely = {"n": 5, "rate": 0.1, "stuck": {"steps": 0, "rate": None}, "moved": {"steps": 0, "rate": None}}
-    (finding,) = answers._switches({**told, "story": {"switches": {**lonely, "after": {}, "places": []}}})
+    (finding,) = answers._switches({**told, "story": {"switches": {**lonely, "near": {}, "places": []}}}, NAMES)
     assert "no events were given" in finding.text

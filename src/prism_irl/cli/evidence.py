@@ -43,7 +43,8 @@ def evidence(
     intentions
         Numbers of intentions of the chains that are tried, such as 2,3.
     surrogates
-        Simulations of the habit at most; none is made after the answer is clear. 999 for an answer near the border.
+        Simulations of the habit at most; none is made after the answer is clear. Fewer than 39 cannot answer yes where
+        states are places (19 elsewhere); 999 for an answer near the border.
     starts
         Starts of every chain.
     max_iterations
@@ -70,7 +71,7 @@ def evidence(
         seed=seed,
     )
     if surrogates < 1:
-        raise InputError(f"--surrogates is {surrogates}; give at least 1, and 39 or more for an answer.")
+        raise InputError(f"--surrogates is {surrogates}; give at least 39 for an answer that can be yes.")
     limits.check_option("surrogates", surrogates)
     source = read_source(table, columns, world)
     check_tokens(source.demos, "evidence")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from prism_irl.figures.palette import intention_color
 from prism_irl.report.findings import Finding, listed, mapping, number
 from prism_irl.report.fit_verdict import cautious
-from prism_irl.report.story import AFTER
+from prism_irl.report.story import NEAR
 from prism_irl.report.verdict import is_comparison, is_selection, verdict
 
 HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
@@ -82,7 +82,7 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
         Question("What does each intention want?", [], wants),
-        Question("When does the agent switch?", by_topic["switches"] + _switches(explorer), []),
+        Question("When does the agent switch?", by_topic["switches"] + _switches(explorer, names), []),
         Question("Can I trust it?", by_topic["trust"], []),
     ]
 
@@ -199,7 +199,7 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
     return alone + (f" More than the other{'' if two else 's'}, it {listed(words)}." if words else "")
 
 
-def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
+def _switches(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:
     switches = explorer["story"]["switches"]
     if not switches["n"]:
         return [Finding("info", "It never switches within a trajectory.")]
@@ -211,12 +211,15 @@ def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
             found.append(f"{ratio:.1f} times as often after a step that left the state as it was as after a move.")
         elif ratio <= 1 / CLEAR:
             found.append(f"{1 / ratio:.1f} times as often after a move as after a step that left the state as it was.")
-    for name, after in mapping(switches.get("after")).items():
-        found += _after(name, after)
-    events = mapping(switches.get("after"))
-    if events and not any(_after(name, after) for name, after in events.items()):
+    events = mapping(switches.get("near"))
+    about = {name: _near(name, rates, names) for name, rates in events.items()}
+    found += [text for own in about.values() for text in own]
+    rare = [name for name, rates in events.items() if rates["near"]["steps"] < ENOUGH]
+    if rare:
+        found.append(f"Too rare to tell: {listed([f'“{name}”' for name in rare])}.")
+    elif events and not any(about.values()):
         what = f"“{next(iter(events))}”" if len(events) == 1 else f"any of the {len(events)} events"
-        found.append(f"Switches do not follow {what}: nothing that was marked in the data explains them.")
+        found.append(f"Switches are not tied to {what}: nothing that was marked in the data explains them.")
     if switches["places"]:
         places = [(_name(explorer, "state", p["state"]), p["lift"], p["n"]) for p in switches["places"]]
         usual = ", ".join(f"{name} ({lift:.1f}×, {n:,} switches)" for name, lift, n in places)
@@ -226,17 +229,25 @@ def _switches(explorer: Mapping[str, Any]) -> list[Finding]:
     return [Finding("info", " ".join(found))]
 
 
-def _after(name: str, after: Mapping[str, Any]) -> list[str]:
-    """One sentence where switches follow an event, or stay away from it, clearly."""
-    rate, otherwise = after["rate"], after["otherwise"]["rate"]
-    if after["steps"] < ENOUGH or otherwise is None:
+def _near(name: str, rates: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """A sentence per intention that is left clearly more, or less, often near an event, beyond its interval."""
+    if rates["near"]["steps"] < ENOUGH:
         return []
-    what = f"in the {AFTER} steps after “{name}” ({after['events']:,} times in the data)"
-    if not otherwise:
-        return [f"Only {what}."] if rate else []
-    if rate >= CLEAR * otherwise:
-        return [f"{rate / otherwise:.1f} times as often {what} as elsewhere."]
-    return [f"Less often {what} than elsewhere."] if rate <= otherwise / CLEAR else []
+    told = []
+    for k, own in enumerate(rates["leaving"]):
+        near, otherwise = own["near"], own["otherwise"]
+        if min(near["steps"], otherwise["steps"]) < ENOUGH:
+            continue
+        if near["low"] > CLEAR * otherwise["rate"] or CLEAR * near["high"] < otherwise["rate"]:
+            interval = f"{_percent(near['low'])} to {_percent(near['high'])}"
+            told.append(
+                f"{_percent(near['rate'])} of the steps of {names[k]} ({interval}), {_percent(otherwise['rate'])} "
+                "otherwise"
+            )
+    if not told:
+        return []
+    times = f"{rates['events']:,} time{'' if rates['events'] == 1 else 's'} in the data"
+    return [f"Within {NEAR} steps of “{name}” ({times}) it switches at {'; '.join(told)}."]
 
 
 def _name(explorer: Mapping[str, Any], what: str, i: int) -> str:

@@ -103,6 +103,13 @@ def _steps(found: Mapping[str, Any]) -> str:
 def _borderline(found: Mapping[str, Any]) -> Finding | None:
     if found.get("decided", True):
         return None
+    least, made = number(found.get("least_surrogates")) or 0, number(found.get("surrogates")) or 0
+    if made < least:
+        return Finding(
+            "warning",
+            f"{made:.0f} simulation{'' if made == 1 else 's'} of the habit cannot answer yes, {least:.0f} can: "
+            f"--surrogates {least:.0f}.",
+        )
     seconds = number(found.get("seconds_for_999"))
     wait = "" if seconds is None else f", which take about {_duration(seconds)}"
     return Finding("warning", f"The answer is near the border: --surrogates 999 settles it{wait}.")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 from scipy.sparse import csr_array, diags_array
 
 from prism_irl.data.demonstrations import Demonstrations
@@ -30,7 +31,8 @@ AROUND = 6  # steps on either side of a switch
 MIN_SWITCHES = 5  # at a place, before the place is named
 MIN_LIFT = 1.5
 APART = 0.05  # share of time by which one intention is ahead of every other, before that is called a difference
-AFTER = 3  # steps from an event on in which a switch counts as following it
+NEAR = 2  # steps on either side of an event within which a switch counts as its own
+RESAMPLES = 400
 
 
 def describe(
@@ -55,8 +57,8 @@ def describe(
         another).
         ``switches``: their number ``n``, the ``pairs`` (from, to, number), ``places`` where the agent switches more
         often than usual, how often after a step that left the state as it was (``stuck``) and otherwise
-        (``moved``), how often in the few steps ``after`` each kind of event and ``otherwise``, and the mean posterior
-        ``around`` switches into each intention.
+        (``moved``), how often ``near`` each kind of event and ``otherwise``, in all and out of each intention, with 95%
+        intervals over trajectories, and the mean posterior ``around`` switches into each intention.
     """
     p = np.asarray(probabilities, np.float64)
     return {"wants": _wants(demos, p), "switches": _switches(demos, p, events or {})}
@@ -155,7 +157,7 @@ def _switches(demos: Demonstrations, p: Floats, events: Mapping[str, npt.NDArray
         "places": _places(before, switched, rate, demos.n_states),
         "stuck": _rate(switched[stuck]),
         "moved": _rate(switched[~stuck]),
-        "after": {name: _after(happened, demos.offsets, later, switched) for name, happened in events.items()},
+        "near": {name: _near(happened, demos, labels, p.shape[1]) for name, happened in events.items()},
         "around": [_around(p, demos.offsets, at[labels[at] == k]) for k in range(p.shape[1])],
     }
 
@@ -164,20 +166,39 @@ def _rate(switched: npt.NDArray[np.bool_]) -> dict[str, Any]:
     return {"steps": len(switched), "rate": float(switched.mean()) if len(switched) else None}
 
 
-def _after(
-    happened: npt.NDArray[np.bool_],
-    offsets: npt.NDArray[np.int64],
-    later: npt.NDArray[np.int64],
-    switched: npt.NDArray[np.bool_],
-) -> dict[str, Any]:
-    """How often the agent switches from the step after an event on, for `AFTER` steps of its trajectory, and else."""
-    at = np.flatnonzero(happened)
-    end = offsets[np.searchsorted(offsets, at, side="right")]
-    near = np.zeros(len(happened), bool)
-    for ahead in range(1, AFTER + 1):
-        near[(at + ahead)[at + ahead < end]] = True
-    follows = near[later]
-    return {"events": len(at), **_rate(switched[follows]), "otherwise": _rate(switched[~follows])}
+def _near(happened: npt.NDArray[np.bool_], demos: Demonstrations, labels: npt.NDArray[Any], K: int) -> dict[str, Any]:
+    """Share of steps at which the agent switches within `NEAR` steps of an event, and elsewhere, by where it leaves."""
+    trajectory = demos.trajectory_index
+    near = happened.copy()
+    for ahead in range(1, NEAR + 1):
+        same = trajectory[ahead:] == trajectory[:-ahead]
+        near[ahead:] |= happened[:-ahead] & same
+        near[:-ahead] |= happened[ahead:] & same
+    later = np.flatnonzero(~demos.first_steps)
+    left, switched = labels[later - 1], labels[later] != labels[later - 1]
+
+    def rate(chosen: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        counts = [np.bincount(trajectory[later[which]], minlength=len(demos)) for which in (chosen, chosen & switched)]
+        return _rate_with_interval(counts[0], counts[1])
+
+    pairs = [
+        {"near": rate(near[later] & own), "otherwise": rate(~near[later] & own)}
+        for own in (np.ones(len(later), bool), *(left == k for k in range(K)))
+    ]
+    return {"events": int(happened.sum()), **pairs[0], "leaving": pairs[1:]}
+
+
+def _rate_with_interval(steps: npt.NDArray[np.int64], switches: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """Switches per step with a 95% interval, of a bootstrap over trajectories or Wilson's where that is wider."""
+    total = int(steps.sum())
+    if not total:
+        return {"steps": 0, "rate": None, "low": None, "high": None}
+    draws = np.random.default_rng(0).multinomial(len(steps), np.full(len(steps), 1 / len(steps)), size=RESAMPLES)
+    rates = (draws @ switches) / np.maximum(draws @ steps, 1)
+    plain = stats.binomtest(int(switches.sum()), total).proportion_ci(method="wilson")
+    low, high = np.quantile(rates, [0.025, 0.975])
+    ends = {"low": float(min(low, plain.low)), "high": float(max(high, plain.high))}
+    return {"steps": total, "rate": float(switches.sum() / total), **ends}
 
 
 def _places(

@@ -8,6 +8,7 @@ place in that row, with its interval, and nowhere else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -111,16 +112,13 @@ def figures(tested: EvidenceResult, rows: list[Step] | None = None) -> dict[str,
 def summary(tested: EvidenceResult) -> dict[str, Any]:
     """What other pages quote: both questions with their answers, and everything that the words need."""
     one, two = tested.g1, tested.g2
-    adjusted = holm([question.p_value for question in (one, two) if question is not None])
-    found = [q.counts and p <= LEVEL for q, p in zip((one, two), adjusted, strict=False) if q is not None]
+    asked = [question for question in (one, two) if question is not None]
+    adjusted = holm([question.p_value for question in asked])
+    found = [question.counts and p <= LEVEL for question, p in zip(asked, adjusted, strict=True)]
     row = tested.rows[Task(0, "gain")]
     blind = np.asarray(row["per_trajectory"]["chain"]) - np.asarray(row["per_trajectory"]["state"])
-    open_ = [
-        q
-        for q in (one, two)
-        if q is not None and q.counts and q.reached < EXCEEDING and not (q.far or q.p_value <= LEVEL / 2)
-    ]
-    decided = any(found) or not open_
+    decided = any(found) or not any(question.counts and question.reached < EXCEEDING for question in asked)
+    least = math.ceil(len(asked) / LEVEL) - 1  # simulations with which the strictest question can be answered yes
     answer: dict[str, Any] = {
         "found": any(found),
         "decided": decided,
@@ -136,7 +134,7 @@ def summary(tested: EvidenceResult) -> dict[str, Any]:
         "agreement_p_value": tested.p_value("halves", "agreement"),
         "surrogate_agreements": list(tested.values("halves", "agreement")),
         "alignments": {event: _alignment(tested, event) for event in _events(tested)},
-        "surrogates": max(len(q.surrogates) for q in (one, two) if q is not None),
+        "surrogates": max(len(question.surrogates) for question in asked),
         "chain": row["chain"],
         "memory": tested.habit.length_,
         "reads": tested.habit.reads_,
@@ -146,6 +144,7 @@ def summary(tested: EvidenceResult) -> dict[str, Any]:
         "memoryless_gain": float(blind.sum() / tested.demos.n_steps),
         "goals": tested.rows[Task(0, "goals")]["goals"] if tested.places else None,
         "shrinkage": tested.matching,
+        "least_surrogates": least,
         "covariates": covariates(tested),
         "seconds": sum(row["seconds"] for row in tested.rows.values()),
     }
