@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import logsumexp
 
 from prism_irl.cli.main import main
 from prism_irl.core.stats import Parts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data
+from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 
 FIELDS = list(Demonstrations.__dataclass_fields__)
@@ -78,3 +81,38 @@ def visited(switching, data, emission, seed):
     """Beliefs that one pass over the data met; a network is trained by it."""
     ((_, posterior),) = switching.visit(Parts(data), lambda part: emission, seed)
     return posterior
+
+
+def summed_paths(model: Any, demos: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+    """Log-likelihood of every trajectory and P(z_t=k | all), (n, K), as sums over all sequences of intentions.
+
+    P(z_t | z_1 … z_{t-1}, history) comes from a stream that is told the intention of every step, one row per sequence.
+    """
+    switching, data = model.switching_, model._prepare(model._check_new(demos))
+    emission, K = as_array(model._emission(data)), model.n_intentions
+    own, totals, marginals = data.demos, [], np.zeros(emission.shape)
+    for begin, end in pairwise(own.offsets):
+        paths = np.array(list(product(range(K), repeat=end - begin)))
+        stream, weight = switching.stream(len(paths)), np.zeros(len(paths))
+        uniform = np.full((len(paths), K, own.n_actions), 1.0 / own.n_actions)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for t, chosen in zip(range(begin, end), paths.T, strict=True):
+                states, actions = (np.full(len(paths), int(tokens[t])) for tokens in (own.states, own.actions))
+                seen = None if own.observations is None else np.repeat(own.observations[t][None], len(paths), axis=0)
+                given = (None if each is None else switching.reads(each) for each in (states, uniform, seen))
+                prior = as_array(stream.joint(*given)).sum(-1)[np.arange(len(paths)), chosen]
+                weight += np.log(np.nan_to_num(prior)) + emission[t, chosen]
+                stream.update(switching.reads(actions), switching.reads(np.log(np.eye(K)[chosen])))
+        totals.append(logsumexp(weight))
+        for t, chosen in zip(range(begin, end), paths.T, strict=True):
+            marginals[t] = np.bincount(chosen, np.exp(weight - totals[-1]), minlength=K)
+    return np.array(totals), marginals
+
+
+def assert_sums_over_paths(model: Any, demos: Demonstrations) -> None:
+    """Beliefs and likelihoods of both passes are those sums."""
+    totals, marginals = summed_paths(model, demos)
+    data = model._prepare(model._check_new(demos))
+    found = model.switching_.expectation(data, model._emission(data))
+    np.testing.assert_allclose(np.add.reduceat(found.log_likelihood, demos.offsets[:-1]), totals, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found.responsibilities, marginals, atol=1e-5)

@@ -17,6 +17,7 @@ from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.base import IntentionModel
 from prism_irl.rewards.options import Landmarks, Windows
+from support import assert_sums_over_paths
 
 CONTINUOUS = {entry.id: entry for entry in registry.pairs() if entry.id.endswith(("+landmarks", "+windows"))}
 # What makes a fit small; each method takes what it knows.
@@ -41,6 +42,11 @@ def fitted() -> dict[str, IntentionModel]:
 
 def test_every_switching_model_has_landmarks_and_windows() -> None:
     assert len(CONTINUOUS) == 2 * len([entry for entry in registry.pairs() if entry.id.endswith("+tabular")])
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_likelihood_is_a_sum_over_all_sequences_of_intentions(name: str, fitted: dict[str, IntentionModel]) -> None:
+    assert_sums_over_paths(fitted[name], walking(n_trajectories=2, length=5, noise=0.15, seed=2))
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)

@@ -19,6 +19,7 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.fitted import FittedPair
 from prism_irl.rewards import REWARDS
 from prism_irl.switching import SWITCHING
+from support import assert_sums_over_paths
 
 # What makes a fit small; each method takes what it knows.
 SMALL: dict[str, Any] = {
@@ -122,6 +123,11 @@ def test_interface_and_normalised_likelihood(name: str, fitted: dict[str, Intent
     assert model.leaks == METHODS[name].leaks
     if not model.leaks:
         assert model.paper_score(demos) == pytest.approx(model.score(demos), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [entry.id for entry in registry.pairs() if entry.id in METHODS])
+def test_likelihood_is_a_sum_over_all_sequences_of_intentions(name: str, fitted: dict[str, IntentionModel]) -> None:
+    assert_sums_over_paths(fit(name, fitted), data(name, seed=1).subset([3, 0, 6]))
 
 
 @pytest.mark.parametrize("name", METHODS)

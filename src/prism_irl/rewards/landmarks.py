@@ -24,6 +24,7 @@ from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import chunks
+from prism_irl.errors import InputError
 from prism_irl.rewards.base import Fit, FloatArray, IntArray, RewardModel, match_partial_labels
 from prism_irl.rewards.linear import observed
 from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
@@ -466,7 +467,12 @@ def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
     are compared by the likelihood of short chains: constant ones while goals are missing, then chains that know that an
     intention ends where its goal is reached (a constant chain hardly minds a goal half way).
     """
-    demos, generator = fit.train.demos, fit.generator
+    demos, generator, n = fit.train.demos, fit.generator, len(rewards.graph.landmarks)
+    if n < rewards.n_intentions:
+        raise InputError(
+            f"The observations are at {n} different places, and {rewards.n_intentions} intentions need one each; "
+            "ask for fewer."
+        )
     x, y = observed(demos, rewards.goals.shape[1], len(rewards.variances))
     part = demos
     if demos.n_steps > SCREENED_STEPS:
