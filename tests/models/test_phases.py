@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
+from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
 from prism_irl.models.phases import Phases
 from prism_irl.worlds.scripted import episodes
@@ -137,6 +138,30 @@ def test_labelled_episodes_may_each_show_a_part_of_the_phases():
     known = np.where((episode < 6) & (demos.labels == episode), demos.labels, -1)  # one phase of each
     model = Phases(n_intentions=6).fit(told(demos, known))
     assert (model.predict(demos) == demos.labels).mean() > 0.6
+
+
+def test_labels_that_contradict_the_order_are_named():
+    demos = demonstrations("pick-place", 6)
+    steps = np.arange(demos.n_steps)
+    known = np.where(steps < demos.offsets[3], demos.labels, -1)
+    known[(steps >= demos.offsets[2]) & (known == 1)] = 4  # of three labelled episodes the last one
+    a = int(demos.offsets[2])
+    at = int(np.argmax(np.diff(known[a:]) < 0)) + 1
+    where = f"trajectory 2, step {at} is labelled 2 after 4, where the order of stages is 0 → 1 → 2"
+    with pytest.raises(InputError, match=f"T{where[1:]}.*--order free"):
+        Phases(n_intentions=6, order="once").fit(told(demos, known))
+    with pytest.raises(InputError, match=f"T{where[1:]}.*--switching markov"):
+        Intentions(6, switching="ordered").fit(told(demos, known))
+    loose = Phases(n_intentions=6).fit(told(demos, known))
+    assert loose.order_ == "free"
+    assert where in loose.default_["why"]
+
+
+def test_labelled_episodes_that_lack_a_phase_are_in_order():
+    demos = demonstrations("pick-place", 6)
+    known = np.where(np.arange(demos.n_steps) < demos.offsets[3], demos.labels, -1)
+    known[: demos.offsets[1]][known[: demos.offsets[1]] == 1] = 0
+    assert Phases(n_intentions=6).fit(told(demos, known)).order_ == "once"
 
 
 def test_more_known_phases_than_asked_for_are_refused():

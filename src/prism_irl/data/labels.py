@@ -116,6 +116,23 @@ def check_known(demos: Demonstrations, n_intentions: int) -> None:
         )
 
 
+def out_of_order(demos: Demonstrations, stages: npt.ArrayLike) -> str | None:
+    """Where known intentions first contradict stages (K,) that come once, each after the one before it, in words."""
+    steps, intentions = _partial_labels(demos)
+    order = np.asarray(stages)
+    rank = np.argsort(order)[intentions]
+    cuts = np.flatnonzero(np.diff(demos.trajectory_index[steps])) + 1
+    for own, ranks in zip(np.split(steps, cuts), np.split(rank, cuts), strict=True):
+        before = np.maximum.accumulate(ranks)
+        if (ranks < before).any():
+            at = int(np.argmax(ranks < before))
+            names = demos.partial_label_names or [str(k) for k in range(len(order))]
+            now, past = (names[order[r]] for r in (ranks[at], before[at]))
+            known = " → ".join(names[k] for k in order if k < len(names))
+            return f"{demos.where(int(own[at]))} is labelled {now} after {past}, where the order of stages is {known}"
+    return None
+
+
 def _partial_labels(demos: Demonstrations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     if demos.partial_labels is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 from prism_irl import em, halves, limits
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.labels import aligned, check_known
+from prism_irl.data.labels import aligned, check_known, out_of_order
 from prism_irl.data.units import Units
 from prism_irl.devices import resolve_device, seeded
 from prism_irl.errors import InputError
@@ -360,6 +360,9 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         self._check_memory(rewards, demos)
         if K is not None:
             check_known(demos, K)
+            if switching.once and (where := out_of_order(demos, range(K))) is not None:
+                words = f"{where[0].upper()}{where[1:]}"
+                raise InputError(f"{words}: correct that label, or choose a chain without order (--switching markov).")
         if demos.state_space.continuous:
             return  # their cells are not known yet
         limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)

@@ -23,6 +23,7 @@ Choose it for demonstrations of a task; for animals and play, a chain.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
-from prism_irl.data.labels import FAR, check_known
+from prism_irl.data.labels import FAR, check_known, out_of_order
 from prism_irl.data.mapped import chunks
 from prism_irl.data.movement import (
     CONSTANT,
@@ -126,7 +127,7 @@ class Phases(IntentionModel):
 
     Attributes
     ----------
-    order_ : what "auto" chose; share_by_time_ : by which number (`data.movement.share_by_time`)
+    order_, default_ : what "auto" chose, and why; share_by_time_ : by which number (`data.movement.share_by_time`)
     dropped_ : names of the columns that never change; switches_ : of those that have two values
     lengths_ : (K, 2), mean and spread of the length of each phase as a share of its episode
     moves_, first_ : (K, K) and (K,), probabilities of the phase after a phase, and at the beginning
@@ -180,13 +181,20 @@ class Phases(IntentionModel):
         K, known = self.n_intentions, known_steps(demos)
         moment = np.concatenate([(np.arange(n) + 0.5) / n for n in demos.lengths])
         usual = [moment[known == k].mean() if (known == k).any() else (k + 0.5) / K for k in range(K)]
-        self.stages_ = np.argsort(usual, kind="stable")
+        self.stages_ = np.argsort(np.round(usual, 2), kind="stable")  # of ties, the first in number
+        where = out_of_order(demos, self.stages_)
+        share = f"the time in an episode tells {max(self.share_by_time_, 0.0):.0%} of how others move"
+        self.default_ = None
         if self.order == "auto":
-            whole = [path[np.r_[True, np.diff(path) != 0]] for path in _whole(demos, known)]
-            in_stages = self.share_by_time_ >= IN_STAGES or len(demos) < 3
+            whole, why = bool(_whole(demos, known)), share
             if whole:
-                in_stages = all(np.array_equal(path, self.stages_) for path in whole)
+                why = where or "labelled episodes show it"
+            in_stages = where is None if whole else self.share_by_time_ >= IN_STAGES or len(demos) < 3
             self.order_ = "once" if in_stages else "free"
+            how = "Every phase comes once and in order" if in_stages else "Phases come in any order"
+            self.default_ = {"why": f"{how}: {why}."}
+        if self.order_ == "once" and where is not None:
+            raise InputError(f"{where[0].upper()}{where[1:]}: correct that label, or let phases return (--order free).")
 
     def _learn_by_choice(self, demos: Demonstrations) -> None:
         """Learn from labels as the candidate that labels episodes left out best."""
@@ -245,6 +253,7 @@ class Phases(IntentionModel):
 
     def _classify(self, demos: Demonstrations, moved: Moved, known: IntArray, candidate: Mapping[str, Any]) -> None:
         """Logistic regression of known phases on windows."""
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
         self.window_, self.columns_ = int(candidate["window"]), str(candidate["columns"])
@@ -256,7 +265,9 @@ class Phases(IntentionModel):
         weights[-1] = -FAR  # of a phase that nobody showed
         weights[-1, shown] = 0.0
         if len(shown) > 1:
-            found = LogisticRegression(max_iter=200).fit(x, known[steps])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # labelled episodes left out say how good it is
+                found = LogisticRegression(max_iter=200).fit(x, known[steps])
             own = shown if len(shown) > 2 else shown[1:]
             weights[:, own] = np.column_stack([found.coef_, found.intercept_]).T
         self.classifier_ = weights

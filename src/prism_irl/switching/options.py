@@ -54,6 +54,8 @@ class SwitchingOptions(ABC):
         Whether an intention is carried along, so that a constant chain can begin for it.
     in_order : bool
         Whether intentions are stages, passed in the order of their numbers.
+    once : bool
+        Whether each stage comes once at most.
     has_network : bool
         Whether a network reads the history.
     stackable : bool
@@ -68,6 +70,12 @@ class SwitchingOptions(ABC):
     constant: ClassVar[bool] = False
     is_chain: ClassVar[bool] = True
     in_order: ClassVar[bool] = False
+
+    @property
+    def once(self) -> bool:
+        """As a chain in order says."""
+        return False
+
     has_network: ClassVar[bool] = False
     reads_partial_labels: ClassVar[bool] = True
     stackable: ClassVar[bool] = False
@@ -427,6 +435,11 @@ class Ordered(Recurrent):
     closing: bool = False
     inputs: bool = False
     input_ridge: float = 1.0
+
+    @property
+    def once(self) -> bool:
+        """Unless the first stage follows the last one."""
+        return not self.closing
 
     @property
     def reads_history(self) -> bool:
