@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "labyrinth-evidence": (
         "prism evidence labyrinth --events delivery --events exit --jobs 2 --out runs/labyrinth-evidence"
     ),
+    "phases": "prism reproduce phases --jobs 2 --out runs/phases",
     "zoo": "prism reproduce zoo --jobs 16 --out runs/zoo",
     "tutorial": "prism reproduce tutorial --jobs 15 --out runs/tutorial",
     "benchmarks": "make bench",

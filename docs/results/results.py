@@ -27,6 +27,7 @@ import gridworld_tables  # noqa: F401
 import labyrinth_tables  # noqa: F401
 import paper_claims  # noqa: F401
 import paper_tables  # noqa: F401
+import phase_tables  # noqa: F401
 import speed_tables  # noqa: F401
 import study_tables  # noqa: F401
 import zoo_tables  # noqa: F401

@@ -9,7 +9,7 @@ import pytest
 
 from prism_irl.cli.main import main
 from prism_irl.robots.lerobot_writing import write_lerobot
-from prism_irl.worlds.scripted import episodes
+from worlds.scripted import episodes
 
 
 @pytest.fixture(scope="module")

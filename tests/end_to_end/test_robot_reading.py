@@ -11,7 +11,7 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.lerobot_writing import write_lerobot
-from prism_irl.worlds.scripted import episodes
+from worlds.scripted import episodes
 
 JOINTS = [*(f"joint_{i}.pos" for i in range(7)), "gripper.pos"]
 

@@ -9,7 +9,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.default import are_places, default_pair
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.phases import Phases
-from prism_irl.worlds.scripted import episodes
+from worlds.scripted import episodes
 from zoo.worlds import draw
 
 

@@ -12,7 +12,7 @@ from prism_irl.labels import label_accuracy
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
 from prism_irl.models.phases import Phases
-from prism_irl.worlds.scripted import episodes
+from worlds.scripted import episodes
 
 
 def demonstrations(task, n=16, seed=3):

@@ -10,8 +10,8 @@ import pytest
 from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.lerobot_columns import add_column, segments_in_seconds
 from prism_irl.robots.lerobot_language import Words, active, write_seconds
-from prism_irl.worlds.scripted import episodes
 from recordings_on_disk import write_lerobot_version
+from worlds.scripted import episodes
 
 MOTIONS = ("gripper goes low", "tool_z rises", "stays in place")
 NAMES = ("grasp", "lift", "wait")

@@ -9,7 +9,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.phases import Phases
 from prism_irl.studies.triage import robust_z, triage
-from prism_irl.worlds.scripted import episodes
+from worlds.scripted import episodes
 
 NAMES = [f"p{k}" for k in range(6)]
 RESTS, LACKS, SLOW, SHUFFLED = 3, 7, 11, 15

@@ -23,6 +23,7 @@ SCRIPTS = {
     "study": "study",
     "tutorial": "tutorial",
     "zoo": "zoo.table",
+    "phases": "phases",
 }
 """Experiment → its module in the folder reproduce, whose function ``command`` makes a run."""
 
@@ -43,7 +44,9 @@ class RobotOptions:
 
 
 def reproduce(
-    experiment: Literal["gridworld", "labyrinth", "bridge", "evidence", "continuous", "study", "tutorial", "zoo"],
+    experiment: Literal[
+        "gridworld", "labyrinth", "bridge", "evidence", "continuous", "study", "tutorial", "zoo", "phases"
+    ],
     dataset: Path | None = None,
     /,
     *,
@@ -66,7 +69,8 @@ def reproduce(
     experiment
         Section of the paper; ours are evidence, the calibration of prism evidence, study, that of prism contrast
         and of intervals, tutorial, whether its commands ever call a wrong labelling good, and continuous, worlds
-        without tokens, and surgery where its files are; zoo is every method on many worlds.
+        without tokens, and surgery where its files are; zoo is every method on many worlds; phases is the
+        default for robots beside simple methods.
     dataset
         Robot demonstrations for bridge: a LeRobot, RLDS or raw BridgeData folder [default: simulated pick-and-place].
     quick

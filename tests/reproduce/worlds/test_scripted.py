@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.worlds.scripted import TASKS, episodes
+from worlds.scripted import TASKS, episodes
 
 
 @pytest.mark.parametrize("task", list(TASKS))

@@ -1,0 +1,185 @@
+"""`prism reproduce phases`: what `prism fit` makes of demonstrations without being told more, beside simple methods.
+
+Scripted arms whose stages are known (`worlds.scripted`), and surgery where its files are. K is that of the truth; one
+row more says which K the same command finds by itself. Settings of phases were chosen on the first ten tasks; nothing
+was chosen on the last eight, nor on the seeds of this experiment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from continuous.data import has_surgery
+from continuous.data import load as recorded
+from prism_irl import __version__
+from prism_irl.cli.options import FitsOptions
+from prism_irl.cli.printing import print_table
+from prism_irl.cli.progress import counting
+from prism_irl.cli.run_folder import RunFolder
+from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.devices import limit_threads
+from prism_irl.labels import ari, label_accuracy
+from prism_irl.models.intentions import Intentions
+from prism_irl.models.phase_baselines import simple_labels
+from prism_irl.scale import fanout, remember
+from prism_irl.studies import results
+from prism_irl.studies.null import OnPart
+from worlds.scripted import HELD_OUT, TASKS, episodes
+
+OURS, FOUND = "phases", "phases, number found"
+SURGERY = ("knot_tying", "suturing")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The experiment.
+
+    Parameters
+    ----------
+    tasks : scripted tasks
+    episodes : how many episodes of each task
+    seeds : of the simulations
+    surgery : real recordings, too
+    """
+
+    tasks: tuple[str, ...] = tuple(TASKS)
+    episodes: tuple[int, ...] = (6, 24)
+    seeds: tuple[int, ...] = (1000, 1001, 1002)
+    surgery: bool = True
+    quick: bool = False
+
+    @classmethod
+    def small(cls) -> Experiment:
+        """One simulation of every task."""
+        return cls(episodes=(8,), seeds=(1000,), surgery=False, quick=True)
+
+
+def run(settings: Experiment, folder: Path, *, jobs: int = 1, on_part: OnPart | None = None) -> dict[str, Any]:
+    """Fit every task, write metrics.json and folds.csv; return the metrics."""
+    cache = folder / "cache"
+    cache.mkdir(exist_ok=True)
+    cells = [(task, n, seed) for seed in settings.seeds for n in settings.episodes for task in settings.tasks]
+    if settings.surgery and has_surgery():
+        cells += [(task, 0, settings.seeds[0]) for task in SURGERY]
+    key = hashlib.sha256(__version__.encode()).hexdigest()[:8]
+    rows = remember.spread(
+        judged,
+        cells,
+        (fanout.side_by_side(jobs),),
+        lambda cell: cache / f"{key}-{cell[0]}-{cell[1]}-{cell[2]}.json",
+        jobs=jobs,
+        on_rows=None if on_part is None else lambda done: on_part(done, len(cells)),
+    )
+    result = {
+        "title": "Phases of demonstrations",
+        "experiment": "phases",
+        "quick": settings.quick,
+        "seeds": list(settings.seeds),
+        "episodes": list(settings.episodes),
+        "held_out": [*HELD_OUT],
+        "methods": list(rows[0]["label_accuracy"]),
+        "rows": rows,
+    }
+    results.write_results(folder, result | {"notes": notes(result)}, [_flat(row) for row in rows])
+    return result | {"notes": notes(result)}
+
+
+def demonstrations(task: str, n: int, seed: int) -> Demonstrations:
+    """Demonstrations of a task with its true stages; the columns have no names."""
+    if task in SURGERY:
+        return recorded(task, seed).demos
+    made = list(episodes(task, n, seed=seed))
+    seen, done, truth = ([np.asarray(getattr(one, name)) for one in made] for name in ("states", "actions", "phases"))
+    return Demonstrations.continuous(seen, done, labels=truth)
+
+
+def judged(cell: tuple[str, int, int], parallel: bool) -> dict[str, Any]:
+    """Label accuracy after matching, and ARI, of every method on one data set."""
+    if parallel:
+        limit_threads(1)
+    task, n, seed = cell
+    demos = demonstrations(task, n, seed)
+    assert demos.labels is not None
+    truth, K = demos.labels, len(np.unique(demos.labels))
+    kept = np.full(len(truth), True)
+    if task in SURGERY:  # the last class is what nobody labelled
+        K -= 1
+        kept = truth < K
+    bare = replace(demos, labels=None)
+    told, free = Intentions(K).fit(bare), Intentions().fit(bare)
+    labels = {OURS: told.predict(bare), FOUND: free.predict(bare), **simple_labels(bare, K)}
+    return {
+        "task": task,
+        "episodes": len(demos),
+        "seed": seed,
+        "n_steps": demos.n_steps,
+        "n_columns": demos.observations.shape[1] + demos.motions.shape[1],  # type: ignore[union-attr]
+        "n_phases": K,
+        "n_found": free.n_intentions,
+        "order": getattr(told, "order_", "none"),
+        "label_accuracy": {name: float(label_accuracy(truth[kept], own[kept])) for name, own in labels.items()},
+        "ari": {name: float(ari(truth[kept], own[kept])) for name, own in labels.items()},
+    }
+
+
+def mean(rows: Sequence[Mapping[str, Any]], method: str, measure: str = "label_accuracy") -> float:
+    """Mean of a measure of one method."""
+    return float(np.mean([row[measure][method] for row in rows]))
+
+
+def notes(result: Mapping[str, Any]) -> list[str]:
+    """The outcome in words."""
+    rows, simple = result["rows"], [name for name in result["methods"] if name not in (OURS, FOUND)]
+    best = max(simple, key=lambda name: mean(rows, name))
+    gains = [row["label_accuracy"][OURS] - row["label_accuracy"]["equal parts"] for row in rows]
+    new = [row for row in rows if row["task"] in result["held_out"]]
+    return [
+        f"Phases label {mean(rows, OURS):.3f} of the steps right; the best single simple method, {best}, "
+        f"{mean(rows, best):.3f}; on tasks that no setting was chosen on, {mean(new, OURS):.3f} and "
+        f"{mean(new, best):.3f}.",
+        f"They are more than 0.02 below equal parts in {sum(gain < -0.02 for gain in gains)} of {len(gains)} data "
+        f"sets, by {max(-min(gains), 0.0):.3f} at most.",
+        f"Without the number of phases the same command finds it exactly in "
+        f"{sum(row['n_found'] == row['n_phases'] for row in rows)} and too few in "
+        f"{sum(row['n_found'] < row['n_phases'] for row in rows)} of {len(rows)} data sets, with "
+        f"{mean(rows, FOUND):.3f} of the steps right.",
+    ]
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    cells = {name: value for name, value in row.items() if not isinstance(value, dict)}
+    return cells | {f"label_accuracy {name}": value for name, value in row["label_accuracy"].items()}
+
+
+def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
+    """`prism reproduce phases`."""
+    settings = Experiment.small() if quick else Experiment()
+
+    def work(path: Path, report: Any) -> dict[str, Any]:
+        return run(settings, path, jobs=fits.jobs, on_part=lambda done, total: report("tasks", done, total, ""))
+
+    config = {"settings": asdict(settings)}
+    folder.make(work, print_phases, progress=lambda: counting("tasks"), config=config, report=False)
+
+
+def print_phases(metrics: Mapping[str, Any]) -> None:
+    """Label accuracy on every task beside equal parts and the best simple method there, means over seeds and sizes."""
+    simple = [name for name in metrics["methods"] if name not in (OURS, FOUND)]
+    table = []
+    for task in dict.fromkeys(row["task"] for row in metrics["rows"]):
+        rows = [row for row in metrics["rows"] if row["task"] == task]
+        best = max(simple, key=lambda name: mean(rows, name))
+        scores = {"ours": mean(rows, OURS), "parts": mean(rows, "equal parts"), "best": mean(rows, best), "name": best}
+        sizes = {"K": rows[0]["n_phases"], "found": float(np.median([row["n_found"] for row in rows]))}
+        table.append({"task": task, **sizes, **scores})
+    columns = {"task": ("task", 0), "K": ("K", 0), "found": ("found", 1), "phases": ("ours", 3)}
+    columns |= {"equal parts": ("parts", 3), "best simple": ("best", 3), "which": ("name", 0)}
+    print_table(str(metrics["title"]), table, columns)
+    for note in metrics["notes"]:
+        print(note)
