@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from prism_irl.cli.run_folder import RunFolder
 
 from continuous.data import has_surgery
 from continuous.data import load as recorded
@@ -21,7 +22,6 @@ from prism_irl import __version__
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_table
 from prism_irl.cli.progress import counting
-from prism_irl.cli.run_folder import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.labels import ari, label_accuracy

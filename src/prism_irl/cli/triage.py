@@ -40,8 +40,9 @@ def triage(
     from prism_irl.cli.fitted import open_fitted
     from prism_irl.cli.printing import print_json, print_table
     from prism_irl.data.read import check_writable
+    from prism_irl.evaluation import triage as study
+    from prism_irl.evaluation.metrics import infer_once
     from prism_irl.report.names import FILE, read_names
-    from prism_irl.studies import triage as study
 
     if out is not None:
         check_writable(out)
@@ -52,7 +53,9 @@ def triage(
     model, data = open_fitted(run, dataset, fitted)
     demos, given = data.demonstrations, run / FILE
     K = model.n_intentions
-    found = study.triage(model, demos, read_names(given, K) if given.is_file() else [str(k) for k in range(K)])
+    found = study.triage(
+        infer_once(model, demos), demos, read_names(given, K) if given.is_file() else [str(k) for k in range(K)]
+    )
     episodes = list(dict.fromkeys(one.episode for one in found))
     command = deleting(dataset, episodes) if episodes else None
     if out is not None:

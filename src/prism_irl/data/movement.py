@@ -282,11 +282,16 @@ def _kinds(
     return kinds.astype(np.int64), low, high
 
 
+def short_names(names: Sequence[str]) -> list[str]:
+    """Names of parts of a vector without that of the vector: ``gripper.pos`` of ``observation.state[gripper.pos]``."""
+    return [re.sub(r"^(observation\.)?[\w.]*\[(\D.*)\]$", r"\2", name) for name in names]
+
+
 def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_phases: int, most: int = 3) -> list[str]:
     """What the robot does in each phase, K sentences: which columns rise or fall most, and what two-valued ones do."""
     movement = Movement.fit(demos)
     values, offsets = signals(demos)
-    names = [re.sub(r"^(observation\.)?[\w.]*\[(\D.*)\]$", r"\2", name) for name in column_names(demos)]
+    names = short_names(column_names(demos))
     spread = np.maximum(values.std(0), 1e-12)
     two = movement.switch(values)
     columns = np.flatnonzero(movement.kinds == TWO_VALUED)
@@ -298,6 +303,8 @@ def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_pha
         said: list[str] = []
         if own:
             for i, j in enumerate(columns):
+                if names[j] in names[:j]:  # a command: what it did is measured, too
+                    continue
                 before = np.mean([two[max(a - 1, 0), i] for a, _ in own])
                 after = np.mean([two[b - 1, i] for _, b in own])
                 if abs(after - before) > 0.5:

@@ -87,6 +87,7 @@ class FitResult:
     labelled : label metrics, baselines and number of steps with partial labels
     tables : name of a file → its rows, None for one that there is nothing to say in
     shown : what the page shows
+    movement : what a robot does in every phase (`report.movement`); None of data that are no demonstrations
     checks, intervals, effects, evidence : what was asked for beside the fit; None where it was not
     notes, data_notes : sentences about the run and about the table
     """
@@ -116,6 +117,7 @@ class FitResult:
     labelled: dict[str, Any]
     tables: dict[str, pd.DataFrame | None]
     shown: Shown
+    movement: dict[str, Any] | None = None
     checks: Checks | None = None
     intervals: Mapping[str, Any] | None = None
     effects: Effects | None = None

@@ -16,7 +16,7 @@ from prism_irl import em
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.read import Table
 from prism_irl.data.rows import Vocabulary
-from prism_irl.evaluation import tables
+from prism_irl.evaluation import tables, triage
 from prism_irl.evaluation.checks import Checks, check
 from prism_irl.evaluation.metrics import Inference, infer_once, label_metrics
 from prism_irl.evaluation.result import Dwell, FitResult, Shown
@@ -26,6 +26,7 @@ from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.reference_scores import reference_scores
 from prism_irl.report.cells import cells_of
+from prism_irl.report.movement import is_movement, movement_of
 
 
 def describe(
@@ -118,11 +119,28 @@ def describe(
             "dynamics.csv": None if continuous or known_dynamics else tables.move_table(demos),
         },
         shown=shown,
+        movement=_movement(demos, found, K),
         checks=_checks(model, demos, found.labels, 0 if continuous else simulations),
         notes=tuple(notes),
         data_notes=None if data is not table else table.notes,
         **further,
     )
+
+
+def _movement(demos: Demonstrations, found: Inference, n_intentions: int) -> dict[str, Any] | None:
+    """What the page says of demonstrations; of large data, of some episodes."""
+    if not is_movement(demos) or n_intentions == 1:
+        return None
+    chosen = some_trajectories(demos, em.LARGE, 0)
+    steps = steps_of(demos.offsets, chosen)
+    if len(chosen) < len(demos):
+        demos, found = (
+            demos.subset(chosen),
+            Inference(found.labels[steps], found.probabilities[steps], found.log_likelihood[steps], found.paper[steps]),
+        )
+    names = [f"{{{k}}}" for k in range(n_intentions)]  # filled in where the names of phases are known
+    unusual = triage.triage(found, demos, names) if len(demos) >= triage.FEWEST else []
+    return movement_of(demos, found.labels, n_intentions, unusual)
 
 
 def transition_counts(labels: npt.NDArray[np.int64], demos: Demonstrations, n_intentions: int) -> Any:

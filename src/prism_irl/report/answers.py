@@ -77,7 +77,7 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
     stories = enumerate(explorer["story"]["wants"])
     goals = goals_in_words(metrics)
-    wants = [Want(k, names[k], intention_color(k), goals.get(k, "") + _want(one, explorer)) for k, one in stories]
+    wants = [Want(k, names[k], intention_color(k), goals.get(k, "") + _want(k, one, explorer)) for k, one in stories]
     return [
         Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
@@ -128,10 +128,12 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     return [Finding("info", text)]
 
 
-def _want(one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
+def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
     places = [(_name(explorer, "state", int(s)), float(share)) for s, share in one["leads_to"]]
     if not places:
         return "is never used."
+    if does := mapping(explorer.get("movement")).get("does"):
+        return f"{does[k]}. {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
     alike, told = _alike(explorer), 1
     if places[0][1] >= HEADS_FOR:
         text = f"{'like all others ' if alike else ''}heads for {places[0][0]}, where it would spend "

@@ -47,6 +47,7 @@ def write_explorer(
     counters: Mapping[str, npt.ArrayLike] | None = None,
     events: Mapping[str, npt.ArrayLike] | None = None,
     fit: Mapping[str, Any] | None = None,
+    movement: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write ``explorer.json`` into a run folder and return what it holds.
 
@@ -75,6 +76,8 @@ def write_explorer(
     fit : dict, optional
         The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods;
         ``name`` says which model is shown and ``how`` what it was fitted to.
+    movement : dict, optional
+        What a robot does in every phase (`report.movement`).
     """
     p = np.asarray(probabilities, np.float64)
     if p.ndim != 2 or len(p) != demos.n_steps:
@@ -95,7 +98,8 @@ def write_explorer(
         "trajectories": _trajectories(demos, p, counters or {}, marks),
         "events": list(marks),
         **map_numbers(demos, p, place, rewards, values),
-        "choices": _choices(demos, p),
+        "choices": None if movement else _choices(demos, p),
+        "movement": None if movement is None else dict(movement),
         "story": story.describe(demos, p, marks),
         "fit": None if fit is None else dict(fit),
     }

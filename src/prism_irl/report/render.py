@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
-from prism_irl.report import screen, table_rows
+from prism_irl.report import movement, screen, table_rows
 from prism_irl.report.answers import questions
 from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
@@ -261,7 +261,8 @@ def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any
     tables = screen.choices(explorer, names)
     return {
         "answer": screen.answer(metrics, explorer, names),
-        "map": screen.picture(explorer, names),
+        "curves": movement.curves(explorer, names),
+        "map": screen.picture(explorer, names) if not explorer.get("movement") else None,
         "choices": tables,
         "first": screen.first_rows(tables, 10),
         "phases": screen.phases(folder, explorer, names),

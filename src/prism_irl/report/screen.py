@@ -54,6 +54,8 @@ def answer(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Seque
     used = [k for k, one in enumerate(wants) if one["leads_to"]]
     if len(wants) == 1:
         return Answer("info", "One policy for all steps: it ", [Aim(0, "", "", _aim(0, explorer))], ".")
+    if explorer.get("movement"):
+        return _demonstrated(explorer, names, used)
     finding = evidence_finding(metrics)
     p = number(mapping(metrics.get("evidence")).get("p_value"))
     sure = {
@@ -70,6 +72,15 @@ def answer(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Seque
     ]
     after = f", and {len(used) - NAMED} more." if len(used) > NAMED else "."
     return Answer(finding.level, f"{count} intention{plural} {sure}: ", aims, after)
+
+
+def _demonstrated(explorer: Mapping[str, Any], names: Sequence[str], used: Sequence[int]) -> Answer:
+    """How many phases, and what the robot does in them, in the order in which they come."""
+    does = explorer["movement"]["does"]
+    count = NUMBERS[len(used)] if len(used) < len(NUMBERS) else str(len(used))
+    aims = [Aim(k, names[k], intention_color(k), f"({does[k]})") for k in used[:NAMED]]
+    after = f", and {len(used) - NAMED} more." if len(used) > NAMED else "."
+    return Answer("info", f"{count} phase{'' if len(used) == 1 else 's'}: ", aims, after)
 
 
 def _aim(k: int, explorer: Mapping[str, Any]) -> str:
@@ -275,18 +286,18 @@ def phases(folder: Path, explorer: Mapping[str, Any], names: Sequence[str]) -> P
             remark = f"The first {PHASES} of {len(table):,} trips; all are in {TRIPS}." if len(table) > PHASES else ""
             return Phases("Trips", [c.replace("_", " ") for c in columns], rows, remark)
     found = []
-    K = int(explorer["n_intentions"])
+    K, moves = int(explorer["n_intentions"]), bool(explorer.get("movement"))
     for one in explorer["trajectories"]:
         p = np.array(one["p"]).reshape(-1, K)
         z = p.argmax(axis=1)
         begins = [0, *(np.flatnonzero(z[1:] != z[:-1]) + 1).tolist()]
         for begin, end in zip(begins, [*begins[1:], len(z)], strict=True):
             marks = [name for name, steps in one.get("events", {}).items() if any(begin <= t < end for t in steps)]
-            first, last = (_name(explorer, "state", one["states"][t]) for t in (begin, end - 1))
+            ends = [] if moves else [_name(explorer, "state", one["states"][t]) for t in (begin, end - 1)]
             sure = f"{p[begin:end, z[begin]].mean() / 10:.0f}%"
-            cells = [str(one["name"]), str(begin), str(end - begin), first, last, sure, ", ".join(marks)]
+            cells = [str(one["name"]), str(begin), str(end - begin), *ends, sure, ", ".join(marks)]
             found.append((int(z[begin]), cells))
-    columns = ["trajectory", "from step", "steps", "begins in", "ends in", "sure", "events"]
+    columns = ["trajectory", "from step", "steps", *([] if moves else ["begins in", "ends in"]), "sure", "events"]
     if not explorer.get("events"):
         columns, found = columns[:-1], [(k, cells[:-1]) for k, cells in found]
     shown = found[:PHASES]

@@ -20,9 +20,8 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.movement import Movement
 from prism_irl.errors import InputError
-from prism_irl.evaluation.metrics import infer_once
+from prism_irl.evaluation.metrics import Inference
 from prism_irl.labels import segments
-from prism_irl.models.base import IntentionModel
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -56,12 +55,12 @@ class Finding(NamedTuple):
     z: float | None = None
 
 
-def triage(model: IntentionModel, demos: Demonstrations, names: Sequence[str]) -> list[Finding]:
+def triage(inferred: Inference, demos: Demonstrations, names: Sequence[str]) -> list[Finding]:
     """Return what is unlike the others in every episode, episodes with most reasons first.
 
     Parameters
     ----------
-    model : a fitted model
+    inferred : what a fitted model says of every step
     demos : the episodes to judge, those of the fit or new ones
     names : names of the K phases
     """
@@ -69,7 +68,6 @@ def triage(model: IntentionModel, demos: Demonstrations, names: Sequence[str]) -
         raise InputError(
             f"There are {len(demos)} episodes; from {FEWEST} on it can be said which are unlike the others."
         )
-    inferred = infer_once(model, demos)
     found = [
         *_unlikely(inferred.log_likelihood, demos),
         *_phases(inferred.labels, demos, names),

@@ -7,8 +7,9 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.evaluation.metrics import infer_once
+from prism_irl.evaluation.triage import robust_z, triage
 from prism_irl.models.phases import Phases
-from prism_irl.studies.triage import robust_z, triage
 from worlds.scripted import episodes
 
 NAMES = [f"p{k}" for k in range(6)]
@@ -49,7 +50,7 @@ def spoilt(clean):
 def test_spoilt_episodes_are_found_with_their_reasons(clean, model):
     demos = demonstrations(spoilt(clean))
     reasons = {}
-    for one in triage(model, demos, NAMES):
+    for one in triage(infer_once(model, demos), demos, NAMES):
         reasons.setdefault(int(one.episode), []).append(one.reason)
     assert "idle at the end" in reasons[RESTS]
     assert any(reason.startswith("missing phase p") for reason in reasons[LACKS])
@@ -61,7 +62,10 @@ def test_spoilt_episodes_are_found_with_their_reasons(clean, model):
 
 
 def test_few_episodes_of_a_clean_set_are_called_unusual(clean, model):
-    assert len({one.episode for one in triage(model, demonstrations(clean), NAMES)}) <= 2
+    assert (
+        len({one.episode for one in triage(infer_once(model, demonstrations(clean)), demonstrations(clean), NAMES)})
+        <= 2
+    )
 
 
 class Spoken:
@@ -86,7 +90,7 @@ def test_a_phase_that_comes_again_is_repeated():
     labels = np.tile([0, 0, 0, 0, 1, 1, 1, 1], (8, 1))
     labels[2] = [0, 1, 0, 1, 0, 1, 0, 1]
     demos = Demonstrations.from_arrays([np.zeros(8, dtype=int)] * 8, [np.zeros(8, dtype=int)] * 8)
-    found = triage(Spoken(labels.ravel()), demos, ["reach", "lift"])
+    found = triage(infer_once(Spoken(labels.ravel()), demos), demos, ["reach", "lift"])
     assert {(one.episode, one.reason, one.value, one.usual) for one in found} == {
         ("2", "repeated phase reach", 4.0, 1.0),
         ("2", "repeated phase lift", 4.0, 1.0),
@@ -95,7 +99,7 @@ def test_a_phase_that_comes_again_is_repeated():
 
 def test_four_episodes_do_not_say_what_is_usual(clean, model):
     with pytest.raises(InputError, match="There are 4 episodes; from 5 on"):
-        triage(model, demonstrations(clean[:4]), NAMES)
+        triage(infer_once(model, demonstrations(clean[:4])), demonstrations(clean[:4]), NAMES)
 
 
 def test_numbers_without_spread_are_all_usual():
