@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from prism_irl.cli.run_folder import RunFolder
 
 from continuous.data import has_surgery
 from continuous.data import load as recorded
@@ -22,12 +21,13 @@ from prism_irl import __version__
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_table
 from prism_irl.cli.progress import counting
+from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.labels import ari, label_accuracy
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.phase_baselines import simple_labels
-from prism_irl.scale import fanout, remember
+from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.null import OnPart
 from worlds.scripted import HELD_OUT, TASKS, episodes
@@ -68,7 +68,7 @@ def run(settings: Experiment, folder: Path, *, jobs: int = 1, on_part: OnPart | 
     if settings.surgery and has_surgery():
         cells += [(task, 0, settings.seeds[0]) for task in SURGERY]
     key = hashlib.sha256(__version__.encode()).hexdigest()[:8]
-    rows = remember.spread(
+    rows = fanout.remembered(
         judged,
         cells,
         (fanout.side_by_side(jobs),),
