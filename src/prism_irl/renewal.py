@@ -34,6 +34,12 @@ PARTS, WORTH_THREADS = 4, 500_000
 """Parts that trajectories are cut into where there are more numbers (steps times intentions) than the second."""
 
 
+ORDER_PRIOR = 5.0
+"""Draws that the weights of all goals are worth in those after each goal."""
+REMINDER_PRIOR = 0.5, 20.0
+"""Steps at every place that brought an intention about, and that did not, which are added to those of the data."""
+
+
 def compiled(**options: Any) -> Callable[[Any], Any]:
     """Decorator that compiles a function, where numba is there."""
     if numba is None:
@@ -43,11 +49,16 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
 
 
 class Renewal(NamedTuple):
-    """Parameters: ``initial`` (K,), ``onward`` (1, K) or (K, K) of the next intention, ``leaving`` (K, 4)."""
+    """Parameters: ``initial`` (K,), ``onward`` (1, K) or (K, K) of the next intention, ``leaving`` (K, 4).
+
+    ``reminders`` (G, K), where there are some: after a step taken at a place of G, the next intention is k with this
+    probability, whatever the present one; what is missing to one is the probability that nothing happens.
+    """
 
     initial: FloatArray
     onward: FloatArray
     leaving: FloatArray
+    reminders: FloatArray | None = None
 
 
 class Expected(NamedTuple):
@@ -56,7 +67,7 @@ class Expected(NamedTuple):
     ``counts`` (P, K): steps of each row of the table under each intention; of beliefs P = n, the smoothed posterior.
     ``first`` (K,): of first steps. ``onward`` (1 or K, K): draws of the next intention. ``left``, ``stayed`` (K, 4): of
     intentions that end and go on, by where the agent is. ``log_likelihood`` (N,) per trajectory, or (n,) per step.
-    ``filtered``, ``predicted`` (n, K), or empty.
+    ``filtered``, ``predicted`` (n, K), or empty. ``reminded`` (G, K): intentions that a place has brought about.
     """
 
     counts: FloatArray
@@ -67,34 +78,72 @@ class Expected(NamedTuple):
     log_likelihood: FloatArray
     filtered: FloatArray
     predicted: FloatArray
+    reminded: FloatArray
 
 
-def expected_counts(chain: Renewal, table: FloatArray, rows: IntArray, at: IntArray, offsets: IntArray) -> Expected:
+def expected_counts(
+    chain: Renewal,
+    table: FloatArray,
+    rows: IntArray,
+    at: IntArray,
+    offsets: IntArray,
+    places: IntArray | None = None,
+) -> Expected:
     """E-step from a table of probabilities (P, K), whose row ``rows`` (n,) belongs to each step.
 
-    ``at`` (n,): the intention whose place the agent is at, −1 elsewhere; ``offsets`` (N + 1,) of the trajectories.
+    ``at`` (n,): the intention whose place the agent is at, −1 elsewhere; ``offsets`` (N + 1,) of the trajectories;
+    ``places`` (n,): of each step, for reminders.
     """
     none = np.zeros((0, table.shape[1]))
+    given = *_arrays(chain, places), table, rows, at, offsets
 
     def part(first: int, last: int) -> Any:
         counts = np.zeros_like(table)
-        return counts, *_sweep(*chain, table, rows, at, offsets, first, last, counts, none, none, none[:, 0])
+        return counts, *_sweep(*given, first, last, counts, none, none, none[:, 0])
 
-    counts, first, onward, left, stayed, likelihood = (
+    counts, first, onward, left, stayed, likelihood, reminded = (
         sum(found) for found in zip(*_parts(part, table, offsets), strict=True)
     )
-    return Expected(counts, first, onward, left, stayed, likelihood, none, none)
+    return Expected(counts, first, onward, left, stayed, likelihood, none, none, reminded)
 
 
-def beliefs(chain: Renewal, emission: FloatArray, at: IntArray, offsets: IntArray, *, online: bool = True) -> Expected:
+def beliefs(
+    chain: Renewal,
+    emission: FloatArray,
+    at: IntArray,
+    offsets: IntArray,
+    places: IntArray | None = None,
+    *,
+    online: bool = True,
+) -> Expected:
     """E-step from probabilities of every step up to a factor (n, K), with beliefs about every step."""
     n, K = emission.shape
     counts, log_likelihood = np.zeros((n, K)), np.zeros(n)
     filtered, predicted = (np.zeros((n if online else 0, K)) for _ in range(2))
-    given = *chain, emission, np.arange(n), at, offsets
+    given = *_arrays(chain, places), emission, np.arange(n), at, offsets
     found = _parts(lambda *part: _sweep(*given, *part, counts, filtered, predicted, log_likelihood), emission, offsets)
-    first, onward, left, stayed, _ = (sum(one) for one in zip(*found, strict=True))
-    return Expected(counts, first, onward, left, stayed, log_likelihood, filtered, predicted)
+    first, onward, left, stayed, _, reminded = (sum(one) for one in zip(*found, strict=True))
+    return Expected(counts, first, onward, left, stayed, log_likelihood, filtered, predicted, reminded)
+
+
+def reminding(reminded: FloatArray, visits: FloatArray, weights: FloatArray) -> FloatArray:
+    """Probabilities that a place brings each intention about, (G, K), from counts and how often it was left, (G,)."""
+    turned, calm = REMINDER_PRIOR
+    found: FloatArray = (reminded + turned * weights) / (visits[:, None] + turned + calm)
+    return found
+
+
+def left_from(places: IntArray, offsets: IntArray, n_places: int) -> FloatArray:
+    """How many steps at each place are not the last of their trajectory, (G,)."""
+    last = places[offsets[1:] - 1]
+    return np.bincount(places, minlength=n_places) - np.bincount(last, minlength=n_places).astype(np.float64)
+
+
+def _arrays(chain: Renewal, places: IntArray | None) -> tuple[Any, ...]:
+    """Parameters as the compiled pass reads them; without reminders there are none of them."""
+    if chain.reminders is None or places is None:
+        return *chain[:3], np.zeros((0, len(chain.initial))), np.zeros(0, np.int64)
+    return *chain[:3], chain.reminders, places
 
 
 def _parts(run: Callable[[int, int], Any], table: FloatArray, offsets: IntArray) -> list[Any]:
@@ -140,6 +189,8 @@ def _sweep(
     initial: Any,
     onward: Any,
     leaving: Any,
+    reminders: Any,
+    places: Any,
     table: Any,
     rows: Any,
     at: Any,
@@ -155,12 +206,12 @@ def _sweep(
     K, J = table.shape[1], onward.shape[0]
     first, draws = np.zeros(K), np.zeros((J, K))
     left, stayed = np.zeros((K, 4)), np.zeros((K, 4))
-    likelihood = np.zeros(len(offsets) - 1)
-    online, stepwise = filtered.shape[0] > 0, per_step.shape[0] > 0
+    likelihood, reminded = np.zeros(len(offsets) - 1), np.zeros(reminders.shape)
+    online, stepwise, reminds = filtered.shape[0] > 0, per_step.shape[0] > 0, len(reminders) > 0
     longest = 0
     for i in range(begin, end):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    f, b, n, x = np.empty((longest, K)), np.empty(K), np.empty(K), np.empty(K)
+    f, b, n, x, brought = np.empty((longest, K)), np.empty(K), np.empty(K), np.empty(K), np.empty(K)
     q, rates = np.empty(J), leaving[:, 0].copy()
     for i in range(begin, end):
         o, T = offsets[i], offsets[i + 1] - offsets[i]
@@ -186,6 +237,12 @@ def _sweep(
                         for k in range(K):
                             x[k] += m * onward[j, k]
                 _away(leaving, rates, u, v)
+                if reminds:
+                    p, calm = places[o + t - 1], 1.0
+                    for k in range(K):
+                        calm -= reminders[p, k]
+                    for k in range(K):
+                        x[k] = calm * x[k] + reminders[p, k]
             z = 0.0
             for k in range(K):
                 f[t, k] = x[k] * e[k]
@@ -213,6 +270,14 @@ def _sweep(
             _at(leaving, rates, u, v)
             for k in range(K):
                 x[k] = e[k] * b[k]
+            if reminds:  # x becomes the likelihood of what comes, as far as the place does not bring it about
+                p, calm, m = places[o + t], 1.0, 0.0
+                for k in range(K):
+                    calm -= reminders[p, k]
+                    m += reminders[p, k] * x[k]
+                    brought[k] = reminders[p, k] * x[k]
+                for k in range(K):
+                    x[k] = calm * x[k] + m
             for j in range(J):
                 m = 0.0
                 for k in range(K):
@@ -223,6 +288,9 @@ def _sweep(
                 n[k] = (1.0 - rates[k]) * x[k] + rates[k] * q[0 if J == 1 else k]
                 z += f[t, k] * n[k]
             inverse = 1.0 / z if z > TINY else 0.0
+            if reminds:
+                for k in range(K):
+                    reminded[places[o + t], k] += brought[k] * inverse
             row, total = counts[rows[o + t]], 0.0
             for k in range(K):
                 here = f[t, k] * n[k] * inverse
@@ -247,4 +315,4 @@ def _sweep(
             _away(leaving, rates, u, v)
         for k in range(K):
             first[k] += f[0, k] * b[k]
-    return first, draws, left, stayed, likelihood
+    return first, draws, left, stayed, likelihood, reminded

@@ -25,8 +25,8 @@ def grid() -> np.ndarray:
     return P
 
 
-def errands(n: int, seed: int, length: int = 60) -> Demonstrations:
-    """Somebody who walks to three goals, each time to another one than before."""
+def errands(n: int, seed: int, length: int = 60, cues: dict[int, int] | None = None) -> Demonstrations:
+    """Somebody who walks to three goals, each time to another one than before, unless a place reminds of one."""
     P, rng = grid(), np.random.default_rng(seed)
     gaps = Detours(MDP.from_dense(P), np.arange(WIDTH**2)).gaps[list(GOALS)]
     states, actions, labels = (np.zeros((n, length), int) for _ in range(3))
@@ -36,7 +36,7 @@ def errands(n: int, seed: int, length: int = 60) -> Demonstrations:
             p = np.exp(-2.0 * gaps[z, s])
             a = rng.choice(4, p=p / p.sum())
             states[i, t], actions[i, t], labels[i, t] = s, a, z
-            z = rng.choice([k for k in range(3) if k != z]) if s == GOALS[z] else z
+            z = rng.choice([k for k in range(3) if k != z]) if s == GOALS[z] else (cues or {}).get(s, z)
             s = P[s, a].argmax()
     return Demonstrations.from_arrays(states, actions, labels=labels, n_states=WIDTH**2, n_actions=4)
 
@@ -67,6 +67,22 @@ def test_the_goals_are_found_and_nothing_else(fitted):
     order = [GOALS.index(goal) for goal in model.rewards_model_.goals]
     assert np.mean(np.array(order)[model.predict(demos)] == demos.labels) > 0.93
     np.testing.assert_array_equal(model.state_rewards_.argmax(1), model.rewards_model_.goals)
+
+
+def test_places_that_remind_of_a_goal_are_found():
+    cues = {12: 0}
+    demos = errands(100, seed=3, cues=cues)
+    model = Intentions(switching="arrival", rewards="places").fit(demos)
+    assert set(GOALS) <= set(model.rewards_model_.goals)
+    reminders = model.switching_.reminders
+    for place, goal in cues.items():
+        k = list(model.rewards_model_.goals).index(GOALS[goal])
+        assert reminders[place].argmax() == k
+        assert reminders[place, k] > 0.4
+    own = demos.subset([0])
+    stream = model.filter()
+    steps = [stream.step(int(s), int(a)) for s, a in zip(own.states, own.actions, strict=True)]
+    np.testing.assert_allclose(np.array(steps), model.filter_proba(own), atol=1e-8)
 
 
 def test_another_seed_finds_the_same_goals(fitted):

@@ -1,9 +1,9 @@
 """What is fitted where nobody names it: the only place that chooses.
 
 States that actions connect are places, and intentions are places to get to (goals that end). States of trials (a cue,
-the last outcome) are none: free policies with a Markov chain. With the goals found, held-out
-trajectories decide whether what ends an intention is arrival alone, or whether a network or the state say more
-(`ALTERNATIVES`). Demonstrations of robots have phases.
+the last outcome) are none: free policies with a Markov chain. With the goals found, held-out trajectories decide
+whether a network says more of what ends an intention than arrival does (`ALTERNATIVES`). Demonstrations of robots have
+phases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ USUAL_PAIR = "recurrent", "tabular"
 """Switching and rewards where no data are known yet."""
 MANY_NUMBERS, SOME_STEPS = 6, 50_000
 """Observed numbers from which on continuous data are taken for an arm's, and steps that are looked at to tell."""
-ALTERNATIVES: Mapping[tuple[str, str], tuple[str, ...]] = {("arrival", "places"): ("recurrent", "state")}
+ALTERNATIVES: Mapping[tuple[str, str], tuple[str, ...]] = {("arrival", "places"): ("recurrent",)}
 """Kinds of switching that are tried in the place of a default one."""
 CLEARLY, ERRORS, LEAST_HELD_OUT = 0.01, 2.0, 5
 """An alternative must predict held-out steps better by so many nats, and by so many standard errors over so many

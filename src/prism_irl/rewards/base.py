@@ -146,6 +146,8 @@ class RewardModel(ABC):
 
     accents: Accents | None = None
     """How individuals differ, where they do."""
+    reminders: FloatArray | None = None
+    """Probabilities that each place brings each intention about, (G, K), where a search has found some that do."""
 
     # -- hooks of a fit --------------------------------------------------------------------------------------------
 

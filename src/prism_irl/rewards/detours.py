@@ -53,6 +53,8 @@ class Detours:
         if ways.kappa:
             gaps = gaps * np.exp(-ways.kappa * self.steps[goals])[..., None]
         logs = ways.alpha * np.log(np.where(self.valid, habit, 1.0)) - ways.beta * gaps
+        if ways.levels is not None:
+            logs = logs + ways.levels
         weights = np.exp(logs - logs.max(-1, keepdims=True)) * self.valid
         policies: FloatArray = (1.0 - noise) * weights / weights.sum(-1, keepdims=True) + noise * habit
         if ways.at_goal is not None:

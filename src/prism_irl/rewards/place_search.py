@@ -2,10 +2,10 @@
 
 The model is that of goals that end: on the way to g the agent acts by
 
-    π_g(a|s) ∝ h(a|s)^α exp(−β e^{−κ D_g(s)} Δ_g(s,a)),
+    π_g(a|s) ∝ h(a|s)^α exp(u(s,a) − β e^{−κ D_g(s)} Δ_g(s,a)),
 
-where D_g are expected steps to g and Δ_g the detour that an action makes; intentions end and are drawn anew as in
-`prism_irl.renewal`. The search has no random start:
+where D_g are expected steps to g, Δ_g the detour that an action makes, and u levels that all goals share; intentions
+end and are drawn anew as in `prism_irl.renewal`. The search has no random start:
 
 1. EM from equal weights of all candidates, with sharpness and rates held: learned from the beginning they collapse.
    Weights of most places that are no goals vanish by themselves.
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
-from prism_irl.renewal import Expected, Renewal, expected_counts
+from prism_irl.renewal import ORDER_PRIOR, Expected, Renewal, expected_counts, left_from, reminding
 from prism_irl.rewards.detours import Detours
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,6 +41,11 @@ VANISHED = 1e-4
 EASY = 2.0
 """Goals that cost less, in nats, go several at a time."""
 PRACTICE_ITERATIONS = 12
+LEVEL_ROUNDS, LEVEL_PRIOR = 3, 10.0
+"""Scaling steps of the levels in each M-step; steps at every state that were taken as if there were none."""
+ORDER_ITERATIONS = 20
+REMINDER_GAIN, REMINDER_GAIN_PER_STEP = 4.0, 4e-3
+"""Nats that reminders must gain on trajectories that were left out: in all, and per step."""
 NEEDLESS, NEEDLESS_PER_STEP = 2.0, 1e-3
 """Nats that a goal must earn on trajectories that were left out, once policies are practised: in all, and per step."""
 STRENGTHS = (np.inf, 100.0, 30.0, 10.0, 4.0)
@@ -71,13 +76,15 @@ SETTINGS = (
 class Ways(NamedTuple):
     """How goals are approached: the exponent α of the habit, the sharpness β, and how it fades with distance, κ.
 
-    ``at_goal`` (A,): what is done there, whatever the goal; None while nothing is known.
+    ``at_goal`` (A,): what is done there, whatever the goal; None while nothing is known. ``levels`` (S, A): how much
+    more, in logs, each action is taken on the way than all this expects, whatever the goal.
     """
 
     alpha: float
     beta: float
     kappa: float = 0.0
     at_goal: FloatArray | None = None
+    levels: FloatArray | None = None
 
 
 class Practice(NamedTuple):
@@ -113,20 +120,29 @@ class Goals:
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> Goals:
         """Some of the goals, their weights scaled to one."""
-        initial, onward, leaving = self.chain
-        left = onward[:, kept] if len(onward) == 1 else onward[kept][:, kept]
-        chain = Renewal(_normalised(initial[kept]), _normalised(left), leaving[kept])
-        practice = self.practice and self.practice._replace(counts=self.practice.counts[kept])
-        return replace(self, goals=self.goals[kept], chain=chain, practice=practice)
+        return self.in_order(np.flatnonzero(kept))
+
+    def in_order(self, order: npt.NDArray[np.integer[Any]]) -> Goals:
+        """Some of the goals, or all, in another order."""
+        initial, onward, leaving, reminders = self.chain
+        left = onward[:, order] if len(onward) == 1 else onward[order][:, order]
+        reminders = None if reminders is None else reminders[:, order]
+        chain = Renewal(_normalised(initial[order]), _normalised(left), leaving[order], reminders)
+        practice = self.practice and self.practice._replace(counts=self.practice.counts[order])
+        return replace(self, goals=self.goals[order], chain=chain, practice=practice)
 
 
 class Steps:
-    """Steps as the compiled passes read them: rows of a table (n,), places (n,), and where trajectories begin."""
+    """Steps as the compiled passes read them: rows of a table (n,), places (n,), and where trajectories begin.
+
+    ``visits`` (G,): how often the agent goes on from each place.
+    """
 
     def __init__(self, demos: Demonstrations, place: IntArray) -> None:
         self.rows = demos.states.astype(np.int64) * demos.n_actions + demos.actions
         self.places, self.offsets = place[demos.states], demos.offsets.astype(np.int64)
         self.n_trajectories = len(demos)
+        self.visits = left_from(self.places, self.offsets, int(place.max()) + 1)
 
 
 class GoalSearch:
@@ -155,10 +171,11 @@ class GoalSearch:
         """E-step."""
         index = np.full(self.detours.n_places, -1)
         index[found.goals] = np.arange(len(found.goals))
-        return expected_counts(found.chain, self.table(found), steps.rows, index[steps.places], steps.offsets)
+        at = index[steps.places]
+        return expected_counts(found.chain, self.table(found), steps.rows, at, steps.offsets, steps.places)
 
-    def learn_ways(self, found: Goals, counts: FloatArray) -> Ways:
-        """The likeliest α, β and κ given expected steps (S·A, K), one after the other."""
+    def learn_ways(self, found: Goals, counts: FloatArray, *, levels: bool) -> Ways:
+        """The likeliest α, β and κ given expected steps (S·A, K), one after the other; then the levels."""
         from scipy.optimize import minimize_scalar
 
         K, (S, A) = len(found.goals), self.habit.shape
@@ -166,9 +183,11 @@ class GoalSearch:
         weights = counts.T.reshape(K, S, A) * ~here[:, :, None]
         ways = found.ways._replace(at_goal=None)
 
+        def policies(**changed: Any) -> FloatArray:
+            return self.detours.policies(found.goals, ways._replace(**changed), self.habit, self.noise)
+
         def loss(**changed: Any) -> float:
-            policies = self.detours.policies(found.goals, ways._replace(**changed), self.habit, self.noise)
-            return -float((weights * np.log(np.maximum(policies, 1e-300))).sum())
+            return -float((weights * np.log(np.maximum(policies(**changed), 1e-300))).sum())
 
         for name, low, high in (("beta", 0.1, 12.0), ("alpha", 0.0, 1.5), ("kappa", 0.0, 0.5)):
             tried = minimize_scalar(
@@ -179,6 +198,17 @@ class GoalSearch:
             )
             learned: dict[str, Any] = {name: float(tried.x)}
             ways = ways._replace(**learned)
+        if levels:
+
+            def expected(levels: FloatArray | None) -> FloatArray:
+                return (steps * policies(levels=levels)).sum(0) + 1e-9
+
+            steps = weights.sum(-1, keepdims=True)
+            target = weights.sum(0) + LEVEL_PRIOR * _normalised(expected(None)) + 1e-9
+            for _ in range(LEVEL_ROUNDS):
+                now = expected(ways.levels)
+                more = np.log(target / (now + LEVEL_PRIOR * _normalised(now)))
+                ways = ways._replace(levels=more if ways.levels is None else ways.levels + more)
         return ways._replace(at_goal=found.ways.at_goal)
 
     def at_goal(self, found: Goals, counts: FloatArray) -> FloatArray:
@@ -195,22 +225,27 @@ class GoalSearch:
         iterations: int,
         *,
         learns: bool,
+        levels: bool = False,
         policies_from: int = 0,
         vanished: float = 0.0,
     ) -> Goals:
         """Some iterations; with ``learns`` also of rates and ways. Goals lighter than ``vanished`` leave."""
         for iteration in range(iterations):
             seen = self.expect(found, steps)
-            weights = _normalised(seen.onward[0] + seen.first)
-            chain, ways = found.chain._replace(initial=weights, onward=weights[None]), found.ways
+            weights = _normalised(seen.onward.sum(0) + seen.first)
+            ordered = len(seen.onward) > 1
+            onward = _normalised(seen.onward + ORDER_PRIOR * weights) if ordered else weights[None]
+            chain, ways = found.chain._replace(initial=weights, onward=onward), found.ways
             slow = iteration % 4 == 0
             if slow and iteration >= policies_from:
                 ways = ways._replace(at_goal=self.at_goal(found, seen.counts))
             if learns:
                 chain = chain._replace(leaving=shared_rates(seen))
                 if slow:
-                    ways = self.learn_ways(found, seen.counts)._replace(at_goal=ways.at_goal)
+                    ways = self.learn_ways(found, seen.counts, levels=levels)._replace(at_goal=ways.at_goal)
             practice = found.practice
+            if chain.reminders is not None:
+                chain = chain._replace(reminders=reminding(seen.reminded, steps.visits, weights))
             if practice is not None:
                 practice = practice._replace(counts=seen.counts.T.reshape(-1, *self.habit.shape))
             likelihood = float(seen.log_likelihood.sum())
@@ -260,13 +295,20 @@ class GoalSearch:
             chosen = max(path, key=lambda found: found.log_likelihood - each * len(found.goals))
         else:
             chosen = min(path, key=lambda found: (abs(len(found.goals) - n_goals), -len(found.goals)))
-        return self.em(chosen, steps, LAST_ITERATIONS, learns=True)
+        return self.em(chosen, steps, LAST_ITERATIONS, learns=True, levels=True)
 
     def practise(self, found: Goals, steps: Steps, strength: float) -> Goals:
         """Go on with policies that give way to what is done."""
         K = len(found.goals)
         practice = Practice(strength, np.zeros((K, *self.habit.shape)))
-        return self.em(replace(found, practice=practice), steps, PRACTICE_ITERATIONS, learns=True)
+        return self.em(replace(found, practice=practice), steps, PRACTICE_ITERATIONS, learns=True, levels=True)
+
+    def order(self, found: Goals, steps: Steps, *, reminds: bool) -> Goals:
+        """Go on with an order of the goals; with ``reminds`` also with places that bring them about."""
+        weights = found.chain.initial
+        begun = np.tile(0.05 * weights, (len(steps.visits), 1)) if reminds else None
+        ordered = found.chain._replace(onward=np.tile(weights, (len(weights), 1)), reminders=begun)
+        return self.em(replace(found, chain=ordered), steps, ORDER_ITERATIONS, learns=True, levels=True)
 
     def fewer(self, found: Goals, steps: Steps, rest: Steps) -> int:
         """How many goals practice leaves: the others are those whose loss steps that were left out do not notice."""
@@ -301,7 +343,8 @@ def find_goals(
 ) -> tuple[Goals, list[dict[str, Any]]]:
     """The goals of the demonstrations, and per setting: goals and likelihood per step that was left out."""
     tried: list[dict[str, Any]] = []
-    setting, strength, fewer = settings[0], np.inf, 0
+    setting, strength, fewer, reminds = settings[0], np.inf, 0, False
+    each = penalty(len(candidates), Steps(demos, detours.place))
     if len(demos) > 3 and len(settings) > 1:
         some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
         held_out, kept = some.split_indices(0.3, seed=seed) if len(some) > 3 else (np.arange(1), np.arange(len(some)))
@@ -310,26 +353,38 @@ def find_goals(
             GoalSearch(detours, habit_of(part, detours), noise),
             *(Steps(one, detours.place) for one in (part, other)),
         )
-        for one in settings:
-            found = search.run(candidates, steps, one, n_goals)
+
+        def take(found: Goals, **how: Any) -> float:
             score = search.likelihood(found, rest) / other.n_steps
-            tried.append({"setting": one, "found": found, "log_likelihood": score})
+            tried.append({"setting": setting, "found": found, "log_likelihood": score, **how})
+            return score
+
+        for one in settings:
+            setting = one
+            take(search.run(candidates, steps, one, n_goals))
         best = max(tried, key=lambda row: row["log_likelihood"])
         setting = best["setting"]
         for value in STRENGTHS:
-            found = search.practise(best["found"], steps, value)
-            score = search.likelihood(found, rest) / other.n_steps
-            tried.append({"setting": setting, "found": found, "strength": value, "log_likelihood": score})
+            take(search.practise(best["found"], steps, value), strength=value)
         best = max(tried[len(settings) :], key=lambda row: row["log_likelihood"])
-        strength = best["strength"]
-        if n_goals is None and strength < np.inf:
-            fewer = search.fewer(best["found"], steps, rest)
+        strength, found = best["strength"], best["found"]
+        if len(found.goals) > 1:
+            found, reminded = (search.order(found, steps, reminds=how) for how in (False, True))
+            score = take(found, strength=strength, reminds=False)
+            gain = take(reminded, strength=strength, reminds=True) - score
+            reminds = gain > max(REMINDER_GAIN / other.n_steps, REMINDER_GAIN_PER_STEP)
+            found = reminded if reminds else found
+        if n_goals is None:
+            fewer = search.fewer(found, steps, rest)
     search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
     found = search.practise(search.run(candidates, steps, setting, n_goals), steps, strength)
-    if 1 < fewer < len(found.goals):
-        each, path = penalty(len(candidates), steps), search.eliminate(found, steps, learns=True, single=True)
+    if len(found.goals) > 1:
+        found = search.order(found, steps, reminds=reminds)
+    if n_goals is None and len(found.goals) > 1:
+        path = search.eliminate(found, steps, learns=True, single=True)
         cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
-        found = path[min(len(path[0].goals) - fewer, [*cheap, False].index(False))]
+        needless = len(found.goals) if fewer < 2 else max(len(found.goals) - fewer, 0)
+        found = path[min(needless, [*cheap, False].index(False))]
     return found, tried
 
 

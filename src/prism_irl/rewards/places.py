@@ -1,15 +1,15 @@
 """Places as rewards: an intention is a place to get to, and its reward is 1 there.
 
-π_g(a|s) ∝ h(a|s)^α exp(−β e^{−κ D_g(s)} Δ_g(s,a)) on the way, where D_g are the expected steps to g and Δ_g the detour
-of an action (`rewards.detours`): the paper's Boltzmann policy of the sparse reward 1[s ∈ g], with what everybody does
-anyway, the habit h. What is done at the goal (drinking, pressing, staying) has a policy of its own, which all goals
-share. Which places are goals, and how many, is what the data say (`rewards.place_search`).
+π_g(a|s) ∝ h(a|s)^α exp(u(s,a) − β e^{−κ D_g(s)} Δ_g(s,a)) on the way, where D_g are the expected steps to g and Δ_g
+the detour of an action (`rewards.detours`): the paper's Boltzmann policy of the sparse reward 1[s ∈ g], with what
+everybody does anyway, the habit h, and levels u that all goals share, because h has counted the ways to goals, too.
+What is done at the goal (drinking, pressing, staying) has a policy of its own, which all goals share. Which places are
+goals, and how many, is what the data say (`rewards.place_search`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -76,7 +76,7 @@ class PlacePolicies(PolicyTable):
         """Take over what a search has found."""
         goals = found.goals
         self.goals, self.ways, self.weights = goals.goals.copy(), goals.ways, goals.chain.initial.copy()
-        self.habit = found.habit
+        self.habit, self.reminders = found.habit, goals.chain.reminders
         self.practice = self.practice if goals.practice is None else goals.practice
         self._refresh()
 
@@ -86,6 +86,7 @@ class PlacePolicies(PolicyTable):
         def reorder(order: npt.NDArray[np.integer[Any]]) -> None:
             self.goals, self.weights = self.goals[order], self.weights[order]
             self.practice = self.practice._replace(counts=self.practice.counts[order])
+            self.reminders = None if self.reminders is None else self.reminders[:, order]
             self._refresh()
 
         fit.chain = fit.run_fixed(fit.train, self.log_likelihood(fit.train), 15)[1]
@@ -103,7 +104,7 @@ class PlacePolicies(PolicyTable):
         flat = np.ascontiguousarray(counts.reshape(self.n_intentions, -1).T)
         search = GoalSearch(self.detours, self.habit, self.noise)
         goals = Goals(self.goals, None, self.ways)  # type: ignore[arg-type]
-        self.ways = search.learn_ways(goals, flat)._replace(at_goal=search.at_goal(goals, flat))
+        self.ways = search.learn_ways(goals, flat, levels=True)._replace(at_goal=search.at_goal(goals, flat))
         self.practice = self.practice._replace(counts=counts)
         self._refresh()
 
@@ -125,6 +126,7 @@ class PlacePolicies(PolicyTable):
             "weights": self.weights,
             "ways": np.array([self.ways.alpha, self.ways.beta, self.ways.kappa]),
             "at_goal": np.where(np.isnan(at_goal), -1.0, at_goal),
+            "levels": np.zeros_like(self.habit) if self.ways.levels is None else self.ways.levels,
             "habit": self.habit,
             "practice": self.practice.counts,
             "strength": np.array([-1.0 if np.isinf(self.practice.strength) else self.practice.strength]),
@@ -143,7 +145,7 @@ class PlacePolicies(PolicyTable):
             raise InputError("The saved goals are no places; restore the file or fit again.")
         at_goal = state["at_goal"]
         alpha, beta, kappa = (float(value) for value in state["ways"])
-        self.ways = Ways(alpha, beta, kappa, None if (at_goal < 0).any() else at_goal.copy())
+        self.ways = Ways(alpha, beta, kappa, None if (at_goal < 0).any() else at_goal.copy(), state["levels"].copy())
         self.habit, self.weights = state["habit"].copy(), state["weights"].copy()
         strength = float(state["strength"][0])
         self.practice = Practice(np.inf if strength < 0 else strength, state["practice"].copy())
@@ -195,12 +197,7 @@ def discover(demos: Demonstrations, mdp: MDP, n_goals: int | None, noise: float,
     detours = Detours(mdp, place)
     candidates = candidates_of(demos, place)
     found, tried = find_goals(demos, detours, candidates, n_goals=n_goals, noise=noise, seed=seed)
-    order = np.argsort(-found.chain.initial, kind="stable")
-    chain = found.chain._replace(initial=found.chain.initial[order])
-    practice = None if found.practice is None else found.practice._replace(counts=found.practice.counts[order])
-    return Discovery(
-        replace(found, goals=found.goals[order], chain=chain, practice=practice), habit_of(demos, detours), tried
-    )
+    return Discovery(found.in_order(np.argsort(-found.chain.initial, kind="stable")), habit_of(demos, detours), tried)
 
 
 def place_of(demos: Demonstrations) -> npt.NDArray[np.int64]:

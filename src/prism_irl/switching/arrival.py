@@ -4,8 +4,9 @@
 
 where l_j is one of four rates, as the agent is away from the place of j, enters it, stays there or leaves it
 (`prism_irl.renewal`). All rates are shared by the goals, so that rare goals have them, too; the next goal depends on
-the one that ended as far as there is evidence for it: B_j shrinks towards the weights of all. Both passes are compiled;
-the M-step is in closed form.
+the one that ended as far as there is evidence for it: B_j shrinks towards the weights of all. Where left-out
+trajectories ask for it, places also remind of intentions, whatever the present one. Both passes are compiled; the
+M-step is in closed form.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from prism_irl import checked
 from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.devices import as_array
-from prism_irl.renewal import ENTER, EXIT, QUIT, STAY, Renewal, beliefs
+from prism_irl.renewal import ENTER, EXIT, ORDER_PRIOR, QUIT, STAY, Renewal, beliefs, left_from, reminding
 from prism_irl.switching.base import Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, Previous
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 PRIOR = np.array([[1.0, 0.5, 0.5, 0.5], [19.0, 0.5, 0.5, 0.5]])
 """Leavings and stays that are added to those of the data, by where the agent is."""
-ORDER_PRIOR = 5.0
-"""Draws that the weights of all goals are worth in those after each goal."""
 
 
 class ArrivalChain(Chain):
@@ -48,30 +47,42 @@ class ArrivalChain(Chain):
     onward : (K, K), the goal after each goal
     rates : (4,), probabilities of ending: elsewhere, on entering the place, while staying there, on leaving it
     ends : (K, S), ones where each intention is reached
+    place : (S,), the place of every state
+    reminders : (S, K), of place g in row g: probabilities that it brings each intention about; zeros where none does
     """
 
     exact = True
     distributions = ("initial", "onward")
 
-    def __init__(self, n_intentions: int, n_states: int) -> None:
+    def __init__(self, n_intentions: int, place: npt.NDArray[np.int64]) -> None:
         self.n_intentions = n_intentions
         self.device: torch.device | str = "cpu"
         self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
         self.onward: FloatArray = np.full((n_intentions, n_intentions), 1.0 / n_intentions)
         self.rates: FloatArray = np.array([0.05, 0.5, 0.5, 0.5])
-        self.ends: FloatArray = np.zeros((n_intentions, n_states))
+        self.ends: FloatArray = np.zeros((n_intentions, len(place)))
+        self.place: npt.NDArray[np.int64] = place.astype(np.int64)
+        self.reminders: FloatArray = np.zeros((len(place), n_intentions))
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Initial distribution, next goals, rates and places."""
-        return {"initial": self.begin, "onward": self.onward, "rates": self.rates, "ends": self.ends}
+        return {
+            "initial": self.begin,
+            "onward": self.onward,
+            "rates": self.rates,
+            "ends": self.ends,
+            "reminders": self.reminders,
+            "place": self.place,
+        }
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         for name, own in self.state().items():
             checked.shape(name, state[name], own.shape)
             own[...] = state[name]
+        checked.ids("places", self.place, len(self.place))
 
     def to(self, device: torch.device | str) -> Self:
         """Beliefs are computed on the CPU; batches may lie elsewhere."""
@@ -89,12 +100,15 @@ class ArrivalChain(Chain):
         super().first_guess(fit)
         if fit.chain is not None and fit.rewards.ends_at is not None:
             self.ends[...] = fit.rewards.ends_at
+        if fit.rewards.reminders is not None:
+            self.reminders[: len(fit.rewards.reminders)] = fit.rewards.reminders
 
     # -- beliefs ---------------------------------------------------------------------------------------------------
 
     @property
     def _renewal(self) -> Renewal:
-        return Renewal(self.begin, self.onward, np.tile(self.rates, (self.n_intentions, 1)))
+        reminders = self.reminders if self.reminders.any() else None
+        return Renewal(self.begin, self.onward, np.tile(self.rates, (self.n_intentions, 1)), reminders)
 
     def _at(self, data: Prepared) -> npt.NDArray[np.int64]:
         """The intention whose place each step is at, (n,), −1 where it is nobody's."""
@@ -103,12 +117,17 @@ class ArrivalChain(Chain):
         found: npt.NDArray[np.int64] = known[np.minimum(data.demos.states.astype(np.int64), len(owner))]
         return found
 
+    def _places(self, data: Prepared) -> npt.NDArray[np.int64]:
+        """The place of each step, (n,); a state without a name is taken for the last one."""
+        found: npt.NDArray[np.int64] = self.place[np.minimum(data.demos.states.astype(np.int64), len(self.place) - 1)]
+        return found
+
     def _pass(self, data: Prepared, log_emission: Any, *, online: bool) -> Any:
         logs = as_array(log_emission)
         top = logs.max(axis=1)
         top[~np.isfinite(top)] = 0.0
         emission = np.exp(logs - top[:, None])
-        found = beliefs(self._renewal, emission, self._at(data), data.demos.offsets, online=online)
+        found = beliefs(self._renewal, emission, self._at(data), data.demos.offsets, self._places(data), online=online)
         return found._replace(log_likelihood=found.log_likelihood + top)
 
     def expectation(self, data: Prepared, log_emission: Any, *, online: bool = True) -> Posterior:
@@ -121,16 +140,23 @@ class ArrivalChain(Chain):
             found.filtered,
             found.log_likelihood,
             transitions=found.onward + stays,
-            hidden=Stats(first=found.first, onward=found.onward, left=found.left, stayed=found.stayed),
+            hidden=Stats(
+                first=found.first,
+                onward=found.onward,
+                left=found.left,
+                stayed=found.stayed,
+                reminded=found.reminded,
+                visits=left_from(self._places(data), data.demos.offsets, len(self.reminders)),
+            ),
         )
 
     def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
-        """Expected first goals (K,) and next goals (K, K); leavings and stays (K, 4), by where the agent is."""
+        """Expected first goals (K,), next goals (K, K) and reminders (S, K); leavings and stays (K, 4)."""
         assert posterior.hidden is not None
         return posterior.hidden
 
     def update(self, stats: Stats) -> None:
-        """Rates, first goals and next goals from expected counts."""
+        """Rates, first goals, next goals and reminders from expected counts."""
         left, stayed = stats["left"].sum(axis=0) + PRIOR[0], stats["stayed"].sum(axis=0) + PRIOR[1]
         self.rates[...] = left / (left + stayed)
         draws = stats["onward"].sum(axis=0) + stats["first"] + FLOOR
@@ -139,6 +165,8 @@ class ArrivalChain(Chain):
         self.begin[...] = first / first.sum()
         after = stats["onward"] + ORDER_PRIOR * weights
         self.onward[...] = after / after.sum(-1, keepdims=True)
+        if self.reminders.any():
+            self.reminders[...] = reminding(stats["reminded"], stats["visits"], weights)
 
     # -- padded batches and streams --------------------------------------------------------------------------------
 
@@ -154,6 +182,8 @@ class ArrivalChain(Chain):
         kind = np.where(was, np.where(is_there, STAY, EXIT), np.where(is_there, ENTER, QUIT))
         rates = self.rates[kind]
         kernel: FloatArray = rates[..., None] * self.onward + (1.0 - rates)[..., None] * np.eye(self.n_intentions)
+        reminders = self.reminders[self.place[before]][..., None, :]
+        kernel = (1.0 - reminders.sum(-1, keepdims=True)) * kernel + reminders
         return np.maximum(kernel, FLOOR)
 
     def log_kernel(self, batch: Batch) -> Tensor:

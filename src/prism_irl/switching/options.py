@@ -224,9 +224,11 @@ class Arrival(SwitchingOptions):
 
     def build(self, n_intentions: int, demos: Demonstrations) -> ArrivalChain:
         """A chain whose intentions have no place yet."""
+        import numpy as np
+
         from prism_irl.switching.arrival import ArrivalChain
 
-        return ArrivalChain(n_intentions, demos.n_states)
+        return ArrivalChain(n_intentions, np.arange(demos.n_states) if demos.places is None else demos.places)
 
 
 @dataclass(frozen=True)
