@@ -35,6 +35,34 @@ def test_trials_are_no_places() -> None:
     assert default_pair(demos)[:2] == ("markov", "tabular")
 
 
+def moods(n: int) -> Demonstrations:
+    """Choices between two options by a cue: sometimes by the cue, sometimes always the one or the other."""
+    rng = np.random.default_rng(0)
+    policy = np.array([[0.05, 0.2, 0.8, 0.95], [0.9] * 4, [0.1] * 4])
+    cues, choices, mood = (np.zeros((n, 200), int) for _ in range(3))
+    for i in range(n):
+        z = rng.integers(3)
+        for t in range(200):
+            z = z if rng.random() < 0.97 else rng.integers(3)
+            cues[i, t], mood[i, t] = rng.integers(4), z
+            choices[i, t] = rng.random() < policy[z, cues[i, t]]
+    return Demonstrations.from_arrays(cues, choices, labels=mood, n_states=4, n_actions=2)
+
+
+def test_as_many_policies_as_left_out_trials_ask_for() -> None:
+    demos = moods(20)
+    model = Intentions().fit(demos)
+    assert model.n_intentions == 3
+    assert "ask for 3" in model.default_["why"]
+    assert Intentions(2).fit(demos).n_intentions == 2
+
+
+def test_choices_that_repeat_earlier_ones_are_one_intention() -> None:
+    model = Intentions().fit(draw(5, "sticky-choices").train)
+    assert model.n_intentions == 1
+    assert "habit with a memory" in model.default_["why"]
+
+
 @pytest.mark.parametrize(("family", "seed"), [("arrival", 66), ("last-visited", 5), ("stays", 7), ("needs", 67)])
 def test_the_bare_estimator_finds_how_many_goals_there_are(family: str, seed: int) -> None:
     world = draw(seed, family)

@@ -1,17 +1,23 @@
 """What is fitted where nobody names it: the only place that chooses.
 
-States that actions connect are places, and intentions are places to get to (goals that end). States of trials (a cue,
-the last outcome) are none: free policies with a Markov chain. With the goals found, held-out trajectories decide
-whether a network says more of what ends an intention than arrival does (`ALTERNATIVES`). Demonstrations of robots have
-phases.
+States that actions connect are places, and intentions are places to get to (goals that end). With the goals found,
+held-out trajectories decide whether a network says more of what ends an intention than arrival does (`ALTERNATIVES`).
+States of trials (a cue, the last outcome) are no places: free policies with a Markov chain, as many as left-out
+trajectories ask for (`number_of_policies`), and one where a habit that remembers says as much. Demonstrations of robots
+have phases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from prism_irl.data.demonstrations import Demonstrations
 
 USUAL_PAIR = "recurrent", "tabular"
@@ -23,6 +29,11 @@ ALTERNATIVES: Mapping[tuple[str, str], tuple[str, ...]] = {("arrival", "places")
 CLEARLY, ERRORS, LEAST_HELD_OUT = 0.01, 2.0, 5
 """An alternative must predict held-out steps better by so many nats, and by so many standard errors over so many
 trajectories: labels are at stake, and likelihood alone is no reason to give up what places explain."""
+MOST_POLICIES, FOLDS, PIECES = 8, 3, 6
+"""Most free policies that are tried, on folds of the trajectories; fewer trajectories are cut into so many pieces."""
+LEAST_GAIN = 0.002
+"""Nats per step that a further policy must gain on what was left out, and `ERRORS` standard errors; over a habit with a
+memory all of them must gain one standard error."""
 FEWEST_PLACES, PREDICTABLE, CONNECTED = 7, 0.5, 0.5
 """States that are places: at least so many of them; an action leads to its usual successor at least this often; and
 from one of them no more than this share of all is a step away."""
@@ -77,3 +88,61 @@ def are_places(demos: Demonstrations) -> bool:
     pairs = np.unique(states * S + after)
     near = np.bincount(pairs[pairs // S != pairs % S] // S, minlength=S)
     return usual >= PREDICTABLE and float(near[near > 0].mean() if near.any() else 0.0) <= CONNECTED * visited
+
+
+def number_of_policies(
+    demos: Demonstrations, fit: Callable[[int, Demonstrations], Any]
+) -> tuple[int, str, dict[str, float]]:
+    """How many free policies left-out trajectories ask for, why, and what each number and a habit predict, per step.
+
+    ``fit`` fits a number of policies to some demonstrations. Policies in a chain also imitate a memory of what was
+    done, so that they count only where they predict better than a habit that has one (`models.references.NGram`).
+    """
+    import numpy as np
+
+    from prism_irl.models.references import NGram
+
+    if len(demos) < PIECES:
+        cuts = [np.linspace(a, b, -(-PIECES // len(demos)), endpoint=False) for a, b in pairwise(demos.offsets)]
+        offsets = np.unique(np.append(np.concatenate(cuts).astype(np.int64), demos.n_steps))
+        demos = replace(demos, offsets=offsets, groups=None, trajectory_names=None)
+    if len(demos) < FOLDS:
+        return 1, "There is too little data to tell intentions apart.", {}
+    fold = np.arange(len(demos)) % FOLDS
+    parts = [(demos.subset(np.flatnonzero(fold != i)), demos.subset(np.flatnonzero(fold == i))) for i in range(FOLDS)]
+
+    def left_out(fitted: Callable[[Demonstrations], Any]) -> npt.NDArray[np.float64]:
+        found = np.zeros(len(demos))
+        for i, (train, rest) in enumerate(parts):
+            found[fold == i] = np.add.reduceat(fitted(train).log_likelihood(rest), rest.offsets[:-1])
+        return found
+
+    def clearly(gain: npt.NDArray[np.float64], least: float, errors: float) -> bool:
+        error = np.sqrt(len(gain)) * gain.std(ddof=1)
+        return bool(gain.sum() > max(least * demos.n_steps, errors * error))
+
+    scores = [left_out(lambda train: fit(1, train))]
+    seen = min(len(np.unique(train.states.astype(np.int64) * train.n_actions + train.actions)) for train, _ in parts)
+    while len(scores) < min(MOST_POLICIES, seen):
+        scores.append(left_out(lambda train: fit(len(scores) + 1, train)))
+        if not clearly(scores[-1] - scores[-2], LEAST_GAIN, ERRORS):
+            break
+    habit = left_out(lambda train: NGram().fit(train))
+    tried = {str(K): float(one.sum() / demos.n_steps) for K, one in enumerate(scores, 1)}
+    tried["habit"] = float(habit.sum() / demos.n_steps)
+    best = next(
+        (K for K in range(1, len(scores)) if not clearly(scores[K] - scores[K - 1], LEAST_GAIN, ERRORS)), len(scores)
+    )
+    if best == 1:
+        return 1, "A second policy does not predict left-out trajectories better: one intention.", tried
+    if not clearly(scores[best - 1] - habit, 0.0, 1.0):
+        return (
+            1,
+            f"A habit with a memory predicts left-out trajectories as well as {best} policies: one intention.",
+            tried,
+        )
+    return (
+        best,
+        f"Left-out trajectories ask for {best} of them, which predict better than a habit with a memory.",
+        tried,
+    )

@@ -33,6 +33,7 @@ from prism_irl.models.default import (
     ERRORS,
     LEAST_HELD_OUT,
     default_pair,
+    number_of_policies,
     suits_phases,
     usual_pair,
 )
@@ -46,6 +47,8 @@ from prism_irl.switching.base import Switching
 from prism_irl.switching.options import SwitchingOptions
 
 AGREEMENT_MARGIN = 0.002  # starts within this many nats per step of the best count as equally good
+TRIAL_STARTS = 10
+"""Starts of a fit that numbers of intentions are compared by: a bad optimum says nothing about a number."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -214,6 +217,9 @@ class Intentions(Settings, FittedPair):  # noqa: D101
     def _try_alternatives(self, demos: Demonstrations, mdp: MDP | None) -> None:
         """Become the fit of another kind of switching where it predicts left-out trajectories clearly better."""
         switching, rewards, why = self._default_pair
+        if self.numbers_tried_:
+            self.default_ = {"pair": self.pair, "why": why, "held_out": self.numbers_tried_}
+            return
         held_out = demos.subset(demos.split_indices(self.validation_fraction or 0.1, seed=self.seed)[0])
         tried = {switching: self._per_trajectory(held_out)}
         others = ALTERNATIVES.get((switching, rewards), ())
@@ -286,12 +292,31 @@ class Intentions(Settings, FittedPair):  # noqa: D101
 
     def _discover(self, train: Prepared) -> None:
         """Look for what has to be known before the components can be built: how many intentions, and which places."""
+        self.numbers_tried_: dict[str, float] = {}
         if "_trial" not in vars(self):  # goals that were found already stay
             self.found_ = self.reward_options.discover(train.demos, self._dynamics, self.n_intentions, self.seed)
             self.intentions_found_ = self.n_intentions is None
-        if self.intentions_found_:
+        if self.found_ is not None and self.intentions_found_:
             self._discovered = {"n_intentions": self.found_.n_intentions}  # where a default is looked up
             self._check_parameters(train.demos)
+        elif self.chooses_pair and "_trial" not in vars(self) and vars(self).get("n_intentions") is None:
+            self._choose_number(train.demos)
+
+    def _choose_number(self, demos: Demonstrations) -> None:
+        """As many free policies as left-out trajectories ask for, where the default is free policies."""
+        switching, rewards, why = self._default_pair
+        if rewards != "tabular":
+            return
+
+        def fit(n_intentions: int, part: Demonstrations) -> Intentions:
+            other = copy(self)
+            vars(other).update(_trial=(switching, rewards, why), n_intentions=n_intentions, n_starts=TRIAL_STARTS)
+            other._fit_pair(part, None)
+            return other
+
+        found, reason, self.numbers_tried_ = number_of_policies(demos, fit)
+        self._default_pair = switching, rewards, f"{why} {reason}"
+        self.intentions_found_, self._discovered = True, {"n_intentions": found}
 
     def _finish(
         self, fitted: list[em.Start], train: Prepared, validation: Prepared | None, demos: Demonstrations
