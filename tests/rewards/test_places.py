@@ -8,6 +8,7 @@ import pytest
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
+from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.detours import FAR, Detours
 from support import one_sentence
@@ -83,6 +84,14 @@ def test_places_that_remind_of_a_goal_are_found():
     stream = model.filter()
     steps = [stream.step(int(s), int(a)) for s, a in zip(own.states, own.actions, strict=True)]
     np.testing.assert_allclose(np.array(steps), model.filter_proba(own), atol=1e-8)
+
+
+def test_goals_come_back_over_resampled_trajectories(fitted):
+    model, demos = fitted
+    assert (model.rewards_model_.returns >= 0.8).all()
+    goals = describe(model, demos).tables["goals.csv"]
+    assert sorted(goals["place"]) == sorted(GOALS)
+    np.testing.assert_array_equal(goals["returns"], model.rewards_model_.returns)
 
 
 def test_another_seed_finds_the_same_goals(fitted):

@@ -5,7 +5,7 @@ For a spreadsheet or another program; nobody has to know which id stands for whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -191,12 +191,11 @@ def trips(
     length = np.where(on_the_way, first_arrival, np.where(arrived, after, ends + 1)) - begins
     sums = np.concatenate([[0.0], np.cumsum(probabilities[np.arange(n), labels])])
     place = _names(demos)
-    target = distances.argmin(axis=1)
     rows: dict[str, Any] = {
         "trajectory": [demos.name_of(i) for i in which],
         "intention": goal,
         "from": place[states[begins]],
-        "to": place[target[goal]],
+        "to": _targets(demos, distances)[goal],
         "first": begins - demos.offsets[which],
         "last": ends - demos.offsets[which],
         "length": length,
@@ -205,6 +204,19 @@ def trips(
         "probability": (sums[ends + 1] - sums[begins]) / (ends + 1 - begins),
     }
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def place_table(
+    demos: Demonstrations, distances: npt.NDArray[np.float64], facts: Mapping[str, npt.NDArray[np.float64]]
+) -> pd.DataFrame:
+    """One row per intention: the place that it goes to, by ``distances`` (K, S), and ``facts`` (K,) about it."""
+    return pd.DataFrame({"intention": np.arange(len(distances)), "place": _targets(demos, distances), **facts})
+
+
+def _targets(demos: Demonstrations, distances: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """What the place of each intention is called, (K,); empty where it goes nowhere."""
+    names = _names(demos)[distances.argmin(axis=1)]
+    return names if not (nowhere := distances.min(axis=1) > 0).any() else np.where(nowhere, "", names.astype(object))
 
 
 def _names(demos: Demonstrations) -> npt.NDArray[Any]:

@@ -21,7 +21,7 @@ from prism_irl.evaluation.checks import Checks, check
 from prism_irl.evaluation.metrics import Inference, infer_once, label_metrics
 from prism_irl.evaluation.result import Dwell, FitResult, Shown
 from prism_irl.evaluation.rewards import dwell_per_intention, on_map
-from prism_irl.evaluation.tables import trips
+from prism_irl.evaluation.tables import place_table, trips
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.reference_scores import reference_scores
@@ -71,7 +71,8 @@ def describe(
     starts = getattr(model, "starts_", None)
     goals = tables.goal_table(model, demos)
     rows = tables.cell_table if continuous else tables.intention_table
-    distances = getattr(getattr(model, "rewards_model_", None), "distances", None)
+    places: Any = getattr(model, "rewards_model_", None)
+    distances = getattr(places, "distances", None)
     policies = getattr(model, "policies_", None)
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
     return FitResult(
@@ -114,7 +115,7 @@ def describe(
         },
         tables={
             "rewards.csv": rows(model, demos, found.probabilities),
-            "goals.csv": goals,
+            "goals.csv": goals if distances is None else place_table(demos, distances, places.goal_facts),
             "trips.csv": None if distances is None else trips(demos, found.probabilities, distances),
             "dynamics.csv": None if continuous or known_dynamics else tables.move_table(demos),
         },

@@ -144,6 +144,11 @@ class RewardModel(ABC):
         """Expected steps from every state to where each intention ends, (K, S), where rewards are places of a map."""
         return None
 
+    @property
+    def goal_facts(self) -> Mapping[str, FloatArray]:
+        """What is known of the place of each intention, (K,) each, where rewards are places of a map."""
+        return {}
+
     accents: Accents | None = None
     """How individuals differ, where they do."""
     reminders: FloatArray | None = None

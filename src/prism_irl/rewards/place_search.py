@@ -44,6 +44,10 @@ PRACTICE_ITERATIONS = 12
 LEVEL_ROUNDS, LEVEL_PRIOR = 3, 10.0
 """Scaling steps of the levels in each M-step; steps at every state that were taken as if there were none."""
 ORDER_ITERATIONS = 20
+RESAMPLES = 10
+"""Of the trajectories, in which goals are looked for again."""
+RETURNING = 0.5
+"""Goals that are found in a smaller share of them are not kept."""
 REMINDER_GAIN, REMINDER_GAIN_PER_STEP = 4.0, 4e-3
 """Nats that reminders must gain on trajectories that were left out: in all, and per step."""
 NEEDLESS, NEEDLESS_PER_STEP = 2.0, 1e-3
@@ -109,7 +113,8 @@ class Practice(NamedTuple):
 class Goals:
     """A set of goals with everything that EM has learned for them.
 
-    ``goals`` (K,) are places; ``log_likelihood`` that of all steps at the last E-step.
+    ``goals`` (K,) are places; ``log_likelihood`` that of all steps at the last E-step; ``returns`` (K,) the share of
+    resampled data in which each goal is found again.
     """
 
     goals: IntArray
@@ -117,6 +122,7 @@ class Goals:
     ways: Ways
     log_likelihood: float = -np.inf
     practice: Practice | None = None
+    returns: FloatArray | None = None
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> Goals:
         """Some of the goals, their weights scaled to one."""
@@ -129,7 +135,8 @@ class Goals:
         reminders = None if reminders is None else reminders[:, order]
         chain = Renewal(_normalised(initial[order]), _normalised(left), leaving[order], reminders)
         practice = self.practice and self.practice._replace(counts=self.practice.counts[order])
-        return replace(self, goals=self.goals[order], chain=chain, practice=practice)
+        returns = None if self.returns is None else self.returns[order]
+        return replace(self, goals=self.goals[order], chain=chain, practice=practice, returns=returns)
 
 
 class Steps:
@@ -270,13 +277,20 @@ class GoalSearch:
         found = found.keep(weights >= np.sort(weights)[-MOST_GOALS:][0])
         return self.em(found, steps, OWN_ITERATIONS if setting.learns else 3, learns=setting.learns)
 
-    def eliminate(self, found: Goals, steps: Steps, *, learns: bool, single: bool = False) -> list[Goals]:
-        """The sets that backward elimination passes, the largest first; with ``single`` goals go one by one."""
+    def eliminate(
+        self, found: Goals, steps: Steps, *, learns: bool, single: bool = False, most: float = np.inf
+    ) -> list[Goals]:
+        """The sets that backward elimination passes, the largest first, until goals cost ``most`` nats and more.
+
+        With ``single`` goals go one by one.
+        """
         path = [replace(found, log_likelihood=self.likelihood(found, steps))]
         while len(path[-1].goals) > 1:
             now, K = path[-1], len(path[-1].goals)
             each = ~np.eye(K, dtype=bool)
             cost = np.array([now.log_likelihood - self.likelihood(now.keep(kept), steps) for kept in each])
+            if cost.min() > most:
+                break
             order, easy = np.argsort(cost, kind="stable"), int((cost < EASY).sum())
             groups = [order[: easy // 2]] if easy > 3 and not single else [order[[j]] for j in range(min(2, K))]
             tried = []
@@ -287,15 +301,33 @@ class GoalSearch:
             path.append(max(tried, key=lambda one: one.log_likelihood))
         return path
 
-    def run(self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None) -> Goals:
-        """The goals found with a setting: as many as the penalty leaves, or as many as were asked for."""
+    def run(self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None) -> tuple[Goals, Goals]:
+        """The goals found with a setting, as many as the penalty leaves or as were asked for; and these and more."""
         path = self.eliminate(self.begin(candidates, steps, setting), steps, learns=setting.learns)
         if n_goals is None:
             each = penalty(len(candidates), steps)
             chosen = max(path, key=lambda found: found.log_likelihood - each * len(found.goals))
         else:
             chosen = min(path, key=lambda found: (abs(len(found.goals) - n_goals), -len(found.goals)))
-        return self.em(chosen, steps, LAST_ITERATIONS, learns=True, levels=True)
+        more = next(
+            found for found in reversed(path) if len(found.goals) >= min(len(chosen.goals) + 4, len(path[0].goals))
+        )
+        return self.em(chosen, steps, LAST_ITERATIONS, learns=True, levels=True), more
+
+    def comes_back(
+        self, found: Goals, demos: Demonstrations, n_candidates: int, *, learns: bool, seed: int
+    ) -> FloatArray:
+        """In what share of resamples of the trajectories each place is among the goals, (G,), of some that may be."""
+        rng, back = np.random.default_rng(seed), np.zeros(self.detours.n_places)
+        for _ in range(RESAMPLES):
+            again = demos.subset(rng.integers(len(demos), size=len(demos)))
+            steps = Steps(again, self.detours.place)
+            each = penalty(n_candidates, steps)
+            search = GoalSearch(self.detours, habit_of(again, self.detours), self.noise)
+            path = search.eliminate(search.em(found, steps, 8, learns=learns), steps, learns=learns, most=4 * each)
+            kept = max(path, key=lambda one: one.log_likelihood - each * len(one.goals))
+            back[kept.goals] += 1
+        return back / RESAMPLES
 
     def practise(self, found: Goals, steps: Steps, strength: float) -> Goals:
         """Go on with policies that give way to what is done."""
@@ -361,7 +393,7 @@ def find_goals(
 
         for one in settings:
             setting = one
-            take(search.run(candidates, steps, one, n_goals))
+            take(search.run(candidates, steps, one, n_goals)[0])
         best = max(tried, key=lambda row: row["log_likelihood"])
         setting = best["setting"]
         for value in STRENGTHS:
@@ -377,7 +409,8 @@ def find_goals(
         if n_goals is None:
             fewer = search.fewer(found, steps, rest)
     search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
-    found = search.practise(search.run(candidates, steps, setting, n_goals), steps, strength)
+    found, more = search.run(candidates, steps, setting, n_goals)
+    found = search.practise(found, steps, strength)
     if len(found.goals) > 1:
         found = search.order(found, steps, reminds=reminds)
     if n_goals is None and len(found.goals) > 1:
@@ -385,6 +418,11 @@ def find_goals(
         cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
         needless = len(found.goals) if fewer < 2 else max(len(found.goals) - fewer, 0)
         found = path[min(needless, [*cheap, False].index(False))]
+    some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
+    returns = search.comes_back(more, some, len(candidates), learns=setting.learns, seed=seed)[found.goals]
+    found, often = replace(found, returns=returns), returns >= RETURNING
+    if n_goals is None and often.any() and not often.all():
+        found = search.em(found.keep(often), steps, ORDER_ITERATIONS, learns=True, levels=True)
     return found, tried
 
 

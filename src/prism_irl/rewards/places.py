@@ -50,6 +50,7 @@ class PlacePolicies(PolicyTable):
     ways : Ways, sharpness and the policy at the goal
     habit : (S, A)
     weights : (K,) how often each goal is drawn, from the search
+    returns : (K,) the share of resampled data in which the search finds each goal again
     """
 
     sparse: ClassVar[bool] = True
@@ -63,7 +64,7 @@ class PlacePolicies(PolicyTable):
         valid = mdp.valid_actions
         self.habit: FloatArray = valid / valid.sum(-1, keepdims=True)
         self.goals = np.arange(n_intentions) % self.detours.n_places
-        self.weights = np.full(n_intentions, 1.0 / n_intentions)
+        self.weights, self.returns = np.full(n_intentions, 1.0 / n_intentions), np.full(n_intentions, np.nan)
         self.ways = Ways(0.5, 1.0)
         self.practice = Practice(np.inf, np.zeros((n_intentions, *self.habit.shape)))
         self._refresh()
@@ -77,6 +78,8 @@ class PlacePolicies(PolicyTable):
         goals = found.goals
         self.goals, self.ways, self.weights = goals.goals.copy(), goals.ways, goals.chain.initial.copy()
         self.habit, self.reminders = found.habit, goals.chain.reminders
+        if goals.returns is not None:
+            self.returns = goals.returns
         self.practice = self.practice if goals.practice is None else goals.practice
         self._refresh()
 
@@ -84,7 +87,7 @@ class PlacePolicies(PolicyTable):
         """A chain over the goals that were found already."""
 
         def reorder(order: npt.NDArray[np.integer[Any]]) -> None:
-            self.goals, self.weights = self.goals[order], self.weights[order]
+            self.goals, self.weights, self.returns = self.goals[order], self.weights[order], self.returns[order]
             self.practice = self.practice._replace(counts=self.practice.counts[order])
             self.reminders = None if self.reminders is None else self.reminders[:, order]
             self._refresh()
@@ -114,6 +117,11 @@ class PlacePolicies(PolicyTable):
         return np.asarray(self.detours.place[None] == self.goals[:, None], dtype=np.float64)
 
     @property
+    def goal_facts(self) -> Mapping[str, FloatArray]:
+        """How often each goal is drawn, and the share of resampled data in which it is found again."""
+        return {"weight": self.weights, "returns": self.returns}
+
+    @property
     def distances(self) -> FloatArray:
         """Expected steps to each place by the shortest way, (K, S)."""
         return np.asarray(self.detours.steps[self.goals])
@@ -124,6 +132,7 @@ class PlacePolicies(PolicyTable):
         return {
             "goals": self.goals.astype(np.float64),
             "weights": self.weights,
+            "returns": self.returns,
             "ways": np.array([self.ways.alpha, self.ways.beta, self.ways.kappa]),
             "at_goal": np.where(np.isnan(at_goal), -1.0, at_goal),
             "levels": np.zeros_like(self.habit) if self.ways.levels is None else self.ways.levels,
@@ -146,7 +155,7 @@ class PlacePolicies(PolicyTable):
         at_goal = state["at_goal"]
         alpha, beta, kappa = (float(value) for value in state["ways"])
         self.ways = Ways(alpha, beta, kappa, None if (at_goal < 0).any() else at_goal.copy(), state["levels"].copy())
-        self.habit, self.weights = state["habit"].copy(), state["weights"].copy()
+        self.habit, self.weights, self.returns = (state[name].copy() for name in ("habit", "weights", "returns"))
         strength = float(state["strength"][0])
         self.practice = Practice(np.inf if strength < 0 else strength, state["practice"].copy())
         self._refresh()
@@ -158,6 +167,7 @@ class PlacePolicies(PolicyTable):
         total = kept.sum(-1, keepdims=True)
         again.habit = np.where(total > 0, kept / np.where(total > 0, total, 1.0), again.habit)
         again.goals, again.ways, again.weights, again.accents = self.goals, self.ways, self.weights, self.accents
+        again.returns = self.returns
         again._refresh()
         return again
 
