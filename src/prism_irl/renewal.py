@@ -34,6 +34,8 @@ PARTS, WORTH_THREADS = 4, 500_000
 """Parts that trajectories are cut into where there are more numbers (steps times intentions) than the second."""
 
 
+RATE_PRIOR = np.array([[1.0, 0.5, 0.5, 0.5], [19.0, 0.5, 0.5, 0.5]])
+"""Leavings and stays that are added to those of the data, by where the agent is."""
 ORDER_PRIOR = 5.0
 """Draws that the weights of all goals are worth in those after each goal."""
 REMINDER_PRIOR = 0.5, 20.0
@@ -126,6 +128,15 @@ def beliefs(
     return Expected(counts, first, onward, left, stayed, log_likelihood, filtered, predicted, reminded)
 
 
+def leaving_rates(left: FloatArray, stayed: FloatArray, nowhere: npt.NDArray[np.bool_]) -> FloatArray:
+    """Rates of leaving from counts (K, 4), with a weak prior: those that all goals share, and those of no place."""
+    rates = np.empty_like(left)
+    for group in (~nowhere, nowhere):
+        gone, kept = left[group].sum(0) + RATE_PRIOR[0], stayed[group].sum(0) + RATE_PRIOR[1]
+        rates[group] = gone / (gone + kept)
+    return rates
+
+
 def reminding(reminded: FloatArray, visits: FloatArray, weights: FloatArray) -> FloatArray:
     """Probabilities that a place brings each intention about, (G, K), from counts and how often it was left, (G,)."""
     turned, calm = REMINDER_PRIOR
@@ -135,8 +146,10 @@ def reminding(reminded: FloatArray, visits: FloatArray, weights: FloatArray) -> 
 
 def left_from(places: IntArray, offsets: IntArray, n_places: int) -> FloatArray:
     """How many steps at each place are not the last of their trajectory, (G,)."""
-    last = places[offsets[1:] - 1]
-    return np.bincount(places, minlength=n_places) - np.bincount(last, minlength=n_places).astype(np.float64)
+    goes_on = np.ones(len(places))
+    goes_on[offsets[1:] - 1] = 0.0
+    found: FloatArray = np.bincount(places, goes_on, n_places)
+    return found
 
 
 def _arrays(chain: Renewal, places: IntArray | None) -> tuple[Any, ...]:

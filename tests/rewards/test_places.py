@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from prism_irl import load
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.labels import match
 from prism_irl.mdp import MDP
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.detours import FAR, Detours
+from prism_irl.worlds.samples import mouse
 from support import one_sentence
 
 WIDTH, GOALS = 5, (0, 4, 22)
@@ -92,6 +96,26 @@ def test_goals_come_back_over_resampled_trajectories(fitted):
     goals = describe(model, demos).tables["goals.csv"]
     assert sorted(goals["place"]) == sorted(GOALS)
     np.testing.assert_array_equal(goals["returns"], model.rewards_model_.returns)
+
+
+def test_walks_to_nowhere_are_an_intention_without_a_place(tmp_path):
+    rows = pd.DataFrame(list(mouse(np.random.default_rng(0))))
+    demos = Demonstrations.from_table(
+        rows, trajectory=("animal", "bout"), state="cell", action="move", intention="intention"
+    )
+    model = Intentions(switching="arrival", rewards="places").fit(demos)
+    assert [len(goals) for goals in model.goals_] == [1, 1, 0]
+    matched = np.asarray(match(demos.labels, model.predict(demos), n_true=3).mapping)
+    assert np.mean(matched[model.predict(demos)] == demos.labels) > 0.85
+    found = describe(model, demos).tables
+    assert found["goals.csv"]["place"].tolist()[2] == ""
+    assert (found["trips.csv"].loc[found["trips.csv"]["intention"] == 2, "to"] == "").all()
+    model.save(tmp_path)
+    np.testing.assert_array_equal(load(tmp_path).predict_proba(demos), model.predict_proba(demos))
+    own = demos.subset([0])
+    stream = model.filter()
+    steps = [stream.step(int(s), int(a)) for s, a in zip(own.states, own.actions, strict=True)]
+    np.testing.assert_allclose(np.array(steps), model.filter_proba(own), atol=1e-8)
 
 
 def test_another_seed_finds_the_same_goals(fitted):

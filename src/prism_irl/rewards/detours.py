@@ -31,8 +31,8 @@ class Detours:
 
     Attributes
     ----------
-    steps : (G, S), expected steps to each place by the shortest way
-    gaps : (G, S, A), additional steps of each action, at most `CLIP`; 0 at the place itself
+    steps : (G + 1, S), expected steps to each place by the shortest way; the last row is of no place, which is `FAR`
+    gaps : (G + 1, S, A), additional steps of each action, at most `CLIP`; 0 at the place itself, and to no place
     """
 
     def __init__(self, mdp: MDP, place: IntArray) -> None:
@@ -45,7 +45,8 @@ class Detours:
         self.steps, ahead = _value_iteration(*rows, np.asarray(self.valid), states, first, FAR)
         gaps = np.minimum(ahead - ahead.min(-1, keepdims=True), CLIP)
         gaps[self.place, np.arange(len(self.place))] = 0.0
-        self.gaps: FloatArray = gaps
+        self.gaps: FloatArray = np.concatenate([gaps, np.zeros_like(gaps[:1])])
+        self.steps = np.concatenate([self.steps, np.full_like(self.steps[:1], FAR)])
 
     def policies(self, goals: IntArray, ways: Ways, habit: FloatArray, noise: float) -> FloatArray:
         """π_g(a|s) of some goals, (K, S, A); zero for invalid actions."""

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
-from prism_irl.renewal import ORDER_PRIOR, Expected, Renewal, expected_counts, left_from, reminding
+from prism_irl.renewal import ORDER_PRIOR, Expected, Renewal, expected_counts, leaving_rates, left_from, reminding
 from prism_irl.rewards.detours import Detours
 
 FloatArray = npt.NDArray[np.float64]
@@ -44,6 +44,8 @@ PRACTICE_ITERATIONS = 12
 LEVEL_ROUNDS, LEVEL_PRIOR = 3, 10.0
 """Scaling steps of the levels in each M-step; steps at every state that were taken as if there were none."""
 ORDER_ITERATIONS = 20
+WANDER_GAIN, WANDER_GAIN_PER_STEP = 6.0, 0.01
+"""The same of an intention that goes nowhere."""
 RESAMPLES = 10
 """Of the trajectories, in which goals are looked for again."""
 RETURNING = 0.5
@@ -176,7 +178,7 @@ class GoalSearch:
 
     def expect(self, found: Goals, steps: Steps) -> Expected:
         """E-step."""
-        index = np.full(self.detours.n_places, -1)
+        index = np.full(self.detours.n_places + 1, -1)
         index[found.goals] = np.arange(len(found.goals))
         at = index[steps.places]
         return expected_counts(found.chain, self.table(found), steps.rows, at, steps.offsets, steps.places)
@@ -247,7 +249,9 @@ class GoalSearch:
             if slow and iteration >= policies_from:
                 ways = ways._replace(at_goal=self.at_goal(found, seen.counts))
             if learns:
-                chain = chain._replace(leaving=shared_rates(seen))
+                chain = chain._replace(
+                    leaving=leaving_rates(seen.left, seen.stayed, found.goals == self.detours.n_places)
+                )
                 if slow:
                     ways = self.learn_ways(found, seen.counts, levels=levels)._replace(at_goal=ways.at_goal)
             practice = found.practice
@@ -318,7 +322,7 @@ class GoalSearch:
         self, found: Goals, demos: Demonstrations, n_candidates: int, *, learns: bool, seed: int
     ) -> FloatArray:
         """In what share of resamples of the trajectories each place is among the goals, (G,), of some that may be."""
-        rng, back = np.random.default_rng(seed), np.zeros(self.detours.n_places)
+        rng, back = np.random.default_rng(seed), np.zeros(self.detours.n_places + 1)
         for _ in range(RESAMPLES):
             again = demos.subset(rng.integers(len(demos), size=len(demos)))
             steps = Steps(again, self.detours.place)
@@ -342,6 +346,26 @@ class GoalSearch:
         ordered = found.chain._replace(onward=np.tile(weights, (len(weights), 1)), reminders=begun)
         return self.em(replace(found, chain=ordered), steps, ORDER_ITERATIONS, learns=True, levels=True)
 
+    def wander(self, found: Goals, steps: Steps) -> Goals:
+        """Go on with one more intention, which goes nowhere and ends at any time."""
+        K, share = len(found.goals), 0.2
+        initial, onward, leaving, reminders = found.chain
+        initial = np.append((1 - share) * initial, share)
+        ordered = np.tile(initial, (K + 1, 1))
+        ordered[:K] = np.column_stack([(1 - share) * onward, np.full(K, share)])
+        leaving = np.concatenate([leaving, [[0.1, 0.5, 0.5, 0.5]]])
+        reminders = None if reminders is None else np.column_stack([reminders, np.zeros(len(reminders))])
+        practice = found.practice and found.practice._replace(
+            counts=np.concatenate([found.practice.counts, np.zeros((1, *self.habit.shape))])
+        )
+        more = replace(
+            found,
+            goals=np.append(found.goals, self.detours.n_places),
+            chain=Renewal(initial, ordered, leaving, reminders),
+            practice=practice,
+        )
+        return self.em(more, steps, ORDER_ITERATIONS, learns=True, levels=True)
+
     def fewer(self, found: Goals, steps: Steps, rest: Steps) -> int:
         """How many goals practice leaves: the others are those whose loss steps that were left out do not notice."""
         path = self.eliminate(found, steps, learns=True, single=True)
@@ -356,13 +380,6 @@ def penalty(n_candidates: int, steps: Steps) -> float:
     return float(np.log(n_candidates) + 0.5 * np.log(draws))
 
 
-def shared_rates(seen: Expected) -> FloatArray:
-    """Rates of leaving that all goals share, (K, 4), with a weak prior."""
-    left, stayed = seen.left.sum(0), seen.stayed.sum(0)
-    prior, against = np.array([1.0, 0.5, 0.5, 0.5]), np.array([19.0, 0.5, 0.5, 0.5])
-    return np.tile((left + prior) / (left + stayed + prior + against), (len(seen.left), 1))
-
-
 def find_goals(
     demos: Demonstrations,
     detours: Detours,
@@ -375,7 +392,7 @@ def find_goals(
 ) -> tuple[Goals, list[dict[str, Any]]]:
     """The goals of the demonstrations, and per setting: goals and likelihood per step that was left out."""
     tried: list[dict[str, Any]] = []
-    setting, strength, fewer, reminds = settings[0], np.inf, 0, False
+    setting, strength, fewer, reminds, wanders = settings[0], np.inf, 0, False, False
     each = penalty(len(candidates), Steps(demos, detours.place))
     if len(demos) > 3 and len(settings) > 1:
         some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
@@ -406,6 +423,10 @@ def find_goals(
             gain = take(reminded, strength=strength, reminds=True) - score
             reminds = gain > max(REMINDER_GAIN / other.n_steps, REMINDER_GAIN_PER_STEP)
             found = reminded if reminds else found
+            wandering = search.wander(found, steps)
+            gain = take(wandering, strength=strength, wanders=True) - (score + gain if reminds else score)
+            wanders = gain > max(WANDER_GAIN / other.n_steps, WANDER_GAIN_PER_STEP)
+            found = wandering if wanders else found
         if n_goals is None:
             fewer = search.fewer(found, steps, rest)
     search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
@@ -413,6 +434,7 @@ def find_goals(
     found = search.practise(found, steps, strength)
     if len(found.goals) > 1:
         found = search.order(found, steps, reminds=reminds)
+        found = search.wander(found, steps) if wanders else found
     if n_goals is None and len(found.goals) > 1:
         path = search.eliminate(found, steps, learns=True, single=True)
         cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
@@ -420,7 +442,8 @@ def find_goals(
         found = path[min(needless, [*cheap, False].index(False))]
     some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
     returns = search.comes_back(more, some, len(candidates), learns=setting.learns, seed=seed)[found.goals]
-    found, often = replace(found, returns=returns), returns >= RETURNING
+    returns[found.goals == detours.n_places] = -1.0
+    found, often = replace(found, returns=returns), (returns < 0) | (returns >= RETURNING)
     if n_goals is None and often.any() and not often.all():
         found = search.em(found.keep(often), steps, ORDER_ITERATIONS, learns=True, levels=True)
     return found, tried

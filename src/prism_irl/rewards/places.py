@@ -46,11 +46,11 @@ class PlacePolicies(PolicyTable):
 
     Attributes
     ----------
-    goals : (K,) the place of each intention
+    goals : (K,) the place of each intention; the number of places for one that goes nowhere
     ways : Ways, sharpness and the policy at the goal
     habit : (S, A)
     weights : (K,) how often each goal is drawn, from the search
-    returns : (K,) the share of resampled data in which the search finds each goal again
+    returns : (K,) the share of resampled data in which the search finds each goal again; −1 where that was not tried
     """
 
     sparse: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class PlacePolicies(PolicyTable):
         valid = mdp.valid_actions
         self.habit: FloatArray = valid / valid.sum(-1, keepdims=True)
         self.goals = np.arange(n_intentions) % self.detours.n_places
-        self.weights, self.returns = np.full(n_intentions, 1.0 / n_intentions), np.full(n_intentions, np.nan)
+        self.weights, self.returns = np.full(n_intentions, 1.0 / n_intentions), np.full(n_intentions, -1.0)
         self.ways = Ways(0.5, 1.0)
         self.practice = Practice(np.inf, np.zeros((n_intentions, *self.habit.shape)))
         self._refresh()
@@ -119,7 +119,7 @@ class PlacePolicies(PolicyTable):
     @property
     def goal_facts(self) -> Mapping[str, FloatArray]:
         """How often each goal is drawn, and the share of resampled data in which it is found again."""
-        return {"weight": self.weights, "returns": self.returns}
+        return {"weight": self.weights, "returns": np.where(self.returns < 0, np.nan, self.returns)}
 
     @property
     def distances(self) -> FloatArray:
@@ -150,7 +150,11 @@ class PlacePolicies(PolicyTable):
         if (place != self.detours.place).any():
             self.detours = Detours(self.mdp, place)
         self.goals = state["goals"].astype(np.int64)
-        if self.goals.shape != (self.n_intentions,) or not (self.goals >= 0).all() or self.goals.max() > place.max():
+        if (
+            self.goals.shape != (self.n_intentions,)
+            or not (self.goals >= 0).all()
+            or self.goals.max() > place.max() + 1
+        ):
             raise InputError("The saved goals are no places; restore the file or fit again.")
         at_goal = state["at_goal"]
         alpha, beta, kappa = (float(value) for value in state["ways"])

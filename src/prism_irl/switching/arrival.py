@@ -21,7 +21,18 @@ from prism_irl import checked
 from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.devices import as_array
-from prism_irl.renewal import ENTER, EXIT, ORDER_PRIOR, QUIT, STAY, Renewal, beliefs, left_from, reminding
+from prism_irl.renewal import (
+    ENTER,
+    EXIT,
+    ORDER_PRIOR,
+    QUIT,
+    STAY,
+    Renewal,
+    beliefs,
+    leaving_rates,
+    left_from,
+    reminding,
+)
 from prism_irl.switching.base import Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, Previous
 
@@ -34,8 +45,6 @@ if TYPE_CHECKING:
     from prism_irl.switching.networks import Carry
 
 FloatArray = npt.NDArray[np.float64]
-PRIOR = np.array([[1.0, 0.5, 0.5, 0.5], [19.0, 0.5, 0.5, 0.5]])
-"""Leavings and stays that are added to those of the data, by where the agent is."""
 
 
 class ArrivalChain(Chain):
@@ -45,7 +54,8 @@ class ArrivalChain(Chain):
     ----------
     begin : (K,), P(z_1=k)
     onward : (K, K), the goal after each goal
-    rates : (4,), probabilities of ending: elsewhere, on entering the place, while staying there, on leaving it
+    rates : (K, 4), probabilities of ending: elsewhere, on entering the place, while staying there, on leaving it; all
+        goals share theirs, and an intention without a place has its own
     ends : (K, S), ones where each intention is reached
     place : (S,), the place of every state
     reminders : (S, K), of place g in row g: probabilities that it brings each intention about; zeros where none does
@@ -59,7 +69,7 @@ class ArrivalChain(Chain):
         self.device: torch.device | str = "cpu"
         self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
         self.onward: FloatArray = np.full((n_intentions, n_intentions), 1.0 / n_intentions)
-        self.rates: FloatArray = np.array([0.05, 0.5, 0.5, 0.5])
+        self.rates: FloatArray = np.tile([0.05, 0.5, 0.5, 0.5], (n_intentions, 1))
         self.ends: FloatArray = np.zeros((n_intentions, len(place)))
         self.place: npt.NDArray[np.int64] = place.astype(np.int64)
         self.reminders: FloatArray = np.zeros((len(place), n_intentions))
@@ -108,7 +118,7 @@ class ArrivalChain(Chain):
     @property
     def _renewal(self) -> Renewal:
         reminders = self.reminders if self.reminders.any() else None
-        return Renewal(self.begin, self.onward, np.tile(self.rates, (self.n_intentions, 1)), reminders)
+        return Renewal(self.begin, self.onward, self.rates, reminders)
 
     def _at(self, data: Prepared) -> npt.NDArray[np.int64]:
         """The intention whose place each step is at, (n,), −1 where it is nobody's."""
@@ -157,8 +167,7 @@ class ArrivalChain(Chain):
 
     def update(self, stats: Stats) -> None:
         """Rates, first goals, next goals and reminders from expected counts."""
-        left, stayed = stats["left"].sum(axis=0) + PRIOR[0], stats["stayed"].sum(axis=0) + PRIOR[1]
-        self.rates[...] = left / (left + stayed)
+        self.rates[...] = leaving_rates(stats["left"], stats["stayed"], self.ends.sum(axis=1) == 0)
         draws = stats["onward"].sum(axis=0) + stats["first"] + FLOOR
         weights = draws / draws.sum()
         first = stats["first"] + ORDER_PRIOR * weights
@@ -180,7 +189,7 @@ class ArrivalChain(Chain):
         """Kernel between states (…,) and their successors, (…, K, K)."""
         was, is_there = (np.moveaxis(self.ends[:, states], 0, -1) > 0 for states in (before, now))
         kind = np.where(was, np.where(is_there, STAY, EXIT), np.where(is_there, ENTER, QUIT))
-        rates = self.rates[kind]
+        rates = self.rates[np.arange(self.n_intentions), kind]
         kernel: FloatArray = rates[..., None] * self.onward + (1.0 - rates)[..., None] * np.eye(self.n_intentions)
         reminders = self.reminders[self.place[before]][..., None, :]
         kernel = (1.0 - reminders.sum(-1, keepdims=True)) * kernel + reminders
