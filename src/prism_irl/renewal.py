@@ -148,8 +148,7 @@ def left_from(places: IntArray, offsets: IntArray, n_places: int) -> FloatArray:
     """How many steps at each place are not the last of their trajectory, (G,)."""
     goes_on = np.ones(len(places))
     goes_on[offsets[1:] - 1] = 0.0
-    found: FloatArray = np.bincount(places, goes_on, n_places)
-    return found
+    return np.asarray(np.bincount(places, goes_on, n_places), np.float64)
 
 
 def _arrays(chain: Renewal, places: IntArray | None) -> tuple[Any, ...]:

@@ -193,7 +193,8 @@ class GoalSearch:
         ways = found.ways._replace(at_goal=None)
 
         def policies(**changed: Any) -> FloatArray:
-            return self.detours.policies(found.goals, ways._replace(**changed), self.habit, self.noise)
+            made: FloatArray = self.detours.policies(found.goals, ways._replace(**changed), self.habit, self.noise)
+            return made
 
         def loss(**changed: Any) -> float:
             return -float((weights * np.log(np.maximum(policies(**changed), 1e-300))).sum())
@@ -210,7 +211,7 @@ class GoalSearch:
         if levels:
 
             def expected(levels: FloatArray | None) -> FloatArray:
-                return (steps * policies(levels=levels)).sum(0) + 1e-9
+                return np.asarray((steps * policies(levels=levels)).sum(0) + 1e-9)
 
             steps = weights.sum(-1, keepdims=True)
             target = weights.sum(0) + LEVEL_PRIOR * _normalised(expected(None)) + 1e-9
