@@ -9,17 +9,19 @@ where it stopped; how many CPU-hours are left is said first.
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+import prism_irl
 from prism_irl import __version__, storage
 from prism_irl.cli.options import FitsOptions, ModelOptions, build_model
 from prism_irl.cli.printing import print_table
@@ -38,6 +40,7 @@ from prism_irl.studies import results
 from zoo.sticky_hmm import StickyHMM
 from zoo.worlds import FAMILIES, NULLS, TABLE, World, draw
 
+PACKAGE = Path(prism_irl.__file__).parent
 FIRST, WORLDS = TABLE.start, 110
 """Five worlds of every family, 70 of them with intentions."""
 FEW = 22
@@ -212,10 +215,10 @@ def run(
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Make every cell, write metrics.json and cells.csv; return the metrics."""
-    cache = folder / "cache"
-    cache.mkdir(parents=True, exist_ok=True)
+    kept = folder / "cache"
+    kept.mkdir(parents=True, exist_ok=True)
     tasks = settings.cells()
-    path = partial(_path, cache)
+    path = partial(_path, kept)
     if say is not None:
         say(cost(tasks, path))
     # The longest first, so that no process waits for the last one.
@@ -245,8 +248,20 @@ def run(
     return result
 
 
-def _path(cache: Path, task: Cell) -> Path:
-    return cache / f"{task.method.replace('+', '_')}-{task.seed}-{__version__}.json"
+def _path(folder: Path, task: Cell) -> Path:
+    return folder / f"{task.method.replace('+', '_')}-{task.seed}-{code()}.json"
+
+
+@cache
+def code() -> str:
+    """A hash of the code that a cell hangs on: a cell of another one is not taken for one of this."""
+    rooms = "core", "data", "rewards", "switching", "evaluation", "models"
+    files = [path for room in rooms for path in (PACKAGE / room).rglob("*.py")]
+    files += [*PACKAGE.glob("*.py"), *Path(__file__).parent.glob("*.py")]
+    joined = hashlib.sha256()
+    for path in sorted(files):
+        joined.update(path.read_bytes())
+    return joined.hexdigest()[:12]
 
 
 def cost(tasks: Sequence[Cell], path: Callable[[Cell], Path]) -> str:
