@@ -315,7 +315,7 @@ class Intentions(Settings, FittedPair):  # noqa: D101
             return other
 
         found, reason, self.numbers_tried_ = number_of_policies(demos, fit)
-        self._default_pair = switching, rewards, f"{why} {reason}"
+        self._default_pair: tuple[str, str, str] = switching, rewards, f"{why} {reason}"
         self.intentions_found_, self._discovered = True, {"n_intentions": found}
 
     def _finish(
