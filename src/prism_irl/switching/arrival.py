@@ -64,7 +64,7 @@ class ArrivalChain(Chain):
     exact = True
     distributions = ("initial", "onward")
 
-    def __init__(self, n_intentions: int, place: npt.NDArray[np.int64]) -> None:
+    def __init__(self, n_intentions: int, place: npt.NDArray[np.integer[Any]]) -> None:
         self.n_intentions = n_intentions
         self.device: torch.device | str = "cpu"
         self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
