@@ -34,7 +34,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.references import WorldOracle
 from prism_irl.models.registry import Method
-from prism_irl.report.state_places import grid
+from prism_irl.report.places import grid
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import Evaluation, OnFit, cross_validate
 from prism_irl.studies.results import choose_exemplar, write_exemplar

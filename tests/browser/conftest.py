@@ -9,8 +9,8 @@ import pytest
 
 from prism_irl import storage
 from prism_irl.report import draw, explorer
+from prism_irl.report.places import grid
 from prism_irl.report.render import write_report
-from prism_irl.report.state_places import grid
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 
 ROOT = Path(__file__).parents[2]

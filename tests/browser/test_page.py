@@ -11,8 +11,10 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import expect
 
+from prism_irl.data.labels import with_labels
 from prism_irl.report.names import read_names
 from prism_irl.report.render import write_report
+from prism_irl.worlds.frustration import FrustrationWorld
 
 ROWS = 40
 
@@ -273,6 +275,72 @@ def test_typed_names_are_there_after_a_reload_until_the_run_has_others(watched, 
     copy.write_text(text)
     page.reload()
     assert page.locator(".names input").first.input_value() == "go home"
+
+
+def labels_of(one):
+    """Trajectory, step and label of every row of the label file."""
+    name, text = one.saved(one.page.locator("#save-labels").click)
+    assert name == "labels.csv"
+    return [(row["trajectory"], int(row["step"]), row["label"]) for row in csv.DictReader(StringIO(text))], text
+
+
+def test_labels_are_corrected_on_the_page_and_read_by_a_fit(watched, run, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_bytes((run / "report.html").read_bytes())
+    one = watched(path)
+    page, save = one.page, one.page.locator("#save-labels")
+    page.locator("#trajectory").select_option(index=3)
+    assert save.is_disabled()
+    border = page.locator("#timeline [data-boundary]").first
+    page.locator("#timeline").scroll_into_view_if_needed()
+    at, box = int(border.get_attribute("data-boundary")), border.bounding_box()
+    each = page.locator("#timeline polygon").first.bounding_box()["width"] / 50
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 2.2 * each, y, steps=4)
+    page.mouse.up()
+    assert int(page.locator("#timeline [data-boundary]").first.get_attribute("data-boundary")) == at + 2
+    p = truth(run)["trajectories"][3]["p"]
+    before = f"intention {int(p[2 * at - 1] > p[2 * at - 2])}"
+    assert labels_of(one)[0] == [("3", at, before), ("3", at + 1, before)]  # what was changed, and nothing else
+    page.locator("#undo-label").click()
+    assert save.is_disabled()
+    page.locator("#trajectory").select_option(index=5)
+    page.locator("#scrub").fill("20")
+    page.locator("#label-as").select_option(index=1)
+    page.locator("#label-rest").click()
+    rows, _ = labels_of(one)
+    assert {(name, label) for name, _, label in rows} == {("5", "intention 1")}
+    assert min(step for _, step, _ in rows) == 20
+    page.locator(".names input").nth(1).fill("go home")
+    page.locator("#confirm-labels").click()
+    page.reload()  # nothing of the work is lost
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    rows, text = labels_of(one)
+    assert len(rows) == 50
+    assert {label for _, _, label in rows} <= {"intention 0", "go home"}
+    told = tmp_path / "labels.csv"
+    told.write_text(text)
+    demos = with_labels(FrustrationWorld().simulate(40, seed=2).demonstrations, told)
+    assert (demos.partial_labels >= 0).sum() == 50
+    assert set(demos.partial_label_names) == {label for _, _, label in rows}
+
+
+def test_one_stretch_begins_and_ends_where_one_says(watched, run, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_bytes((run / "report.html").read_bytes())
+    one = watched(path)
+    page = one.page
+    borders = [int(b.get_attribute("data-boundary")) for b in page.locator("#timeline [data-boundary]").all()]
+    begin, end = borders[:2]
+    assert end - begin >= 3
+    page.locator("#scrub").fill(str(begin + 1))
+    page.locator("#begin-here").click()
+    page.locator("#end-here").click()
+    after = [int(b.get_attribute("data-boundary")) for b in page.locator("#timeline [data-boundary]").all()]
+    assert after[:2] == [begin + 1, begin + 2]
+    assert f"steps {begin + 1} to {begin + 1}." in page.locator("#label-state").inner_text()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

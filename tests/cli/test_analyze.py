@@ -39,7 +39,7 @@ def test_a_table_of_numbers_is_fitted_and_read_again(tmp_path: Path, capsys: pyt
     told = capsys.readouterr()
     assert "Columns: trajectory walk, observe x,y, act vx,vy, time time." in told.err
     answer, page = told.out.splitlines()
-    assert answer.startswith("3 intentions (how many was not tested): intention 0 ")
+    assert answer.startswith("Three intentions in this fit; their number was not tested: intention 0 ")
     assert page == f"Page: {tmp_path / 'run' / 'fit' / 'report.html'}"
     written = (tmp_path / "run" / "fit" / "model.safetensors").stat().st_mtime_ns
     assert main(command) == 0
@@ -53,7 +53,7 @@ def test_python_returns_the_same_with_tables(tmp_path: Path) -> None:
     frame = pd.DataFrame(samples.sample("mouse")).head(800)
     found = prism.analyze(frame, out=tmp_path / "run", quick=True, surrogates=1, jobs=1, n_intentions=2)
     assert found.evidence is not None
-    assert found.answer.startswith("2 intentions (")
+    assert found.answer.startswith("Two intentions ")
     assert len(found.segments) == len(frame)
     trips = found.trips
     assert trips["steps"].sum() == len(frame)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.report.findings import signed
+from prism_irl.report.verdict import signed
 from support import page_of, prism
 
 SMALL = {"--intentions": 2, "--folds": 2, "--starts": 1, "--max-iterations": 5, "--jobs": 1, "--group": "mouse"}

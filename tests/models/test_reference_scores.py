@@ -10,7 +10,7 @@ from prism_irl import em
 from prism_irl.models import registry
 from prism_irl.models.reference_scores import one_policy, reference_scores, with_references
 from prism_irl.models.references import Empirical, NGram, Uniform
-from prism_irl.report.findings import REFERENCES
+from prism_irl.report.verdict import REFERENCES
 from prism_irl.worlds.frustration import FrustrationWorld
 
 

@@ -11,7 +11,7 @@ import pytest
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.report.draw import write_pictures
 from prism_irl.report.explorer import write_explorer
-from prism_irl.report.state_places import layout_of
+from prism_irl.report.places import layout_of
 
 
 def test_a_dead_end_that_is_hardly_entered_earns_hardly_anything(tmp_path: Path) -> None:

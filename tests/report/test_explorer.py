@@ -1,7 +1,10 @@
 """The interactive part: what it tells is in the data, and what it embeds is small and safe."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +16,10 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.report import answers, explorer, story
 from prism_irl.report.answers import questions
-from prism_irl.report.explorer import read_explorer, script_json, write_explorer
+from prism_irl.report.explorer import PLACES, STEPS, exemplars, read_explorer, script_json, write_explorer
 from prism_irl.report.names import read_names
+from prism_irl.report.places import find_layout, grid
 from prism_irl.report.render import write_report
-from prism_irl.report.state_places import find_layout, grid
 from prism_irl.worlds.frustration import FrustrationWorld
 
 NAMES = ["goal", "abandon"]
@@ -421,3 +424,29 @@ def test_a_switch_that_no_event_explains_says_so():
     lonely = {"n": 5, "rate": 0.1, "stuck": {"steps": 0, "rate": None}, "moved": {"steps": 0, "rate": None}}
     (finding,) = answers._switches({**told, "story": {"switches": {**lonely, "near": {}, "places": []}}}, NAMES)
     assert "no events were given" in finding.text
+
+
+def told(p: list[int], states: list[int], leads: list[int]) -> dict[str, Any]:
+    wants = [{"leads_to": [[s, 0.3] for s in leads]}, {"leads_to": []}]
+    shown = {"name": "a", "states": states, "p": [x for one in p for x in (one, 1000 - one)]}
+    return {"n_intentions": 2, "states": None, "story": {"wants": wants}, "trajectories": [shown]}
+
+
+def test_places_come_first_and_unsure_steps_stand_for_nothing() -> None:
+    explorer = told([900, 990, 500, 700, 800, 100], [4, 4, 4, 1, 2, 4], leads=[4, 9])
+    frames = {"trajectories": {"0": {"steps": [0, 1, 2, 3, 4, 5], "jpeg": list("ABCDEF")}}}
+    mine, other = exemplars(explorer, frames)
+    assert [(one.uri[-1], one.caption) for one in mine[:1]] == [("B", "state 4")]  # where the intention is surest
+    assert {one.uri[-1] for one in mine} == {"A", "B", "D", "E"}
+    assert mine[1].caption == "trajectory a, step 0"
+    assert [one.uri[-1] for one in other] == ["F"]
+
+
+def test_few_frames_and_none_twice() -> None:
+    n = 40
+    explorer = told([1000] * n, [i % 5 for i in range(n)], leads=[0, 1, 2, 3])
+    frames = {"trajectories": {"0": {"steps": list(range(n)), "jpeg": [f"frame{i}" for i in range(n)]}}}
+    mine, other = exemplars(explorer, frames)
+    assert len({one.uri for one in mine}) == len(mine) == PLACES + STEPS
+    assert other == []
+    assert exemplars(explorer, None) == [[], []]

@@ -4,14 +4,18 @@ import base64
 import json
 import re
 from html.parser import HTMLParser
+from io import BytesIO
 from pathlib import Path
 
+import matplotlib as mpl
+import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.figures.style import intention_color
+from prism_irl.figures.maps import grid_heatmap
+from prism_irl.figures.style import intention_color, new_figure, save
 from prism_irl.report import render
-from prism_irl.report.render import write_report
+from prism_irl.report.render import fewer_colours, marked_options, write_report
 from prism_irl.report.table_rows import method_bar_rows, method_table
 from prism_irl.report.verdict import verdict
 
@@ -307,3 +311,28 @@ def test_missing_folder_and_broken_history_are_input_errors(tmp_path):
         (tmp_path / "history.csv").write_text(broken)
         with pytest.raises(InputError, match="history"):
             write_report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("run more starts (--n-starts).", "run more starts (<code>--n-starts</code>)."),
+        ("leave --surrogates at 19", "leave <code>--surrogates</code> at 19"),
+        ("a -- b, a--b, ---, x --", "a -- b, a--b, ---, x --"),
+        ("<b>--out</b> & <i>", "&lt;b&gt;<code>--out</code>&lt;/b&gt; &amp; &lt;i&gt;"),
+    ],
+)
+def test_only_options_are_code(text, page):
+    assert str(marked_options(text)) == page
+
+
+def test_a_palette_makes_a_picture_lighter_and_nobody_sees_it(tmp_path):
+    figure, (ax,) = new_figure()
+    grid_heatmap(ax, np.sin(np.arange(400.0)), width=20, height=20)
+    save(figure, tmp_path / "map")
+    whole = (tmp_path / "map.png").read_bytes()
+    light = fewer_colours(whole)
+    assert len(light) < 0.6 * len(whole)
+    before, after = (mpl.image.imread(BytesIO(png), format="png")[..., :3] for png in (whole, light))
+    assert np.abs(before - after).mean() < 0.01
+    assert fewer_colours(b"\x89PNG broken") == b"\x89PNG broken"

@@ -10,8 +10,9 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.report import screen
+from prism_irl.report.answers import answer, answer_of_run
 from prism_irl.report.explorer import write_explorer
-from prism_irl.report.state_places import layout_of
+from prism_irl.report.places import layout_of
 
 NAMES = ["eager", "lazy"]
 
@@ -26,10 +27,6 @@ def explored(folder: Path, place: bool = True) -> dict[str, Any]:
     return write_explorer(folder, demos, np.eye(2)[labels], layout=layout, find=False, actions=["left", "right"])
 
 
-def words(found: screen.Answer) -> str:
-    return found.before + "; ".join(f"{aim.name} {aim.text}" for aim in found.aims) + found.after
-
-
 @pytest.mark.parametrize(
     ("metrics", "begins"),
     [
@@ -39,16 +36,16 @@ def words(found: screen.Answer) -> str:
     ],
 )
 def test_the_sentence_says_how_many_what_and_how_sure(tmp_path: Path, metrics: Any, begins: str) -> None:
-    found = words(screen.answer(metrics, explored(tmp_path), NAMES))
+    found = str(answer(metrics, explored(tmp_path), NAMES))
     assert found.startswith(begins)
-    assert found.endswith("eager heads for state 2; lazy heads for state 0.")
+    assert found.endswith("eager heads for state 2 and lazy heads for state 0.")
 
 
 def test_without_a_map_the_choice_that_differs_most_is_named(tmp_path: Path) -> None:
     explorer = explored(tmp_path, place=False)
     assert screen.picture(explorer, NAMES) is None
-    found = words(screen.answer({}, explorer, NAMES))
-    assert "eager does right in 100% of state" in found or "eager does left in 0% of state" in found
+    found = str(answer({}, explorer, NAMES))
+    assert "eager does right in “state 0” (100%, others 0%)" in found
 
 
 def test_the_map_shares_every_place_among_its_intentions(tmp_path: Path) -> None:
@@ -58,31 +55,63 @@ def test_the_map_shares_every_place_among_its_intentions(tmp_path: Path) -> None
     assert found.places[0].x < found.places[1].x < found.places[2].x
     assert found.places[2].title == "state 2: eager 80%, lazy 20%"
     assert found.places[1].r < found.places[0].r == pytest.approx(found.places[2].r)  # the larger, the more time
-    assert {label.text for label in found.labels} == {"state 0", "state 2"}
+    assert {text for _, _, text in found.labels} == {"state 0", "state 2"}
     assert len(found.lines) == 2
 
 
 def test_phases_are_the_runs_of_one_intention_unless_there_are_trips(tmp_path: Path) -> None:
     explorer = explored(tmp_path)
-    found = screen.phases(tmp_path, explorer, NAMES)
+    found = screen.phases(tmp_path, explorer)
     assert found.title == "Phases"
     assert len(found.rows) == 16
+    assert found.columns == ["trajectory", "from step", "steps", "begins in", "ends in", "sure"]
     assert found.rows[1] == (1, ["1", "0", "6", "state 2", "state 0", "100%"])
-    (tmp_path / "trips.csv").write_text("trajectory,intention,goal_name,steps\n0,1,water,7\n")
-    found = screen.phases(tmp_path, explorer, NAMES)
-    assert (found.title, found.columns[2]) == ("Trips", "goal name")
-    assert found.rows == [(1, ["0", "1", "water", "7"])]
+    timed = screen.phases(tmp_path, explorer, 0.5)
+    assert (timed.columns[3], timed.rows[1][1][3]) == ("lasts", "3 s")
+    rows = ["1,0,home,water,3,8,5.0,4.9999998,True,0.94271", "1,1,water,home,9,11,3.0,7.2,False,0.5"]
+    head = "trajectory,intention,from,to,first,last,length,shortest,arrived,probability"
+    (tmp_path / "trips.csv").write_text("\n".join([head, *rows]))
+    found = screen.phases(tmp_path, explorer)
+    assert found.title == "Trips"
+    assert found.columns == ["trajectory", "from step", "from", "to", "steps", "shortest way", "arrived", "sure"]
+    assert found.rows[0] == (0, ["1", "3", "home", "water", "5", "5", "yes", "94%"])
+    assert found.rows[1] == (1, ["1", "9", "water", "home", "3", "7.2", "–", "50%"])
+
+
+@pytest.mark.parametrize(
+    ("steps", "step", "words"),
+    [
+        (5, None, ""),
+        (3, 0.02, "60 ms"),
+        (5, 0.1, "0.5 s"),
+        (90, 1.0, "90 s"),
+        (150, 1.0, "2.5 min"),
+        (3, 3600.0, "3 h"),
+    ],
+)
+def test_durations_are_in_the_unit_that_people_use(steps: float, step: float | None, words: str) -> None:
+    assert screen.in_seconds(steps, step) == words
+
+
+def test_the_answer_of_a_run_is_that_of_its_page(tmp_path: Path) -> None:
+    explored(tmp_path)
+    (tmp_path / "metrics.json").write_text('{"n_intentions": 2}')
+    (tmp_path / "names.json").write_text('{"names": ["eager", "lazy"]}')
+    tested = {"p_value": 0.01, "gain": 0.1, "surrogates": 99}
+    assert answer_of_run(tmp_path).startswith("Two intentions in this fit, not tested against a habit yet: eager heads")
+    assert answer_of_run(tmp_path, tested).startswith("Two intentions beyond habit (p = 0.01): eager heads for state 2")
 
 
 def test_tables_mark_the_largest_differences_and_nothing_where_few_steps_are(tmp_path: Path) -> None:
     explorer = explored(tmp_path)
     eager, lazy = screen.choices(explorer, NAMES)
     assert eager.actions == ["left", "right"]
-    shares = {state: [cell.percent for cell in cells] for state, _, cells in eager.rows}
+    shares = {state: [percent for percent, _ in cells] for state, _, cells in eager.rows}
     assert shares["state 2"] == [0.0, 100.0]
-    assert all(cell.marked for _, _, cells in (*eager.rows, *lazy.rows) for cell in cells)
+    assert {state: [marked for _, marked in cells] for state, _, cells in eager.rows}["state 2"] == [False, True]
+    assert all([m for _, m in cells] == [True, False] for _, _, cells in lazy.rows)
     explorer["choices"] = (np.array(explorer["choices"]) / 20).tolist()  # fewer than five steps in any state
-    assert not any(cell.marked for table in screen.choices(explorer, NAMES) for _, _, row in table.rows for cell in row)
+    assert not any(marked for table in screen.choices(explorer, NAMES) for _, _, row in table.rows for _, marked in row)
 
 
 def test_of_a_hundred_switches_as_many_go_where_they_went(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,8 +32,6 @@ REQUEST = "analysis.json"
 """What the analysis in a folder is about."""
 FILES = ("map", "dynamics")
 """What is known of the world by the name of a file."""
-HEADS_FOR, MOSTLY = 0.25, 0.7
-"""Shares of the time at a place, and of an action, that the answer speaks of."""
 QUICK_TEST: dict[str, Any] = {"starts": 1, "max_iterations": 20}
 QUICK_CHOICE: dict[str, Any] = {"intentions": "1..4", "starts": 2, "max_iterations": 30, "splits": 2}
 QUICK_FIT: dict[str, Any] = {"n_starts": 2, "max_iterations": 30}
@@ -143,32 +141,9 @@ class Analysis:
     @property
     def answer(self) -> str:
         """One sentence: whether there are intentions, how many, and what they are after."""
-        K = int(self.metrics["n_intentions"])
-        if self.evidence is None:
-            sure = "how many was not tested" if self.metrics.get("density") else "not tested against a habit"
-        elif self.evidence.get("found"):
-            sure = f"beyond what a habit explains, p = {self.evidence['p_value']:.2g}"
-        else:
-            sure = f"no more than a habit explains, p = {self.evidence['p_value']:.2g}"
-        return f"{K} intention{'' if K == 1 else 's'} ({sure}): {'; '.join(self._after())}."
+        from prism_irl.report.answers import answer_of_run
 
-    def _after(self) -> Iterator[str]:
-        """What every intention is after, in a clause."""
-        usage = self.metrics.get("usage") or []
-        path = self.folder / "fit" / "explorer.json"
-        explorer = storage.read_object(path) if path.is_file() else {}
-        wants = (explorer.get("story") or {}).get("wants") or []
-        states, actions = explorer.get("states"), explorer.get("actions")
-        for k, name in enumerate(self.names):
-            share = f" ({usage[k]:.0%} of the steps)" if k < len(usage) else ""
-            places, acts = (wants[k].get(what) or [] if k < len(wants) else [] for what in ("leads_to", "acts"))
-            if places and places[0][1] >= HEADS_FOR:
-                text = f" heads for {_called(states, 'state', places[0][0])}"
-            elif acts and acts[0][1] >= MOSTLY:
-                text = f" mostly does {_called(actions, 'action', acts[0][0])}"
-            else:
-                text = " heads for no place in particular" if places else ""
-            yield f"{name}{text}{share}"
+        return answer_of_run(self.folder / "fit", self.evidence)
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
@@ -291,11 +266,6 @@ def analyze(
     world = WorldOptions(**known)
     settings = Settings(quick, n_intentions, surrogates, jobs, seed)
     return _analyze(table, folder, settings, ColumnOptions(**columns), world, overwrite=overwrite)
-
-
-def _called(names: Any, what: str, i: int) -> str:
-    """Name of a state or an action, or its number."""
-    return str(names[i]) if names else f"{what} {i}"
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------

@@ -95,6 +95,7 @@ def fit(
             read_evidence,
             read_inputs,
             read_table,
+            steps_per_second,
             with_inputs,
             with_window,
         )  # fmt: skip
@@ -144,6 +145,7 @@ def fit(
         written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
         written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
+        written["hz"] = steps_per_second(table, columns.hz)
         if intervals:
             from prism_irl.scale.fanout import cluster
 
@@ -206,9 +208,7 @@ def show(metrics: dict[str, Any], names: list[str] | None = None) -> None:
     """
     from prism_irl.cli.printing import print_scores
     from prism_irl.report.answers import place_in_words
-    from prism_irl.report.findings import reference_name
-    from prism_irl.report.fit_verdict import choices, part_name, part_remark, scored_part
-    from prism_irl.report.verdict import overall, verdict
+    from prism_irl.report.verdict import choices, overall, part_name, part_remark, reference_name, scored_part, verdict
 
     part, plain = scored_part(metrics), storage.read_plain(metrics | {"names": names})
     K, steps, trajectories = (metrics[f"n_{what}"] for what in ("intentions", "steps", "trajectories"))

@@ -32,9 +32,8 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.describe import describe
 from prism_irl.models.persistence import load
 from prism_irl.models.reporting import write_run
-from prism_irl.report.name_matching import carry_names, remember, remembered
 from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import default_names, read_names, told_names
+from prism_irl.report.names import carry_names, default_names, read_names, remember, remembered, told_names
 
 # -- new data, in the language of a fit --------------------------------------------------------------------------------
 

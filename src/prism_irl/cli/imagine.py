@@ -84,7 +84,7 @@ def imagine(
     from prism_irl.cli.runs import adding
     from prism_irl.models.intentions import Intentions
     from prism_irl.report.explorer import read_explorer
-    from prism_irl.report.fit_verdict import doubts
+    from prism_irl.report.verdict import doubts
     from prism_irl.studies import imagine as study
     from prism_irl.studies.imagine import check_new, imagined_path, in_words, write_imagined
     from prism_irl.studies.intervals import check_intervals

@@ -42,7 +42,7 @@ def individuals(
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.report import write_again
     from prism_irl.cli.runs import adding
-    from prism_irl.report.fit_verdict import doubts
+    from prism_irl.report.verdict import doubts
     from prism_irl.studies import individuals as study
     from prism_irl.studies import results
 

@@ -111,8 +111,7 @@ def names(
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.runs import adding
-    from prism_irl.report.name_matching import carry_names, remember
-    from prism_irl.report.names import FILE, check_names, read_names, write_names
+    from prism_irl.report.names import FILE, carry_names, check_names, read_names, remember, write_names
 
     if file is not None and like is not None:
         raise InputError("A file and --like both give names; pass one of them.")

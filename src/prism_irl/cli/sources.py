@@ -61,7 +61,7 @@ def read_source(table: Path, columns: ColumnOptions, world: WorldOptions = World
 
 def read_table(table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions()) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
-    from prism_irl.report.state_places import from_map, grid
+    from prism_irl.report.places import from_map, grid
 
     read = read_rows(table, hz=columns.hz, episodes=columns.episodes, task=columns.task, **columns.roles())
     rows, mdp, place = read_world(read, columns.roles(), **given(world))

@@ -60,7 +60,7 @@ def run_gridworld(folder: Path, on_fit: Any = None, *, jobs: int = 1, n: int = 5
 
     ``limits`` are options of the learned methods (``n_starts``, ``max_iterations``).
     """
-    from prism_irl.report.state_places import grid
+    from prism_irl.report.places import grid
     from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 
     world = FrustrationWorld()

@@ -90,6 +90,8 @@ class FitResult:
     movement : what a robot does in every phase (`report.movement`); None of data that are no demonstrations
     checks, intervals, effects, evidence : what was asked for beside the fit; None where it was not
     notes, data_notes : sentences about the run and about the table
+    places : state at which each intention ends; None where intentions are no places
+    step_seconds : how long a step takes; None where steps differ or nobody knows
     """
 
     method: str
@@ -125,6 +127,8 @@ class FitResult:
     tokens: bool = False
     notes: tuple[str, ...] = ()
     data_notes: tuple[str, ...] | None = None
+    step_seconds: float | None = None
+    places: list[int | None] | None = None
 
     @property
     def demos(self) -> Demonstrations:
@@ -147,6 +151,7 @@ class FitResult:
             "looks_ahead": self.looks_ahead,
             **{key: value for key, value in self.choices.items() if key != "validation_chose"},
             "mean_dwell": self.dwell.mean,
+            **({} if self.step_seconds is None else {"step_seconds": self.step_seconds}),
             "agreement": self.agreement,
             "n_equal_starts": self.n_equal_starts,
             "em": self.em,

@@ -25,8 +25,8 @@ from prism_irl.evaluation.tables import place_table, trips
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.reference_scores import reference_scores
-from prism_irl.report.cells import cells_of
 from prism_irl.report.movement import is_movement, movement_of
+from prism_irl.report.places import cells_of
 
 
 def describe(
@@ -38,6 +38,7 @@ def describe(
     simulations: int = 0,
     references: bool = True,
     known_dynamics: bool = False,
+    hz: float | None = None,
     **further: Any,
 ) -> FitResult:
     """Return what a fitted model found in the data.
@@ -49,13 +50,15 @@ def describe(
     events : {name: (n,) bool}, optional
         Steps at which something happened, to be marked.
     layout : dict, optional
-        Where states lie (`report.state_places`); by default found from their names and moves.
+        Where states lie (`report.places`); by default found from their names and moves.
     simulations : int
         How often the model is simulated beside the data; 0 leaves that out.
     references : bool
         Fit what has no intentions beside it.
     known_dynamics : bool
         Dynamics were given and not counted.
+    hz : float, optional
+        Steps per second, where the data have no times that say it.
     further
         ``intervals``, ``effects``, ``evidence`` and ``tokens`` of `FitResult`.
     """
@@ -124,6 +127,8 @@ def describe(
         checks=_checks(model, demos, found.labels, 0 if continuous else simulations),
         notes=tuple(notes),
         data_notes=None if data is not table else table.notes,
+        places=None if distances is None else _places(distances),
+        step_seconds=step_seconds(demos) if hz is None else 1 / hz,
         **further,
     )
 
@@ -149,6 +154,24 @@ def transition_counts(labels: npt.NDArray[np.int64], demos: Demonstrations, n_in
     later = np.flatnonzero(~demos.first_steps)
     pairs = labels[later - 1] * n_intentions + labels[later]
     return np.bincount(pairs, minlength=n_intentions**2).reshape(n_intentions, n_intentions)
+
+
+def _places(distances: npt.NDArray[np.float64]) -> list[int | None]:
+    """State of the place of each intention, from expected steps to it (K, S); None of one that has no place."""
+    return [int(own.argmin()) if own.min() == 0 else None for own in distances]
+
+
+def step_seconds(demos: Demonstrations) -> float | None:
+    """How long a step takes by the times of the data, in seconds; None without a clock, or where steps differ."""
+    times = demos.times
+    if times is None or times.dtype.kind not in "fmM":  # whole numbers count frames, or steps
+        return None
+    passed = np.diff(times)[~demos.first_steps[1:]]
+    seconds = np.asarray(passed / np.timedelta64(1, "s") if times.dtype.kind in "mM" else passed, np.float64)
+    if not len(seconds) or not (usual := float(np.median(seconds))) > 0:
+        return None
+    low, high = np.quantile(seconds, (0.05, 0.95))
+    return float(f"{usual:.6g}") if low > 0.75 * usual and high < 1.25 * usual else None
 
 
 def _bare_table(demos: Demonstrations) -> Table:

@@ -59,13 +59,13 @@ class Plot:
     def maps(self, demos: Demonstrations | None = None, layout: dict[str, Any] | None = None) -> Figure:
         """Where each intention leads, and below it where it earns its reward, as in a report.
 
-        ``layout`` says where states lie, as in `prism_irl.report.state_places`; by default it is found from the moves.
+        ``layout`` says where states lie, as in `prism_irl.report.places`; by default it is found from the moves.
         """
         from prism_irl.evaluation.rewards import on_map
         from prism_irl.figures import style
         from prism_irl.report.draw import draw_maps
         from prism_irl.report.explorer import map_numbers
-        from prism_irl.report.state_places import find_layout
+        from prism_irl.report.places import find_layout
         from prism_irl.report.story import describe
 
         demos = data_of(self._model, demos, "plot.maps(demos)")

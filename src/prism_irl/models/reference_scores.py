@@ -21,7 +21,7 @@ from prism_irl.errors import InputError
 from prism_irl.models import registry
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import Method
-from prism_irl.report.findings import REFERENCES
+from prism_irl.report.verdict import REFERENCES
 
 ONE_POLICY = "single+features"
 """Identifier of the one policy without intentions that stands beside densities."""

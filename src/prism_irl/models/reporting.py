@@ -83,7 +83,7 @@ def report(
     demos : Demonstrations, optional
         Data to show; by default those of the fit.
     layout : dict, optional
-        Where states lie, as `prism_irl.report.state_places` makes it; by default found from the moves.
+        Where states lie, as `prism_irl.report.places` makes it; by default found from the moves.
     events : {name: (n,) bool}, optional
         Steps at which something happened, to be marked on the page.
     overwrite : bool

@@ -1,4 +1,4 @@
-"""The five questions that everybody asks of a fit, each with its answer in plain words.
+"""The answer in one sentence, and the five questions that everybody asks of a fit, each answered in plain words.
 
 Did it converge, how many intentions are there, what does each want, when does the agent switch, and can I trust it?
 Findings of the verdict are sorted under their question; `story.describe` answers the rest.
@@ -7,19 +7,132 @@ Findings of the verdict are sorted under their question; `story.describe` answer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from prism_irl import storage
 from prism_irl.figures.palette import intention_color
-from prism_irl.report.findings import Finding, listed, mapping, number
-from prism_irl.report.fit_verdict import cautious
+from prism_irl.report.names import FILE as NAMES
+from prism_irl.report.names import default_names, read_names
+from prism_irl.report.screen import APART, differences, in_seconds, name_of
 from prism_irl.report.story import NEAR
-from prism_irl.report.verdict import is_comparison, is_selection, verdict
+from prism_irl.report.verdict import (
+    Finding,
+    cautious,
+    evidence_finding,
+    is_comparison,
+    is_selection,
+    listed,
+    mapping,
+    number,
+    verdict,
+)
 
 HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
 CLEAR = 1.5  # ratio from which one rate is called higher than another
 MANY = 4  # quantities of a place that a sentence names
 HARDLY = 0.005  # share of the time that would be rounded to nothing
 ENOUGH = 50  # steps behind a rate before it is spoken of
+NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")
+NAMED = 4  # intentions of which the sentence says what they are after
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+
+
+class Aim(NamedTuple):
+    """One intention in the sentence, in its colour; without a name where there is only one."""
+
+    k: int
+    name: str
+    color: str
+    text: str
+
+
+class Answer(NamedTuple):
+    """The sentence: what stands before the intentions, these, and what stands behind them."""
+
+    before: str
+    aims: list[Aim]
+    after: str
+
+    def __str__(self) -> str:
+        aims = [f"{aim.name} {aim.text}".strip() for aim in self.aims]
+        together = ", ".join(aims) if self.after != "." else listed(aims)
+        return self.before + together + self.after
+
+
+def answer(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Sequence[str]) -> Answer:
+    """Are there intentions, how many, what are they after, and how sure is that: one sentence."""
+    wants = explorer["story"]["wants"]
+    used = [k for k, one in enumerate(wants) if one["leads_to"]]
+    if len(wants) == 1:
+        return Answer("One policy for all steps: it ", [Aim(0, "", "", _aim(0, explorer))], ".")
+    count = NUMBERS[len(used)] if len(used) < len(NUMBERS) else str(len(used))
+    plural, after = "" if len(used) == 1 else "s", f", and {len(used) - NAMED} more." if len(used) > NAMED else "."
+    if moves := mapping(explorer.get("movement")):  # phases, in the order in which they come
+        phases = [Aim(k, names[k], intention_color(k), f"({moves['does'][k]})") for k in used[:NAMED]]
+        return Answer(f"{count} phase{plural}: ", phases, after)
+    p = number(mapping(metrics.get("evidence")).get("p_value"))
+    sure = {
+        "good": "beyond habit" + ("" if p is None else f" (p = {p:.2g})"),
+        "bad": "in this fit" + ("" if p is None else f", but no evidence for them beyond habit (p = {p:.2g})"),
+    }.get(evidence_finding(metrics).level, "in this fit, not tested against a habit yet")
+    if metrics.get("density"):  # of continuous data, whose test does not exist yet
+        sure = "in this fit; their number was not tested"
+    goals = {k: text.removesuffix(". It ") for k, text in goals_in_words(metrics, explorer).items()}
+    most = sorted(used, key=lambda k: -float(wants[k]["share"]))[:NAMED]
+    aims = [Aim(k, names[k], intention_color(k), goals.get(k) or _aim(k, explorer)) for k in sorted(most)]
+    return Answer(f"{count} intention{plural} {sure}: ", aims, after)
+
+
+def answer_of_run(folder: Path, evidence: Mapping[str, Any] | None = None) -> str:
+    """The answer of a run folder as text; ``evidence`` is that of a test in a folder of its own."""
+    metrics = storage.read_object(folder / "metrics.json")
+    explorer = storage.read_object(folder / "explorer.json")
+    K = int(metrics["n_intentions"])
+    names = read_names(folder / NAMES, K) if (folder / NAMES).is_file() else explorer.get("names") or default_names(K)
+    return str(answer(metrics if evidence is None else metrics | {"evidence": evidence}, explorer, names))
+
+
+def _aim(k: int, explorer: Mapping[str, Any]) -> str:
+    """What an intention is after, in a few words: a place where there is a map, else what sets it apart."""
+    one = explorer["story"]["wants"][k]
+    if not one["leads_to"]:
+        return "is never used"
+    apart = [
+        f"{'is in' if what == 'state' else 'does'} {name_of(explorer, what, int(i))} {100 * own:.0f}%"
+        for what, i, own, _ in one.get("more", [])
+    ]
+    layout, first = explorer.get("layout"), name_of(explorer, "state", int(one["leads_to"][0][0]))
+    if layout is None:
+        acts = [f"{name_of(explorer, 'action', int(a))} {_percent(share)}" for a, share in one["acts"][:2]]
+        return _chooses(k, explorer) or f"{apart[-1] if apart else f'does {listed(acts)}'} of the time"
+    if layout["kind"] == "cells":  # places have no names but what was measured there
+        return "is mostly around " + first.partition("(")[2].rstrip(")")
+    if one["leads_to"][0][1] >= HEADS_FOR:
+        return f"heads for {first}"
+    if sum(share for _, share in one["leads_to"]) >= BETWEEN:
+        return "moves between " + listed([name_of(explorer, "state", int(s)) for s, _ in one["leads_to"]])
+    return f"roams, and {apart[0]} of the time" if apart else "roams"
+
+
+def _chooses(k: int, explorer: Mapping[str, Any]) -> str:
+    """The choice that sets an intention apart from the others most, where something does."""
+    if explorer.get("choices") is None or explorer["n_intentions"] == 1:
+        return ""
+    shares, apart = differences(np.array(explorer["choices"], float))
+    s, a = np.unravel_index(int(np.argmax(apart[k])), apart[k].shape)
+    if apart[k, s, a] < APART:
+        return ""
+    act, state = name_of(explorer, "action", int(a)), name_of(explorer, "state", int(s))
+    own, others = shares[k, s, a], shares[k, s, a] - apart[k, s, a]
+    return f"does {act} in “{state}” ({_percent(own)}, others {_percent(others)})"
+
+
+# -- five questions ----------------------------------------------------------------------------------------------------
 
 
 class Want(NamedTuple):
@@ -75,9 +188,12 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         if known := [f"{name} {100 * value:.1f}%" for name, value in simple.items() if value is not None]:
             text += f" Without intentions: {' and '.join(known)}."
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
+    step = number(metrics.get("step_seconds"))
     stories = enumerate(explorer["story"]["wants"])
-    goals = goals_in_words(metrics)
-    wants = [Want(k, names[k], intention_color(k), goals.get(k, "") + _want(k, one, explorer)) for k, one in stories]
+    goals = goals_in_words(metrics, explorer)
+    wants = [
+        Want(k, names[k], intention_color(k), goals.get(k, "") + _want(k, one, explorer, step)) for k, one in stories
+    ]
     return [
         Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
@@ -87,13 +203,14 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     ]
 
 
-def goals_in_words(metrics: Mapping[str, Any]) -> dict[int, str]:
+def goals_in_words(metrics: Mapping[str, Any], explorer: Mapping[str, Any]) -> dict[int, str]:
     """The place that each intention goes to, the beginning of a sentence each, where intentions are places."""
     goals = mapping(metrics.get("goals"))
     names, places = goals.get("names"), goals.get("places")
-    if not (isinstance(names, list) and isinstance(places, list)):
-        return {}
-    return {k: f"goes to {place_in_words(names, place)}. It " for k, place in enumerate(places)}
+    if isinstance(names, list) and isinstance(places, list):
+        return {k: f"goes to {place_in_words(names, place)}. It " for k, place in enumerate(places)}
+    wants = [one.get("goal") if one["leads_to"] else None for one in explorer["story"]["wants"]]
+    return {k: f"heads for {name_of(explorer, 'state', s)}. It " for k, s in enumerate(wants) if s is not None}
 
 
 def place_in_words(names: Sequence[str], place: Sequence[Any]) -> str:
@@ -128,12 +245,14 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     return [Finding("info", text)]
 
 
-def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
-    places = [(_name(explorer, "state", int(s)), float(share)) for s, share in one["leads_to"]]
+def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any], step: float | None) -> str:
+    places = [(name_of(explorer, "state", int(s)), float(share)) for s, share in one["leads_to"]]
     if not places:
         return "is never used."
+    lasts = in_seconds(one["dwell"], step)
+    at_a_time = f"{one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}"
     if does := mapping(explorer.get("movement")).get("does"):
-        return f"{does[k]}. {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
+        return f"{does[k]}. {_percent(one['share'])} of the steps, {at_a_time}."
     alike, told = _alike(explorer), 1
     if places[0][1] >= HEADS_FOR:
         text = f"{'like all others ' if alike else ''}heads for {places[0][0]}, where it would spend "
@@ -153,8 +272,11 @@ def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any]) -> str:
     text = f"{text}.{_more(one, explorer, named)}"
     if acts:
         text += " Mostly does " if not told_acts else " Also does "
-        text += ", ".join(f"{_name(explorer, 'action', a)} {_percent(share)}" for a, share in acts) + "."
-    return f"{text} {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time."
+        text += ", ".join(f"{name_of(explorer, 'action', a)} {_percent(share)}" for a, share in acts) + "."
+    lasts = in_seconds(one["dwell"], step)
+    return (
+        f"{text} {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}."
+    )
 
 
 def _several(explorer: Mapping[str, Any]) -> bool:
@@ -182,13 +304,13 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
         beside = f"the other {_percent(most)}" if two else f"another at most {_percent(most)}"
         if most < HARDLY:
             beside = f"the other{'' if two else 's'} hardly ever"
-        words.append(f"{verb} {_name(explorer, what, int(i))} ({_percent(own)}, {beside})")
+        words.append(f"{verb} {name_of(explorer, what, int(i))} ({_percent(own)}, {beside})")
     alone = ""
     if there:
         where = (
             "there"
             if {i for i, _ in there} == named
-            else f"in {listed([_name(explorer, 'state', i) for i, _ in there])}"
+            else f"in {listed([name_of(explorer, 'state', i) for i, _ in there])}"
         )
         most = max(most for _, most in there)
         who, share = "The other" if two else "Others", _percent(most)
@@ -223,7 +345,7 @@ def _switches(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Finding
         what = f"“{next(iter(events))}”" if len(events) == 1 else f"any of the {len(events)} events"
         found.append(f"Switches are not tied to {what}: nothing that was marked in the data explains them.")
     if switches["places"]:
-        places = [(_name(explorer, "state", p["state"]), p["lift"], p["n"]) for p in switches["places"]]
+        places = [(name_of(explorer, "state", p["state"]), p["lift"], p["n"]) for p in switches["places"]]
         usual = ", ".join(f"{name} ({lift:.1f}×, {n:,} switches)" for name, lift, n in places)
         found.append(f"More often than usual after {usual}.")
     elif len(found) == 1:
@@ -250,12 +372,6 @@ def _near(name: str, rates: Mapping[str, Any], names: Sequence[str]) -> list[str
         return []
     times = f"{rates['events']:,} time{'' if rates['events'] == 1 else 's'} in the data"
     return [f"Within {NEAR} steps of “{name}” ({times}) it switches at {'; '.join(told)}."]
-
-
-def _name(explorer: Mapping[str, Any], what: str, i: int) -> str:
-    """Name of a state or action, "state 7" where it has only a number."""
-    names = explorer.get(f"{what}s")
-    return str(names[i]) if names else f"{what} {i}"
 
 
 def _percent(share: float) -> str:

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prism_irl.report.findings import Finding, listed, number, signed
-from prism_irl.report.fit_verdict import doubts
 from prism_irl.report.names import default_names
 from prism_irl.report.run_files import read_part
+from prism_irl.report.verdict import Finding, doubts, listed, number, signed
 
 FOLDER = "contrasts"
 MAX_BYTES = 4_000_000

@@ -7,9 +7,9 @@ whole per mille; of many trajectories some are taken, evenly over the data, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.rewards import choice_counts
 from prism_irl.report import story
+from prism_irl.report.places import find_layout
 from prism_irl.report.run_files import read_part
-from prism_irl.report.state_places import find_layout
 
 FILE = "explorer.json"
 FRAMES = "frames.json"  # belongs to it, see `prism_irl.report.frames`
@@ -46,6 +46,7 @@ def write_explorer(
     actions: Sequence[str] | None = None,
     counters: Mapping[str, npt.ArrayLike] | None = None,
     events: Mapping[str, npt.ArrayLike] | None = None,
+    goals: Sequence[int | None] | None = None,
     fit: Mapping[str, Any] | None = None,
     movement: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -73,6 +74,8 @@ def write_explorer(
         Hidden quantities that no method saw, drawn below the posterior.
     events : {name: (n,) bool}, optional
         Steps at which something happened that no method saw (water was delivered), marked above the posterior.
+    goals : K states, optional
+        Where intentions end, where they are places.
     fit : dict, optional
         The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods;
         ``name`` says which model is shown and ``how`` what it was fitted to.
@@ -88,6 +91,9 @@ def write_explorer(
     marks: dict[str, Any] = {}
     for name, at in (events or {}).items():
         marks[_unlike(_short(name), marks)] = _marks(name, at, demos)
+    told = story.describe(demos, p, marks)
+    for k, want in enumerate(told["wants"]):
+        want["goal"] = None if goals is None else goals[k]
     value = {
         "version": 1,
         "n_intentions": p.shape[1],
@@ -100,7 +106,7 @@ def write_explorer(
         **map_numbers(demos, p, place, rewards, values),
         "choices": None if movement else _choices(demos, p),
         "movement": None if movement is None else dict(movement),
-        "story": story.describe(demos, p, marks),
+        "story": told,
         "fit": None if fit is None else dict(fit),
     }
     plain: dict[str, Any] = storage.read_plain(value)
@@ -177,7 +183,10 @@ def _within(events: Mapping[str, Sequence[int]], length: int) -> bool:
 
 
 def _trajectories(
-    demos: Demonstrations, p: npt.NDArray[Any], counters: Mapping[str, Any], marks: Mapping[str, npt.NDArray[np.bool_]]
+    demos: Demonstrations,
+    p: npt.NDArray[Any],
+    counters: Mapping[str, Any],
+    marks: Mapping[str, npt.NDArray[np.bool_]],
 ) -> list[dict[str, Any]]:
     K = p.shape[1]
     truth = None if demos.labels is None else _matched(demos.labels, p)
@@ -227,7 +236,7 @@ def _occupancy(demos: Demonstrations, p: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _choices(demos: Demonstrations, p: npt.NDArray[Any]) -> list[Any] | None:
     """(K, S, A) how often each intention took each action in each state; None where that would fill the page."""
-    if p.shape[1] * demos.n_states * demos.n_actions > MAX_CHOICES:
+    if demos.n_actions == 1 or p.shape[1] * demos.n_states * demos.n_actions > MAX_CHOICES:
         return None
     found: list[Any] = np.round(choice_counts(demos, p), 1).tolist()
     return found
@@ -269,3 +278,59 @@ def _unlike(name: str, others: Mapping[str, Any]) -> str:
 def _short(name: Any, longest: int = MAX_NAME) -> str:
     text = str(name)
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+PLACES, STEPS = 3, 3  # frames of each kind at most
+SURE = 0.6  # probability of the intention at a step that may stand for it
+
+
+class Exemplar(NamedTuple):
+    """A frame as a data URI, and what it stands for."""
+
+    uri: str
+    caption: str
+
+
+class _Kept(NamedTuple):
+    """A step whose frame was kept: how probable the intention is there, its state, the frame and where it is."""
+
+    p: float
+    state: int
+    jpeg: str
+    where: str
+
+
+def exemplars(explorer: Mapping[str, Any], frames: Mapping[str, Any] | None) -> list[list[Exemplar]]:
+    """A few frames for each intention; empty lists where there are no frames, or none of its steps has one.
+
+    First the places that its sentence speaks of, each by the step at which the intention is surest; then steps of its
+    own, evenly over the trajectories.
+    """
+    wants, found = explorer["story"]["wants"], []
+    for k in range(explorer["n_intentions"]):
+        own = [one for one in _kept(explorer, frames, k) if one.p >= SURE]
+        chosen: dict[str, str] = {}  # frame → caption: the same frame does not stand twice
+        for state, _ in wants[k]["leads_to"][:PLACES]:
+            there = [one for one in own if one.state == state]
+            if there:
+                best = max(there, key=lambda one: one.p)
+                chosen.setdefault(best.jpeg, _state(explorer, int(state)))
+        rest = [one for one in own if one.jpeg not in chosen]
+        for i in evenly(len(rest), STEPS) if rest else ():
+            chosen.setdefault(rest[i].jpeg, rest[i].where)
+        found.append([Exemplar(f"data:image/jpeg;base64,{jpeg}", words) for jpeg, words in chosen.items()])
+    return found
+
+
+def _kept(explorer: Mapping[str, Any], frames: Mapping[str, Any] | None, k: int) -> Iterator[_Kept]:
+    K = explorer["n_intentions"]
+    for row, one in (frames or {"trajectories": {}})["trajectories"].items():
+        shown = explorer["trajectories"][int(row)]
+        for step, jpeg in zip(one["steps"], one["jpeg"], strict=True):
+            if step < len(shown["states"]):
+                where = f"trajectory {shown['name']}, step {step}"
+                yield _Kept(shown["p"][step * K + k] / 1000, int(shown["states"][step]), jpeg, where)
+
+
+def _state(explorer: Mapping[str, Any], s: int) -> str:
+    return str(explorer["states"][s]) if explorer.get("states") else f"state {s}"

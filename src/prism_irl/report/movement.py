@@ -18,6 +18,7 @@ from prism_irl.data.movement import column_names, motions_in_words, short_names,
 from prism_irl.evaluation.triage import Finding
 from prism_irl.figures.palette import intention_color
 from prism_irl.labels import segments
+from prism_irl.report.screen import in_seconds
 
 EPISODES, COLUMNS, POINTS = 4, 4, 160
 """Episodes, columns and points per curve that are drawn."""
@@ -106,7 +107,7 @@ class Curves(NamedTuple):
     unusual: list[tuple[str, str]]
 
 
-def curves(explorer: Mapping[str, Any], names: Sequence[str]) -> Curves | None:
+def curves(explorer: Mapping[str, Any], names: Sequence[str], step: float | None = None) -> Curves | None:
     """Curves with bands, what phases do and how long they last; None where the data are no demonstrations."""
     found = explorer.get("movement")
     if not found:
@@ -121,7 +122,10 @@ def curves(explorer: Mapping[str, Any], names: Sequence[str]) -> Curves | None:
             lines.append(Line(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, down, strict=True)), color))
         bands = [(WIDE * s / longest, WIDE * (e - s) / longest, intention_color(k)) for k, s, e in one["phases"]]
         rows.append(Row(str(one["name"]), y, bands, lines))
-    lengths = ["never" if one is None else f"{one[1]:.0f} ({one[0]:.0f} to {one[2]:.0f})" for one in found["lengths"]]
+    lengths = []
+    for one in found["lengths"]:
+        lasts = "" if one is None or step is None else f", {in_seconds(one[1], step)}"
+        lengths.append("never" if one is None else f"{one[1]:.0f} ({one[0]:.0f} to {one[2]:.0f}){lasts}")
     reasons: dict[str, list[str]] = {}
     for one in found["unusual"]:
         reasons.setdefault(str(one["episode"]), []).append(str(one["reason"]).format(*names))

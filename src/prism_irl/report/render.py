@@ -14,38 +14,50 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
 from prism_irl.report import movement, screen, table_rows
-from prism_irl.report.answers import questions
+from prism_irl.report.answers import answer, questions
 from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
 from prism_irl.report.contrast import read_contrasts
 from prism_irl.report.contrast import section as contrast_section
-from prism_irl.report.evidence_words import sentences
-from prism_irl.report.exemplars import exemplars
 from prism_irl.report.explorer import FILE as EXPLORER
-from prism_irl.report.explorer import FRAMES, read_explorer, script_json
-from prism_irl.report.findings import mapping, number
-from prism_irl.report.fit_verdict import part_name, part_remark
+from prism_irl.report.explorer import FRAMES, exemplars, read_explorer, script_json
 from prism_irl.report.frames import read_frames
-from prism_irl.report.markup import page_template
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
-from prism_irl.report.palette import fewer_colours
 from prism_irl.report.run_files import inside
-from prism_irl.report.verdict import is_calibration, is_comparison, is_evidence, is_selection, overall, verdict
+from prism_irl.report.verdict import (
+    is_calibration,
+    is_comparison,
+    is_evidence,
+    is_selection,
+    mapping,
+    number,
+    overall,
+    part_name,
+    part_remark,
+    sentences,
+    verdict,
+)
 
 MAPS, BUDGET = "maps", "budget"
 SWITCHES = ("switches", "inputs")
 MAX_FIGURE = 400_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
+FIRST_ROWS = 10  # of a table of choices on the first screen
 WIDE = 400.0  # points: a figure wider than one column gets the whole width, and scrolls on a phone
 
 
@@ -129,9 +141,7 @@ def render(folder: Path) -> str:
         scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
         intentions=[] if comparison else table_rows.intention_rows(metrics, names),
         interval_remark=table_rows.interval_remark(metrics),
-        explorer=None
-        if explorer is None
-        else _explorer(explorer, names or [], frames, number(metrics.get("known_steps"))),
+        explorer=None if explorer is None else _explorer(explorer, names or [], frames, metrics),
         exemplars=[] if explorer is None else exemplars(explorer, frames),
         method_chart=method_chart,
         budget=budget,
@@ -176,8 +186,10 @@ def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         return str(title)
     if is_comparison(metrics):
         return "Comparison of methods"
-    pair = f": {metrics['pair'].replace('+', ' + ')}" if metrics.get("pair") else ""
-    return f"{metrics.get('method') or 'Model'} fit{pair}"
+    file = mapping(config.get("data")).get("file")
+    if file and file != "in memory":
+        return f"Intentions in {file}"
+    return f"{metrics.get('method') or 'Model'} fit"
 
 
 def _notes(metrics: Mapping[str, Any]) -> list[str]:
@@ -213,7 +225,8 @@ def _facts(metrics: Mapping[str, Any]) -> list[str]:
         if count is not None:
             plural = noun if count == 1 else "trajectories" if noun == "trajectory" else noun + "s"
             facts.append(f"{count:,.0f} {plural}")
-    return facts
+    pair = metrics.get("pair")
+    return [*facts, str(pair).replace("+", " + ")] if pair else facts
 
 
 def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any] | None) -> list[str] | None:
@@ -230,7 +243,7 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
 
 
 def _explorer(
-    explorer: Mapping[str, Any], names: list[str], frames: Mapping[str, Any] | None, told: float | None
+    explorer: Mapping[str, Any], names: list[str], frames: Mapping[str, Any] | None, metrics: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what the template shows of the interactive part, and the data for its script."""
     rows = explorer["trajectories"]
@@ -241,6 +254,7 @@ def _explorer(
     colors = [intention_color(k) for k in range(2 * len(names) + 8)]
     facts = mapping(explorer.get("fit"))
     data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors, "frames": frames}
+    data["step_seconds"], told = number(metrics.get("step_seconds")), number(metrics.get("known_steps"))
     return {
         "json": script_json(data),
         "names": list(zip(names, colors, strict=False)),
@@ -258,15 +272,16 @@ def _explorer(
 
 def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     """Return what the template shows first: answer, map or tables, phases, and how intentions follow one another."""
-    tables = screen.choices(explorer, names)
+    tables, step = screen.choices(explorer, names), number(metrics.get("step_seconds"))
     return {
-        "answer": screen.answer(metrics, explorer, names),
-        "curves": movement.curves(explorer, names),
+        "answer": answer(metrics, explorer, names),
+        "each": f" (each step {each})" if (each := screen.in_seconds(1, step)) else "",
+        "curves": movement.curves(explorer, names, step),
         "map": screen.picture(explorer, names) if not explorer.get("movement") else None,
         "choices": tables,
-        "first": screen.first_rows(tables, 10),
-        "phases": screen.phases(folder, explorer, names),
-        "follows": screen.transitions(explorer, names),
+        "first": [table._replace(rows=table.rows[:FIRST_ROWS]) for table in tables],
+        "phases": screen.phases(folder, explorer, step),
+        "follows": screen.transitions(explorer, names, step),
     }
 
 
@@ -418,3 +433,49 @@ def _read_object(folder: Path, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"{path} does not hold a JSON object; restore it or run the command again.")
     return value
+
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*")
+
+
+@cache
+def page_template() -> Template:
+    """The page with all its parts, compiled once."""
+    environment = Environment(
+        loader=PackageLoader("prism_irl.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["options"] = marked_options
+    for part in environment.list_templates():
+        environment.get_template(part)
+    return environment.get_template("report.html.j2")
+
+
+def marked_options(text: str) -> Markup:
+    """A sentence whose options (--n-starts) are code, which no end of a line cuts at its hyphens."""
+    return Markup(_OPTION.sub(r"<code>\g<0></code>", str(escape(text))))
+
+
+MAX_PIXELS = 40_000_000
+
+
+def fewer_colours(png: bytes) -> bytes:
+    """The same picture with a palette of 256 colours, which nobody tells from it, at a third of its weight.
+
+    What cannot be read as a picture, or is far larger than any figure, comes back as it is.
+    """
+    from PIL import Image
+
+    buffer = BytesIO()
+    try:
+        with Image.open(BytesIO(png), formats=["PNG"]) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                return png
+            few = picture.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        few.save(buffer, format="PNG", optimize=True)
+    except (OSError, ValueError, SyntaxError):  # what Pillow raises on damaged files
+        return png
+    return min(png, buffer.getvalue(), key=len)

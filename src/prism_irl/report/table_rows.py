@@ -10,9 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.palette import intention_color
-from prism_irl.report.findings import REFERENCES, WORSE, mapping, number, reference_name, signed, spread
-from prism_irl.report.fit_verdict import part_name, scored_part
-from prism_irl.report.verdict import is_calibration, is_evidence, is_selection, method_name
+from prism_irl.report.verdict import (
+    REFERENCES,
+    WORSE,
+    is_calibration,
+    is_evidence,
+    is_selection,
+    mapping,
+    method_name,
+    number,
+    part_name,
+    reference_name,
+    scored_part,
+    signed,
+    spread,
+)
 
 NOTHING = "–"
 

@@ -1,39 +1,88 @@
-"""What a run's numbers say, in plain words, before anybody reads a table.
+"""What a run's numbers say, in plain words, before anybody reads a table: metrics.json → findings.
 
-A pure function from metrics.json to findings: a fit is judged by `fit_verdict`; a table of methods on who predicts
-best, how far from the truth, who is worse than a reference without intentions, and on scores that are no likelihoods.
+A fit is judged by `FIT_RULES`: of every group of rules the first whose condition holds says its sentence. Rather a
+warning too many: agreement between starts measures the search and not the data, validation trajectories that chose a
+start are no test of it, and a habit without intentions can look exactly like intentions, so nothing is called
+trustworthy before `prism evidence` has compared it with surrogates that have no intentions. A table of methods is
+judged on who predicts best, how far from the truth, who is worse than a reference without intentions, and on scores
+that are no likelihoods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
 
-from prism_irl.report.evidence_words import headline, sentences
-from prism_irl.report.findings import REFERENCES, WORSE, Finding, Level, mapping, number, signed, spread
-from prism_irl.report.fit_verdict import (
-    AGREEMENT_GOOD,
-    SHORT_DWELL,
-    UNTESTED,
-    evidence_finding,
-    is_untested,
-    judge_fit,
-)
+from prism_irl.report.names import default_names
 
+Level = Literal["good", "warning", "bad", "info"]
+Topic = Literal["", "converged", "number", "switches", "trust"]
+
+REFERENCES = {"uniform": "uniform", "empirical": "one intention", "ngram": "habit"}
+"""Identifiers of the methods that any claim about intentions has to beat, and what they are called beside a fit."""
+OF_COMMANDS = {"gaussian": "one Gaussian", "linear": "one intention", "memory": "habit"}
+"""The same for continuous commands, whose scores are densities."""
+WORSE = 1e-4
+"""Nats per step from which a fit is worse than a reference: less is rounding, and one intention equals its own."""
+AGREEMENT_MARGIN = 0.002  # nats per step within which another start counts as equally good
+AGREEMENT_BAD, AGREEMENT_GOOD = 0.5, 0.8
+POOR_AGREEMENT = 0.4  # of halves, below which it is never good, whatever its p-value
+RARE_SHARE = 0.02
+SHORT_DWELL = 2.0
+OVERFITTING_GAP = 0.03
+SIGNIFICANT = 0.05  # share of surrogates without intentions that may gain as much
 NEAR_ORACLE = 0.03
 POWER = 0.9  # share of data sets with intentions in which a good test finds them
 NOISE = 0.002  # nats per step by which a method may pass the oracle through chance in the folds
+UNTESTED = "Not tested against a habit without intentions"
+"""How the finding begins that withholds the good word."""
 
 
-def verdict(metrics: Mapping[str, Any]) -> list[Finding]:
-    """Judge a run by its metrics.json: a choice of K, a table of ``methods``, or else a fit."""
-    if is_selection(metrics):
-        return _judge_selection(metrics)
-    if is_evidence(metrics):
-        return _judge_evidence(metrics)
-    if is_calibration(metrics):
-        return _judge_calibration(metrics)
-    return _judge_methods(metrics) if is_comparison(metrics) else judge_fit(metrics)
+class Finding(NamedTuple):
+    """One sentence or two about a run, how serious it is, and which question it answers."""
+
+    level: Level
+    text: str
+    topic: Topic = ""
+
+
+# -- numbers and words -------------------------------------------------------------------------------------------------
+
+
+def reference_name(key: str) -> str:
+    """What a reference is called beside a fit."""
+    return {**REFERENCES, **OF_COMMANDS}.get(key, key)
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number, the ``mean`` of a mapping, or None for anything else."""
+    if isinstance(value, Mapping):
+        value = value.get("mean")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def spread(value: Any) -> float | None:
+    """Return the ``std`` of a mapping, or None."""
+    return number(value.get("std")) if isinstance(value, Mapping) else None
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Return a number with a real minus sign, and none in front of a rounded zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return the mapping, or an empty one in place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(words: list[str]) -> str:
+    """Words as a list in a sentence: "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def is_comparison(metrics: Mapping[str, Any]) -> bool:
@@ -54,6 +103,25 @@ def is_evidence(metrics: Mapping[str, Any]) -> bool:
 def is_calibration(metrics: Mapping[str, Any]) -> bool:
     """Tell the calibration of that test, whose table has one row per kind of data and no likelihoods."""
     return is_comparison(metrics) and metrics.get("experiment") == "calibration"
+
+
+def method_name(key: str, method: Mapping[str, Any]) -> str:
+    """Return the human name of a method, or its ID without one."""
+    return str(method.get("name") or key)
+
+
+# -- the verdict -------------------------------------------------------------------------------------------------------
+
+
+def verdict(metrics: Mapping[str, Any]) -> list[Finding]:
+    """Judge a run by its metrics.json: a choice of K, a table of ``methods``, or else a fit."""
+    if is_selection(metrics):
+        return _judge_selection(metrics)
+    if is_evidence(metrics):
+        return sentences(mapping(metrics.get("evidence")))
+    if is_calibration(metrics):
+        return _judge_calibration(metrics)
+    return _judge_methods(metrics) if is_comparison(metrics) else judge_fit(metrics)
 
 
 def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
@@ -81,7 +149,439 @@ def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
     return "Nothing here speaks against this run."
 
 
-# -- the number of intentions ------------------------------------------------------------------------------------------
+def is_untested(finding: Finding) -> bool:
+    """Whether this is the finding that intentions have not been compared with a habit without any."""
+    return finding.text.startswith(UNTESTED)
+
+
+def cautious(trust: list[Finding]) -> list[Finding]:
+    """Findings about trust, the worst first: "can I trust it?" is answered with "good" only if nothing says otherwise.
+
+    One good number beside a bad one is information. What was not tested is such an objection, too.
+    """
+    if any(finding.level in ("bad", "warning") for finding in trust):
+        trust = [finding._replace(level="info") if finding.level == "good" else finding for finding in trust]
+    return _worst_first(trust)
+
+
+def _worst_first(findings: list[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: ("bad", "warning", "info", "good").index(finding.level))
+
+
+# -- one fit -----------------------------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """A sentence over the fields of `_facts`, and the condition under which it is said."""
+
+    level: Level
+    when: Callable[[SimpleNamespace], bool]
+    text: str
+
+
+class Group(NamedTuple):
+    """Rules of which the first that holds speaks, the question that they answer, and when they are asked at all."""
+
+    topic: Topic
+    asked: Callable[[SimpleNamespace], bool]
+    rules: tuple[Rule, ...]
+
+
+def _always(_: SimpleNamespace) -> bool:
+    return True
+
+
+ADVICE = "Raise the switch penalty or lengthen the history."
+FIT_RULES = (
+    Group("converged", lambda f: f.iterated, (
+        Rule("warning", lambda f: f.several and f.kept == 0 and (f.converged or f.fixed),
+             "No iteration of EM predicted better than the first guess that it began with, which was kept: what you "
+             "see was found by that guess alone. Look at the curve of EM, and run more starts (--n-starts)."),
+        Rule("good", lambda f: f.converged, "EM converged{after}."),
+        Rule("info", lambda f: f.fixed,
+             "EM stopped{after}, the number that was asked for, and kept the best of them."),
+        Rule("warning", _always, "EM stopped{after} before it had converged; allow more iterations."),
+    )),
+    Group("trust", lambda f: f.own is not None, (
+        Rule("warning", lambda f: not f.references,
+             "Nothing simpler was scored beside this fit, so its score says little; fit again."),
+        # one intention claims nothing that a habit could refute, nor does a labelling that looks ahead
+        Rule("bad", lambda f: f.worse and f.several and not f.looks_ahead,
+             "It predicts worse than {worse} nats per step, on {where} trajectories{chose}."),
+        Rule("warning", lambda f: f.worse,
+             "It predicts worse than {worse} nats per step, on {where} trajectories{chose}."),
+        Rule("info", lambda f: f.part == "train",
+             "It predicts better than {references}, by {margin} nats per step at least, but on {where} "
+             "trajectories{chose}: they prefer whoever has more parameters."),
+        Rule("good", _always,
+             "It predicts better than {references}, by {margin} nats per step at least, on {where} "
+             "trajectories{chose}."),
+    )),
+    Group("trust", lambda f: f.tokens, (
+        Rule("warning", _always,
+             "States and actions are tokens of prism tokenize: policies on tokens rarely recover the phases of a "
+             "robot, however well they predict and agree (see the guide on robots). Compare with policies on "
+             "features, prism reproduce bridge DATASET."),
+    )),
+    Group("trust", lambda f: f.several and f.iterated, (
+        Rule("bad", lambda f: f.halves is not None and f.halves < AGREEMENT_BAD,
+             "Another half of the data gives other intentions, do not interpret them: {apart}."),
+        Rule("warning", lambda f: f.halves is not None and f.halves < AGREEMENT_GOOD,
+             "Another half of the data gives these intentions only in part: {apart}."),
+        Rule("good", lambda f: f.halves is not None,
+             "Another half of the data gives the same intentions: {apart}."),
+        Rule("warning", lambda f: f.agreement is None and f.starts > 1,
+             "No other of the {starts:.0f} starts came within {nearly} nats per step of the best one, so nothing "
+             "confirms these intentions; run more starts."),
+        Rule("warning", lambda f: f.agreement is None,
+             "Only one start was run, so nothing confirms these intentions; run several to see if they agree."),
+        Rule("bad", lambda f: f.agreement < AGREEMENT_BAD,
+             "No second start finds these intentions again: do not interpret them. Equally likely starts agree only "
+             "to {agree} (1 is the same segmentation, 0 is chance)."),
+        Rule("warning", lambda f: f.agreement < AGREEMENT_GOOD,
+             "Equally likely starts agree only in part ({agree} of 1): interpret with caution what they share, not "
+             "the borders between intentions."),
+        Rule("good", _always,
+             "Equally likely starts find the same intentions (agreement {agree} of 1): the search is stable, which "
+             "says nothing about other data."),
+    )),
+    Group("number", lambda f: f.several and f.least is not None, (
+        Rule("warning", lambda f: f.rare, "Hardly used: {rare}. Fewer intentions may do."),
+        Rule("good", _always, "Every intention is used; the rarest, {least}."),
+    )),
+    # Each intention by its own dwell: long ones must not hide one that has become an action.
+    Group("switches", lambda f: f.several and (f.dwell is not None or bool(f.short)), (
+        Rule("bad", lambda f: f.dwell is not None and f.dwell < SHORT_DWELL,
+             "The intentions have become actions: they last {dwell:.1f} steps on average. " + ADVICE),
+        Rule("bad", lambda f: len(f.short) == 1,
+             "An intention has become an action: {all_short} at a time. " + ADVICE),
+        Rule("bad", lambda f: f.short,
+             "Some intentions have become an action: {all_short} at a time. " + ADVICE),
+        Rule("good", _always, "Intentions last: {dwell:.1f} steps on average{shortest}."),
+    )),
+    Group("trust", lambda f: f.scored, (
+        Rule("warning", lambda f: f.gap is None,
+             "There are no validation trajectories, so overfitting cannot be judged."),
+        Rule("warning", lambda f: f.gap > OVERFITTING_GAP,
+             "Overfitting: {where} trajectories are predicted {lost} nats per step worse than training ones."),
+        Rule("good", _always, "No sign of overfitting (training minus {where}: {lost} nats per step)."),
+    )),
+)  # fmt: skip
+"""All that is said of a fit but what `choices`, notes on the data and the test against a habit say."""
+
+
+def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
+    """Findings about a fit, the worst first; ``metrics`` is its metrics.json or a part of it."""
+    facts = _facts(metrics)
+    said = [
+        Finding(rule.level, rule.text.format(**vars(facts)), group.topic)
+        for group in FIT_RULES
+        if group.asked(facts)
+        for rule in [next(rule for rule in group.rules if rule.when(facts))]
+    ]
+    notes = metrics.get("data_notes")  # what looked wrong about the table, which no fit can repair
+    trust = [Finding("info", text) for text in choices(metrics)]
+    trust += [Finding("warning", str(note)) for note in (notes if isinstance(notes, list) else [])]
+    trust += [finding for finding in said if finding.topic == "trust"]
+    trust += [evidence_finding(metrics)] if facts.several else []
+    others = [finding for finding in said if finding.topic != "trust"]
+    return _worst_first(others + [finding._replace(topic="trust") for finding in cautious(trust)])
+
+
+def _facts(metrics: Mapping[str, Any]) -> SimpleNamespace:
+    """What the rules read of metrics.json; None, or nothing, where it is not known."""
+    em, scores = mapping(metrics.get("em")), mapping(metrics.get("predictive_ll"))
+    part = scored_part(metrics)
+    own, train, validation = (number(scores.get(name)) for name in (part, "train", "validation"))
+    entries = {
+        str(key): mapping(mapping(one).get("predictive_ll")) for key, one in mapping(metrics.get("references")).items()
+    }
+    known = {reference_name(key): score for key, one in entries.items() if (score := number(one.get(part))) is not None}
+    worse = [
+        f"{name} by {signed(score - own, 4)}"
+        for name, score in known.items()
+        if own is not None and score > own + WORSE
+    ]
+    agreement, halves = number(metrics.get("agreement")), number(metrics.get("halves_agreement"))
+    starts = em.get("starts")
+    usage, dwells = _per_intention(metrics, "usage"), _per_intention(metrics, "dwell_per_intention")
+    least = min(usage, key=lambda item: item[1], default=None)
+    short = [f"{name} ({length:.1f} steps)" for name, length in dwells if length < SHORT_DWELL]
+    iterations, gap = number(em.get("iterations")), None if train is None or validation is None else train - validation
+    shortest = min(dwells, key=lambda item: item[1], default=None)
+    return SimpleNamespace(
+        several=number(metrics.get("n_intentions")) != 1,
+        iterated=metrics.get("em", {}) is not None,  # null: a method without EM has nothing to converge and no starts
+        converged=bool(em.get("converged")), fixed=bool(em.get("fixed")),
+        kept=number(em.get("kept", em.get("iterations"))),
+        after="" if iterations is None else f" after {iterations:.0f} iteration{'' if iterations == 1 else 's'}",
+        starts=len(starts) if isinstance(starts, list) else number(starts) or 0,
+        part=part, where=part_name(metrics), chose=part_remark(metrics), scored="predictive_ll" in metrics,
+        own=own, references=listed(list(known)), worse=listed(worse),
+        margin="" if own is None or not known else signed(own - max(known.values()), 4),
+        looks_ahead=metrics.get("looks_ahead") is True, tokens=bool(metrics.get("tokens")),
+        agreement=agreement, agree="" if agreement is None else signed(agreement, 2), nearly=AGREEMENT_MARGIN,
+        halves=halves,
+        apart="labellings by fits to disjoint halves of the data agree to "
+        f"{'' if halves is None else signed(halves, 2)} (1 is the same cut)",
+        least=None if least is None else f"{least[0]}, in {100 * least[1]:.0f}% of steps",
+        rare=", ".join(f"{name} ({100 * share:.1f}% of the steps)" for name, share in usage if share < RARE_SHARE),
+        dwell=number(metrics.get("mean_dwell")), short=short, all_short=", ".join(short),
+        shortest="" if shortest is None else f"; the shortest, {shortest[0]}, {shortest[1]:.1f}",
+        gap=gap, lost="" if gap is None else signed(gap),
+    )  # fmt: skip
+
+
+def _per_intention(metrics: Mapping[str, Any], key: str) -> list[tuple[str, float]]:
+    """Name and number of every intention that has one."""
+    entries, given = metrics.get(key), metrics.get("names")
+    values = [number(value) for value in entries] if isinstance(entries, list) else []
+    known = isinstance(given, list) and len(given) == len(values)
+    names = [str(name) for name in given] if known and given else default_names(len(values))
+    return [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
+
+
+def scored_part(metrics: Mapping[str, Any]) -> str:
+    """The trajectories whose score is shown: "validation" where there is one, else "train"."""
+    return "train" if number(mapping(metrics.get("predictive_ll")).get("validation")) is None else "validation"
+
+
+def part_name(metrics: Mapping[str, Any]) -> str:
+    """What these trajectories are, in a word: held out is only what chose nothing."""
+    if scored_part(metrics) == "train":
+        return "training"
+    return "validation" if _chosen(metrics) else "held-out"
+
+
+def part_remark(metrics: Mapping[str, Any]) -> str:
+    """What they were used for, as the end of a sentence about them: ", which chose the start"; nothing of training."""
+    if scored_part(metrics) == "train":
+        return ""
+    chosen = _chosen(metrics)
+    return f", which chose the {listed(chosen)}" if chosen else ", which chose nothing"
+
+
+def _chosen(metrics: Mapping[str, Any]) -> list[str]:
+    return [str(what) for what in metrics.get("validation_chose", ["start", "stopping point"])]
+
+
+def choices(metrics: Mapping[str, Any]) -> list[str]:
+    """What validation trajectories chose about policies, and what these were told and see, a sentence each."""
+    said = []
+    if isinstance(why := mapping(metrics.get("default")).get("why"), str):
+        said.append(why)
+    chosen = mapping(metrics.get("chosen"))
+    options, tried = mapping(chosen.get("options")), chosen.get("tried")
+    if isinstance(tried, list) and tried and (ridge := number(options.get("ridge"))) is not None:
+        fourier, scale = number(options.get("fourier")), number(options.get("length_scale"))
+        shape = "linear" if not fourier or scale is None else f"{fourier:.0f} bent features, length scale {scale:.2g}"
+        said.append(
+            f"Policies are {shape} with a ridge of {ridge:g}: of {len(tried)} choices the one that predicted "
+            "validation trajectories best."
+        )
+    if isinstance(learner := options.get("learner"), str):
+        said.append(_learner_in_words(learner, options, len(tried) if isinstance(tried, list) else 0))
+    elif isinstance(tried, list) and (right := _best_accuracy(tried)) is not None:
+        window, power, share = (number(options.get(name)) for name in ("window", "power", "shrinkage"))
+        words = [] if window is None else [f"of {window:.0f} steps each way"]
+        if power is not None:
+            words.append(f"each worth {power:g} of an independent one")
+        if share is not None:
+            words.append(f"with a share of {share:g} white noise")
+        said.append(
+            f"Windows are {', '.join(words)}: of {len(tried)} choices the one that labelled most steps right where "
+            f"labelled trajectories were left out in turn ({right:.2f}; being the best of many, that share flatters)."
+        )
+    if known := number(metrics.get("known_steps")):
+        said.append(
+            f"The fit read partial labels of {known:,.0f} steps, at which label accuracy flatters; keep some "
+            "labels back to test it."
+        )
+    if metrics.get("looks_ahead") is True:
+        said.append(
+            "Labels look at what happens before and after a step; scores do not, they are those of the commands. The "
+            "curve of EM is that of the windows, and is no prediction."
+        )
+    return said
+
+
+def _learner_in_words(learner: str, options: Mapping[str, Any], n_tried: int) -> str:
+    """What learned phases from labels, and how right it was about labelled episodes that were left out."""
+    window, right = number(options.get("window")), number(options.get("label_accuracy"))
+    words = learner
+    if window is not None:
+        seen = "movement" if options.get("columns") == "movement" else "the columns as they are"
+        words = f"logistic regression on windows of {window:.0f} steps each way, of {seen}"
+    if right is None:
+        return f"Labels teach {words}; nothing was compared, because fewer than two episodes (or animals) have any."
+    return (
+        f"Labels teach {words}: of {n_tried} choices the one that labelled most steps right where labelled episodes "
+        f"were left out in turn ({right:.3f}; being the best of {n_tried}, that share flatters a little)."
+    )
+
+
+def _best_accuracy(tried: list[Any]) -> float | None:
+    """Of the options that known labels chose; None where something else chose."""
+    found = [number(mapping(row).get("label_accuracy")) for row in tried]
+    return max((value for value in found if value is not None), default=None)
+
+
+# -- the test against a habit ------------------------------------------------------------------------------------------
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """One line: yes, no, or not decided."""
+    if found.get("found"):
+        return "There are intentions beyond habit."
+    return "No evidence for intentions beyond habit." if found.get("decided", True) else "Not decided yet."
+
+
+def sentences(found: Mapping[str, Any]) -> list[Finding]:
+    """The outcome of the test: what it says first, then each question, then how sure the labels are."""
+    level: Level = "good" if found.get("found") else "bad" if found.get("decided", True) else "warning"
+    first = headline(found)
+    answers = [text for text in (_beyond_habit(found), _towards_places(found), _what_memory_explains(found)) if text]
+    findings = [Finding(level, " ".join([first, *answers]))]
+    borderline = _borderline(found)
+    agreement = _halves_agree(found)
+    return findings + [one for one in (borderline, agreement) if one is not None]
+
+
+def _p(question: Mapping[str, Any]) -> str:
+    p, n = number(question.get("p_value")), number(question.get("surrogates"))
+    return f"p = {p or 0:.2g} from {n or 0:.0f} simulations of the habit"
+
+
+def _verdict(question: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """Why a question is answered as it is, where the numbers alone could mislead."""
+    low, effect, floor = (number(question.get(name)) or 0.0 for name in ("low", "effect", "floor"))
+    adjusted, level = number(question.get("p_adjusted")), number(found.get("level")) or 0.05
+    if question.get("found"):
+        return ""
+    if low <= 0:
+        return ", an interval that holds zero"
+    if effect < floor:
+        return f", too small to matter (below {floor:g})"
+    if adjusted is not None and adjusted > level:
+        return ", no more than chance among those"
+    return ""
+
+
+def _beyond_habit(found: Mapping[str, Any]) -> str:
+    one = mapping(found.get("g1"))
+    if not one:
+        return ""
+    knows = f"a habit that remembers {_steps(found)}"
+    if found.get("individuals"):
+        knows += " and knows the individuals"
+    if found.get("several_habits"):
+        knows += ", different among trajectories"
+    return (
+        f"Intentions gain {one['effect']:+.4f} nats per step over {knows} (95% interval {one['low']:+.4f} to "
+        f"{one['high']:+.4f}; {_p(one)}{_verdict(one, found)})."
+    )
+
+
+def _towards_places(found: Mapping[str, Any]) -> str:
+    two = mapping(found.get("g2"))
+    if not two:
+        return ""
+    return (
+        f"Ways that end at places gain {two['effect']:+.4f} nats per step more than those of a habit do (95% interval "
+        f"{two['low']:+.4f} to {two['high']:+.4f}; {_p(two)}{_verdict(two, found)})."
+    )
+
+
+def _what_memory_explains(found: Mapping[str, Any]) -> str:
+    """A gain over a habit without memory that a longer memory explains as well."""
+    blind, memory = number(found.get("memoryless_gain")), number(found.get("memory")) or 1
+    one, two = mapping(found.get("g1")), mapping(found.get("g2"))
+    floor = number(one.get("floor")) or 0.0
+    if one.get("found") or (memory < 2 and not found.get("slow_choices")) or blind is None or blind < floor:
+        return ""
+    if two.get("found"):
+        return f"A habit that remembers {_steps(found)} predicts single steps as well: the ways are practised."
+    return (
+        f"Intentions gain {blind:+.4f} over a habit without memory, but a habit that remembers {_steps(found)} "
+        "predicts as well; whether they plan cannot be told from these data."
+    )
+
+
+def _steps(found: Mapping[str, Any]) -> str:
+    memory = int(number(found.get("memory")) or 1)
+    steps = "no step" if memory < 2 else f"{memory - 1} step{'' if memory == 2 else 's'}"
+    if not found.get("slow_choices"):
+        return steps
+    return "what was chosen of late" if memory < 2 else f"{steps} and what was chosen of late"
+
+
+def _borderline(found: Mapping[str, Any]) -> Finding | None:
+    if found.get("decided", True):
+        return None
+    least, made = number(found.get("least_surrogates")) or 0, number(found.get("surrogates")) or 0
+    if made < least:
+        return Finding(
+            "warning",
+            f"{made:.0f} simulation{'' if made == 1 else 's'} of the habit cannot answer yes, {least:.0f} can: "
+            f"--surrogates {least:.0f}.",
+        )
+    seconds = number(found.get("seconds_for_999"))
+    wait = "" if seconds is None else f", which take about {_duration(seconds)}"
+    return Finding("warning", f"The answer is near the border: --surrogates 999 settles it{wait}.")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _halves_agree(found: Mapping[str, Any]) -> Finding | None:
+    value, p = number(found.get("agreement")), number(found.get("agreement_p_value"))
+    if value is None or p is None:
+        return None
+    good = value >= POOR_AGREEMENT and p <= (number(found.get("level")) or 0.05)
+    text = f"Labellings from disjoint halves of the data agree to {value:.2f} (1 is the same cut, 0 is chance"
+    text += f"; p = {p:.2g} among simulations of the habit)"
+    if not good:
+        text += ": do not interpret single steps"
+    return Finding("good" if good and found.get("found") else "warning", f"{text}.")
+
+
+def evidence_finding(metrics: Mapping[str, Any]) -> Finding:
+    """What `prism evidence` found, or that nobody has asked it; for every page and line that speaks of intentions."""
+    evidence = mapping(metrics.get("evidence"))
+    p, gain, surrogates = (number(evidence.get(key)) for key in ("p_value", "gain", "surrogates"))
+    if p is None and metrics.get("density"):
+        return Finding(
+            "warning",
+            f"{UNTESTED}: prism evidence reads states and actions, not continuous commands. Fit two halves of the "
+            "recordings apart, see whether they agree, and hold simple baselines beside the phases (guide on robots).",
+        )
+    if p is None:
+        return Finding("warning", f"{UNTESTED}: run prism evidence DATA.")
+    if "g1" in evidence:
+        return sentences(evidence)[0]
+    numbers = f"p = {p:.2g}" + ("" if gain is None else f", gain {signed(gain, 4)} nats per step over the habit")
+    numbers += "" if surrogates is None else f", {surrogates:.0f} surrogates"
+    if p > SIGNIFICANT and surrogates is not None and p * (1 + surrogates) <= 1 + 1e-9:  # the data beat them all
+        return Finding(
+            "warning", f"Tested with too few surrogates to know ({numbers}): give 19 or more (--surrogates)."
+        )
+    if p > SIGNIFICANT:
+        return Finding(
+            "bad", f"No evidence for intentions beyond habit ({numbers}): data without any intention looks the same."
+        )
+    return Finding("good", f"A habit without intentions does not explain this ({numbers}).")
+
+
+def doubts(metrics: Mapping[str, Any]) -> list[Finding]:
+    """What is said beside every answer that builds on the intentions of a fit, unless a test has found them."""
+    finding = evidence_finding(metrics)
+    return [] if finding.level == "good" else [finding]
+
+
+# -- the number of intentions, and a table of methods ------------------------------------------------------------------
 
 
 def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
@@ -108,14 +608,6 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
-# -- evidence ----------------------------------------------------------------------------------------------------------
-
-
-def _judge_evidence(metrics: Mapping[str, Any]) -> list[Finding]:
-    """What the test said, and whether halves agree."""
-    return sentences(mapping(metrics.get("evidence")))
-
-
 def _judge_calibration(metrics: Mapping[str, Any]) -> list[Finding]:
     """Whether false positives are within the error of the level, and whether what is there is found."""
     found, notes = mapping(metrics.get("calibration")), [str(note) for note in metrics.get("notes") or []]
@@ -127,32 +619,19 @@ def _judge_calibration(metrics: Mapping[str, Any]) -> list[Finding]:
     return findings + _quick(metrics)
 
 
-# -- a table of methods ------------------------------------------------------------------------------------------------
-
-
 def _judge_methods(metrics: Mapping[str, Any]) -> list[Finding]:
     methods = {str(key): mapping(value) for key, value in metrics["methods"].items()}
     oracle = number(methods.get("oracle", {}).get("predictive_ll"))
     candidates = {key: method for key, method in methods.items() if key != "oracle"}
     findings = _best_predictor(candidates, oracle) + _worse_than_references(candidates)
     findings += _best_segmentation(candidates) + _leaks(candidates, oracle)
-    return findings + _untested(metrics, candidates) + _quick(metrics)
-
-
-def _untested(metrics: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Say that methods with several intentions, whatever they predict, were not held against surrogates of a habit."""
-    several = any((number(method.get("n_intentions")) or 1) > 1 for method in methods.values())
-    return [evidence_finding(metrics)] if several else []
+    several = any((number(method.get("n_intentions")) or 1) > 1 for method in candidates.values())
+    return findings + ([evidence_finding(metrics)] if several else []) + _quick(metrics)
 
 
 def _quick(metrics: Mapping[str, Any]) -> list[Finding]:
     text = "A quick run: fewer folds, seeds or iterations than the full one. Read it as a preview."
     return [Finding("warning", text)] if metrics.get("quick") else []
-
-
-def method_name(key: str, method: Mapping[str, Any]) -> str:
-    """Return the human name of a method, or its ID without one."""
-    return str(method.get("name") or key)
 
 
 def _best_predictor(methods: Mapping[str, Mapping[str, Any]], oracle: float | None) -> list[Finding]:

@@ -70,7 +70,7 @@ def write_page_data(folder: Path, result: FitResult, **details: Any) -> dict[str
     """Write explorer.json and checks.json; returns the former. ``details`` are those of `write_explorer`."""
     shown = result.shown
     own: dict[str, Any] = {"layout": shown.layout, "rewards": result.rewards, "values": result.values}
-    own |= {"events": shown.marks, "movement": result.movement}
+    own |= {"events": shown.marks, "goals": result.places, "movement": result.movement}
     explorer = write_explorer(folder, shown.demos, shown.probabilities, **own | details)
     without_checks(folder)  # those of an earlier run may have had more figures
     if result.checks is not None:

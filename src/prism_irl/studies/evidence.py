@@ -24,7 +24,7 @@ from prism_irl.figures import style
 from prism_irl.mdp import MDP
 from prism_irl.models.reference_scores import ONE_POLICY
 from prism_irl.models.registry import Method, method
-from prism_irl.report.evidence_words import sentences
+from prism_irl.report.verdict import sentences
 from prism_irl.studies import null, results
 from prism_irl.studies.cross_validation import cross_validate
 from prism_irl.studies.gains import Analysis, independent

@@ -31,7 +31,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models import registry
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import Method
-from prism_irl.report.evidence_words import sentences
+from prism_irl.report.verdict import sentences
 from prism_irl.studies import evidence, null, results
 from prism_irl.studies.cross_validation import Evaluation, Extra, OnFit, cross_validate, fit_to_all
 from prism_irl.studies.gains import Analysis, independent

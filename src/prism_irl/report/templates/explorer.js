@@ -9,6 +9,13 @@
   const stateName = (s) => (data.states ? data.states[s] : `state ${s}`);
   const actionName = (a) => (data.actions ? data.actions[a] : `action ${a}`);
   const title = (one) => (one.group === undefined ? one.name : `${one.name} (${one.group})`);
+  // A duration in words, where the data say how long a step takes.
+  const seconds = (steps) => {
+    if (!data.step_seconds) return "";
+    const s = steps * data.step_seconds, short = (value) => String(Number(value.toPrecision(3)));
+    return s >= 7200 ? `${short(s / 3600)} h` : s >= 120 ? `${short(s / 60)} min` : s >= 0.1 || s === 0 ? `${short(s)} s` : `${short(1000 * s)} ms`;
+  };
+  const stepName = (t) => (data.step_seconds ? `step ${t} (${seconds(t)})` : `step ${t}`);
   for (const one of trajectories) {
     one.T = one.states.length;
     one.z = one.states.map((_, t) => {
@@ -43,7 +50,7 @@
     const one = trajectories[i];
     const shares = names.map((name, k) => [one.p[t * K + k], name]).sort((a, b) => b[0] - a[0]);
     const words = shares.map(([p, name]) => `${name} ${(p / 10).toFixed(p > 990 && p < 1000 ? 1 : 0)}%`).join(", ");
-    const lines = [`Trajectory ${title(one)}, step ${t}`, `${stateName(one.states[t])}, ${actionName(one.actions[t])}`, words];
+    const lines = [`Trajectory ${title(one)}, ${stepName(t)}`, `${stateName(one.states[t])}, ${actionName(one.actions[t])}`, words];
     if (one.at.has(t)) lines.splice(2, 0, `Here: ${one.at.get(t).join(", ")}`);
     return lines;
   };
@@ -110,7 +117,8 @@
     // The rarest kind of event says most; what happens all the time would cover the raster.
     const times = events.map((name) => trajectories.reduce((n, one) => n + ((one.events || {})[name] || []).length, 0) || Infinity);
     const rarest = Math.min(...times);
-    marks.selectedIndex = rarest === Infinity ? 0 : 1 + times.indexOf(rarest);
+    const steps = trajectories.reduce((n, one) => n + one.T, 0);
+    marks.selectedIndex = rarest > 0.2 * steps ? 0 : 1 + times.indexOf(rarest);
     marks.addEventListener("change", drawRaster);
   }
   canvas.addEventListener("pointerleave", () => { tooltip.hidden = true; });
@@ -188,7 +196,7 @@
     blank(timeline, width, 0);
     const KEY = events.length ? drawKey(width) : 0;
     const TOP = 8 + KEY + EACH * events.length;
-    const height = TOP + BAND + strip + counters.length * 50 + 32;
+    const height = TOP + BAND + strip + (editor.open ? 34 : 0) + counters.length * 50 + 32;
     timeline.setAttribute("viewBox", `0 0 ${width} ${height}`);
     timeline.setAttribute("height", height);
     unit = (width - LEFT - 6) / T;
@@ -221,6 +229,10 @@
       write(timeline, LEFT - 4, y + 15, "truth", { "text-anchor": "end", "font-size": 10 });
       y += strip;
     }
+    if (editor.open) {
+      drawLabels(x, y + 6);
+      y += 34;
+    }
     for (const [name, values] of counters) {
       const most = Math.max(1, ...values);
       const points = values.flatMap((v, t) => [t, t + 1].map((u) => `${x(u)},${(y + 46 - (34 * v) / most).toFixed(2)}`));
@@ -232,15 +244,108 @@
     }
     const every = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((n) => n * unit >= 45) || 10000;
     for (let t = 0; t < T; t += every) write(timeline, LEFT + (t + 0.5) * unit, y + 16, t, { "text-anchor": "middle" });
-    write(timeline, width - 6, y + 30, "step", { "text-anchor": "end" });
+    write(timeline, width - 6, y + 30, data.step_seconds ? `step (${seconds(1)} each)` : "step", { "text-anchor": "end" });
     cursor = make(timeline, "rect", {
       y: KEY + (events.length ? 0 : 4), height: y - KEY - (events.length ? 0 : 4), fill: "none", stroke: INK, "stroke-width": 2, rx: 2,
     });
   };
-  timeline.addEventListener("click", (event) => {
-    const box = timeline.getBoundingClientRect();
-    show(row, Math.floor((event.clientX - box.left - LEFT) / unit));
+  const stepUnder = (event) => (event.clientX - timeline.getBoundingClientRect().left - LEFT) / unit;
+  timeline.addEventListener("click", (event) => show(row, Math.floor(stepUnder(event))));
+
+  // -- labels -----------------------------------------------------------------------------------------------------------
+  // What somebody says that a step is: it begins as the fit's own labels; steps that were changed or confirmed are known.
+  const editor = byId("editor"), shelf = `prism labels ${location.pathname}`;
+  let drag = null;
+  const labelsOf = (one) => (one.said ??= { z: [...one.z], known: one.z.map(() => false), before: [] });
+  const around = (z, t) => stretches(z).find(([from, to]) => from <= t && t < to);
+  // Labels of some steps become those of a function; the steps that change, or all of them, are known from then on.
+  const relabel = (from, to, label, all = false) => {
+    const said = labelsOf(trajectories[row]);
+    said.before.push({ z: [...said.z], known: [...said.known] });
+    for (let t = from; t < to; t++) {
+      const k = label(t);
+      if (all || k !== said.z[t]) said.known[t] = true;
+      said.z[t] = k;
+    }
+    keepLabels();
+  };
+  const keepLabels = () => {
+    const kept = trajectories.flatMap((one, i) => (one.said && one.said.known.some(Boolean) ? [[i, one.name, one.said.z.map((k, t) => (one.said.known[t] ? k : -1))]] : []));
+    try { localStorage.setItem(shelf, JSON.stringify(kept)); } catch { /* it is only a convenience */ }
+    drawTimeline();
+    show(row, step);
+  };
+  try {
+    for (const [i, name, known] of JSON.parse(localStorage.getItem(shelf) || "[]")) {
+      const one = trajectories[i];
+      if (!one || one.name !== name || known.length !== one.T || known.some((k) => k >= K)) continue;
+      const said = labelsOf(one);
+      known.forEach((k, t) => { if (k >= 0) { said.z[t] = k; said.known[t] = true; } });
+    }
+  } catch { /* no storage, or somebody else's */ }
+  const drawLabels = (x, y) => {
+    const said = labelsOf(trajectories[row]);
+    for (const [from, to, k] of stretches(said.z.map((label, t) => 2 * label + Number(said.known[t])))) {
+      make(timeline, "rect", { x: x(from), y, width: ((to - from) * unit).toFixed(2), height: 18, fill: colors[k >> 1], opacity: k % 2 ? 1 : 0.4 });
+    }
+    const found = stretches(said.z), [begin, end] = around(said.z, step);
+    make(timeline, "rect", { x: x(begin), y: y - 2, width: ((end - begin) * unit).toFixed(2), height: 22, fill: "none", stroke: INK, "stroke-width": 2, class: "chosen" });
+    for (const [from] of found.slice(1)) {
+      make(timeline, "rect", { x: (LEFT + from * unit - 2).toFixed(2), y: y - 3, width: 4, height: 24, rx: 2, fill: "#fff", stroke: INK, "data-boundary": from, class: "boundary" });
+    }
+    write(timeline, LEFT - 4, y + 13, "labels", { "text-anchor": "end", "font-size": 9 });
+  };
+  timeline.addEventListener("pointerdown", (event) => {
+    if (!editor.open) return;
+    const handles = [...timeline.querySelectorAll("[data-boundary]")].map((node) => [node.getBoundingClientRect(), Number(node.dataset.boundary)]);
+    const near = handles.map(([box, at]) => [Math.abs(event.clientX - box.left - box.width / 2), at, box]).filter(([apart, , box]) => apart <= 8 && event.clientY >= box.top - 4 && event.clientY <= box.bottom + 4);
+    if (!near.length) return;
+    const at = near.sort((a, b) => a[0] - b[0])[0][1], z = labelsOf(trajectories[row]).z;
+    drag = { at, from: around(z, at - 1)[0], to: around(z, at)[1], before: [...z] };
+    timeline.setPointerCapture(event.pointerId);
+    event.preventDefault();
   });
+  const moved = (t) => Math.max(drag.from + 1, Math.min(drag.to - 1, Math.round(t)));
+  const dragged = (t) => (s) => (s < t ? drag.before[drag.from] : drag.before[drag.to - 1]);
+  timeline.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const said = labelsOf(trajectories[row]), label = dragged(moved(stepUnder(event)));
+    for (let t = drag.from; t < drag.to; t++) said.z[t] = label(t);
+    drawTimeline();
+    show(row, step);
+  });
+  timeline.addEventListener("pointerup", (event) => {
+    if (!drag) return;
+    labelsOf(trajectories[row]).z = drag.before;
+    relabel(drag.from, drag.to, dragged(moved(stepUnder(event))));
+    drag = null;
+  });
+  timeline.addEventListener("pointercancel", () => {
+    if (drag) labelsOf(trajectories[row]).z = drag.before;
+    drag = null;
+    show(row, step, true);
+  });
+  const edits = {
+    "label-stretch": () => { const [from, to] = around(labelsOf(trajectories[row]).z, step); relabel(from, to, () => byId("label-as").selectedIndex, true); },
+    "label-rest": () => { const [, to] = around(labelsOf(trajectories[row]).z, step); relabel(step, to, () => byId("label-as").selectedIndex, true); },
+    "begin-here": () => { const z = labelsOf(trajectories[row]).z, [from] = around(z, step); if (from > 0) relabel(from, step, () => z[from - 1]); },
+    "end-here": () => { const z = labelsOf(trajectories[row]).z, [, to] = around(z, step); if (to < z.length) { const next = z[to]; relabel(step + 1, to, () => next); } },
+    "confirm-labels": () => { const z = [...labelsOf(trajectories[row]).z]; relabel(0, z.length, (t) => z[t], true); },
+    "undo-label": () => { const said = labelsOf(trajectories[row]), last = said.before.pop(); if (last) { Object.assign(said, last); keepLabels(); } },
+  };
+  for (const [id, act] of Object.entries(edits)) byId(id).addEventListener("click", act);
+  byId("save-labels").addEventListener("click", () => {
+    const rows = trajectories.flatMap((one) => (one.said ? one.said.z.flatMap((k, t) => (one.said.known[t] ? [[one.name, t, names[k]]] : [])) : []));
+    download("labels.csv", "text/csv", table2csv([["trajectory", "step", "label"], ...rows]));
+  });
+  editor.addEventListener("toggle", () => show(row, step, true));
+  const sayLabels = () => {
+    const said = labelsOf(trajectories[row]), [from, to, k] = around(said.z, step);
+    const known = trajectories.reduce((n, one) => n + (one.said ? one.said.known.filter(Boolean).length : 0), 0);
+    byId("label-state").textContent = `This stretch: ${names[k]}, steps ${from} to ${to - 1}${data.step_seconds ? ` (${seconds(to - from)})` : ""}. ${known ? `${known} step${known === 1 ? "" : "s"} labelled so far.` : "Nothing is labelled yet."}`;
+    byId("undo-label").disabled = !said.before.length;
+    byId("save-labels").disabled = !known;
+  };
 
   // -- map ------------------------------------------------------------------------------------------------------------
   const map = byId("map"), shade = byId("shade");
@@ -382,6 +487,12 @@
     byId("readout").textContent = words.join(" · ");
     cursor.setAttribute("x", (LEFT + step * unit - 1).toFixed(2));
     cursor.setAttribute("width", Math.max(3, unit + 2).toFixed(2));
+    if (editor.open) {
+      const [begin, end] = around(labelsOf(trajectories[row]).z, step), chosen = timeline.querySelector(".chosen");
+      chosen?.setAttribute("x", (LEFT + begin * unit).toFixed(2));
+      chosen?.setAttribute("width", ((end - begin) * unit).toFixed(2));
+    }
+    sayLabels();
     drawRaster();
     drawPath();
     drawFrame();
@@ -423,7 +534,9 @@
   const rename = (k, text) => {
     names[k] = text.trim() || `intention ${k}`;
     for (const place of document.querySelectorAll(`[data-name="${k}"]`)) place.textContent = names[k];
+    byId("label-as").options[k].text = names[k];
   };
+  byId("label-as").append(...names.map((name) => new Option(name)));
   for (const input of document.querySelectorAll(".names input")) {
     const k = Number(input.dataset.k), kept = remembered();
     if (kept && kept[k] !== names[k]) {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_irl.errors import InputError
-from prism_irl.report.name_matching import Remembered, carry_names, remember, similarity
+from prism_irl.report.names import Remembered, carry_names, remember, similarity
 
 
 def run(seed: int, order: list[int], names: list[str]) -> Remembered:
