@@ -1,12 +1,14 @@
 """The one sentence about a package that is not there."""
 
 import json
+import os
 import sys
+import time
 
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.optional import need
+from prism_irl.optional import apart, need
 
 
 def test_a_package_that_is_there_is_returned():
@@ -24,3 +26,25 @@ def test_the_dependency_that_is_missing_is_named_and_not_the_module_that_wants_i
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(InputError, match=r"^tensorboard is not installed"):
         need("torch.utils.tensorboard", "logging")
+
+
+def _slow() -> None:
+    time.sleep(60)
+
+
+def _dead() -> None:
+    os._exit(1)
+
+
+def _wrong() -> None:
+    raise ValueError("no such thing")
+
+
+def test_what_hangs_or_dies_does_so_apart() -> None:
+    assert apart(divmod, 7, 2, seconds=60) == (3, 1)
+    with pytest.raises(TimeoutError, match="longer than 1 seconds"):
+        apart(_slow, seconds=1)
+    with pytest.raises(OSError, match="killed"):
+        apart(_dead, seconds=60)
+    with pytest.raises(OSError, match="ValueError: no such thing"):
+        apart(_wrong, seconds=60)

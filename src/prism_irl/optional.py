@@ -1,11 +1,20 @@
-"""Packages that an extra brings: imported where they are used, and asked for in one sentence where they are missing."""
+"""Packages that an extra brings: imported where they are used, and asked for in one sentence where they are missing.
+
+Where damaged bytes can hang or kill such a library, it works in a process of its own (`apart`).
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from prism_irl.errors import InputError
+
+Result = TypeVar("Result")
 
 
 def need(module: str, extra: str) -> Any:
@@ -19,3 +28,38 @@ def need(module: str, extra: str) -> Any:
 def missing(package: str, extra: str) -> InputError:
     """Return the error for a package that is not there; the caller raises it."""
     return InputError(f'{package} is not installed; get it with: pip install "prism-irl[{extra}]".')
+
+
+def apart(function: Callable[..., Result], *arguments: Any, seconds: float) -> Result:
+    """Return what a function makes of its arguments in another process, or raise what it raised there.
+
+    A `TimeoutError` where it takes longer than so many seconds, an `OSError` where the process dies of it.
+    """
+    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(there, function, arguments), daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads beside a fork: the child uses none of them
+        process.start()
+    there.close()
+    try:
+        if not here.poll(seconds):
+            raise TimeoutError(f"it takes longer than {seconds:.0f} seconds")
+        fine, found = here.recv()
+    except EOFError:
+        raise OSError("its reader was killed by it") from None
+    finally:
+        process.kill()
+        process.join()
+        here.close()
+    if not fine:
+        raise found
+    return found  # type: ignore[no-any-return]
+
+
+def _answer(there: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        answer: tuple[bool, Any] = True, function(*arguments)
+    except Exception as error:
+        answer = False, error if isinstance(error, InputError) else OSError(f"{type(error).__name__}: {error}")
+    there.send(answer)

@@ -22,26 +22,23 @@ from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.interop import interval_table, session_clock
 from prism_irl.errors import InputError, brief
-from prism_irl.optional import need
+from prism_irl.optional import apart, need
 
 STEPS, PROBABILITIES, SEGMENTS = "steps", "intention_probabilities", "intentions"
 
 
 def read_nwb(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
     """The table of the file that has the wanted columns, with its annotations as columns of 0 and 1."""
-    pynwb = need("pynwb", "nwb")
+    need("pynwb", "nwb")
+    seconds = 60 + path.stat().st_size / 2e6
     try:
-        _check_size(path)
-        with pynwb.NWBHDF5IO(str(path), "r") as io:
-            file = io.read()
-            tables = dict(_tables(pynwb, file))
-            fitting = {name: table for name, table in tables.items() if set(wanted) <= set(table.columns)}
-            events = dict(_events(pynwb, file))
-            bouts = {name: table for name, table in tables.items() if name not in fitting and "label" in table}
+        tables, events = apart(_read, path, seconds=seconds)
     except InputError:
         raise
     except Exception as error:  # whatever HDF5 and the schema of NWB find wrong with it
         raise InputError(f"{path} is damaged or not an NWB file ({brief(error)}).") from None
+    fitting = {name: table for name, table in tables.items() if set(wanted) <= set(table.columns)}
+    bouts = {name: table for name, table in tables.items() if name not in fitting and "label" in table}
     if len(fitting) != 1:
         there = "; ".join(f"{name}: {', '.join(map(str, table.columns))}" for name, table in tables.items()) or "none"
         many = "no table" if not fitting else f"{len(fitting)} tables ({', '.join(fitting)})"
@@ -50,6 +47,15 @@ def read_nwb(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
         )
     (frame,) = fitting.values()
     return _with_bouts(_marked(frame.reset_index(drop=True), events), bouts)
+
+
+def _read(path: Path) -> tuple[dict[str, pd.DataFrame], dict[str, npt.NDArray[np.float64]]]:
+    """All tables of the file, and when its events were."""
+    pynwb = need("pynwb", "nwb")
+    _check_size(path)
+    with pynwb.NWBHDF5IO(str(path), "r") as io:
+        file = io.read()
+        return dict(_tables(pynwb, file)), dict(_events(pynwb, file))
 
 
 def _tables(pynwb: Any, file: Any) -> Iterator[tuple[str, pd.DataFrame]]:
