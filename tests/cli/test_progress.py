@@ -63,6 +63,19 @@ def test_what_comes_before_the_first_iteration_is_no_measure_of_the_others(clock
     assert "up to 3 minutes more" in said  # 153 iterations, and the search of the second start
 
 
+def test_one_estimate_for_several_steps(clock: Clock) -> None:
+    """A preparation of a minute, 100 parts of a second, and a step half as long as all of that: 99 + 80 seconds."""
+    whole = progress.Whole({"evidence": 2.0, "fit": 1.0})
+    with whole.during("evidence"), progress.counting("parts") as tell:
+        clock.now += 60
+        for done in range(1, 101):
+            clock.now += 1
+            tell("parts", done, 100)
+    with whole.during("fit"):
+        assert iterate(clock, 1.0, 80).count("will take") == 1
+    assert "all of this will take about 3 minutes more" in progress.console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_what_is_short_is_silent(clock: Clock) -> None:
     assert iterate(clock, 0.1, 100) == ""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prism_irl import storage
 from prism_irl.cli import runs
 from prism_irl.cli.options import ColumnOptions, CommonOptions, ModelOptions, WorldOptions, given
+from prism_irl.cli.progress import Whole, say
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
 
@@ -281,31 +280,34 @@ def _analyze(
     found = recognise(table, given(columns))
     named: dict[str, Any] = dict(found.columns)
     columns = replace(columns, events=tuple(found.events), **named)
-    _say(found.said)
+    say(found.said)
     demos = read_table(table, columns, world).demos
-    _say(f"{demos.n_steps:,} steps in {len(demos):,} trajectories.")
+    say(f"{demos.n_steps:,} steps in {len(demos):,} trajectories.")
     request = {"data": demos.checksum(), "columns": found.columns, **vars(settings), "world": world.described()}
     del request["jobs"]
     _claim(folder, storage.read_plain(request), overwrite=overwrite)
     steps = _steps(table, folder, settings, columns, world, demos)
-    began = time.monotonic()
-    for number, (name, work) in enumerate(steps.items(), 1):
-        run = RunFolder(folder / name)
-        marker = runs.read_marker(run.out) or {}
-        if marker.get("state") == "finished":
-            continue
-        passed = f", after {time.monotonic() - began:.0f} s" if number > 1 else ""
-        _say(f"step {number} of {len(steps)}: {ABOUT[name]}{passed}")
-        goes_on = any((run.begun / part).is_dir() for part in runs.LEFT_BEHIND)
-        run = replace(run, resume=goes_on, overwrite=bool(marker) and not goes_on)
+    left = {name: run for name in steps if (run := _unfinished(folder / name)) is not None}
+    whole = Whole({name: SIZES[name] for name in left})
+    for number, (name, run) in enumerate(left.items(), 1):
+        say(f"step {number} of {len(left)}: {ABOUT[name]}")
         log = io.StringIO()
         try:
-            with contextlib.redirect_stdout(log):
-                work(run)
+            with contextlib.redirect_stdout(log), whole.during(name):
+                steps[name](run)
         finally:
             with (folder / "log.txt").open("a", encoding="utf-8") as file:
                 file.write(log.getvalue())
     return Analysis(folder)
+
+
+def _unfinished(folder: Path) -> RunFolder | None:
+    """Where a step is to be made, or gone on with; None where it is finished."""
+    run, marker = RunFolder(folder), runs.read_marker(folder) or {}
+    if marker.get("state") == "finished":
+        return None
+    goes_on = any((run.begun / part).is_dir() for part in runs.LEFT_BEHIND)
+    return replace(run, resume=goes_on, overwrite=bool(marker) and not goes_on)
 
 
 ABOUT = {
@@ -314,6 +316,8 @@ ABOUT = {
     "fit": "what are they after, and when do they switch?",
 }
 """What a step asks."""
+SIZES = {"evidence": 3.0, "select": 6.0, "fit": 2.0}
+"""How long steps take in comparison: what is left of all is told from the pace of the one that is made."""
 
 
 def _steps(
@@ -348,7 +352,7 @@ def _steps(
         asked: dict[str, Any] = {"seed": settings.seed} | ({} if K is None else {"n_intentions": K})
         if K == 1 and tested:
             asked |= {"switching": "single", "rewards": "tabular"}
-        _say(reason)
+        say(reason)
         model = ModelOptions(**asked, **(QUICK_FIT if settings.quick else {}))
         fit(table, folder=run, columns=columns, world=world, model=model, evidence=known)
 
@@ -378,11 +382,3 @@ def _claim(folder: Path, request: Mapping[str, Any], *, overwrite: bool) -> None
     with storage.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     storage.write_json(path, dict(request))
-
-
-def _say(text: str) -> None:
-    """Say something on standard error, unless nothing is to be said."""
-    from prism_irl.cli.progress import Waiting
-
-    if not Waiting.quiet:
-        print(one_line(f"prism: {text}"), file=sys.stderr)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from prism_irl.errors import one_line
 from prism_irl.optional import need
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Whole:
 def say(text: str) -> None:
     """Say something on standard error, in one line, unless nothing is to be said."""
     if not Waiting.quiet:
-        console.print(f"prism: {text}", soft_wrap=True, highlight=False, markup=False)
+        console.print(one_line(f"prism: {text}"), soft_wrap=True, highlight=False, markup=False)
 
 
 def duration(seconds: float) -> str:
