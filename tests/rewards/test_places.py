@@ -127,6 +127,8 @@ def test_another_seed_finds_the_same_goals(fitted):
 def test_as_many_goals_as_are_asked_for(fitted):
     _, demos = fitted
     assert Intentions(2, switching="markov", rewards="places").fit(demos).n_intentions == 2
+    many = Intentions(7, switching="arrival", rewards="places").fit(demos)
+    assert len(set(many.rewards_model_.goals)) == many.n_intentions == 7
 
 
 def test_a_place_is_made_of_several_states():

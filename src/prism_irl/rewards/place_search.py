@@ -238,8 +238,9 @@ class GoalSearch:
         levels: bool = False,
         policies_from: int = 0,
         vanished: float = 0.0,
+        least: int = 1,
     ) -> Goals:
-        """Some iterations; with ``learns`` also of rates and ways. Goals lighter than ``vanished`` leave."""
+        """Some iterations; with ``learns`` also of rates and ways. Those lighter than ``vanished`` leave, down to some."""
         for iteration in range(iterations):
             seen = self.expect(found, steps)
             weights = _normalised(seen.onward.sum(0) + seen.first)
@@ -262,42 +263,44 @@ class GoalSearch:
                 practice = practice._replace(counts=seen.counts.T.reshape(-1, *self.habit.shape))
             likelihood = float(seen.log_likelihood.sum())
             found = replace(found, chain=chain, ways=ways, log_likelihood=likelihood, practice=practice)
-            if vanished and (weights <= vanished).any() and (weights > vanished).sum() > 1:
-                found = found.keep(weights > vanished)
+            heavy = weights > min(vanished, np.sort(weights)[-min(least, len(weights))] / 2)
+            if vanished and not heavy.all():
+                found = found.keep(heavy)
         return found
 
     def likelihood(self, found: Goals, steps: Steps) -> float:
         """Of all steps together."""
         return float(self.expect(found, steps).log_likelihood.sum())
 
-    def begin(self, candidates: IntArray, steps: Steps, setting: Setting) -> Goals:
-        """EM from equal weights."""
+    def begin(self, candidates: IntArray, steps: Steps, setting: Setting, least: int) -> Goals:
+        """EM from equal weights, which keeps some goals at least."""
         K = len(candidates)
         rates = np.array([setting.quit, setting.end, setting.end, setting.end])
         even = np.full(K, 1.0 / K)
         chain = Renewal(even, even[None].copy(), np.tile(rates, (K, 1)))
         found = Goals(candidates, chain, Ways(setting.alpha, setting.beta))
-        found = self.em(found, steps, HELD_ITERATIONS, learns=False, policies_from=10, vanished=VANISHED)
+        found = self.em(found, steps, HELD_ITERATIONS, learns=False, policies_from=10, vanished=VANISHED, least=least)
         weights = found.chain.initial
-        found = found.keep(weights >= np.sort(weights)[-MOST_GOALS:][0])
+        found = found.keep(weights >= np.sort(weights)[-max(MOST_GOALS, least) :][0])
         return self.em(found, steps, OWN_ITERATIONS if setting.learns else 3, learns=setting.learns)
 
     def eliminate(
-        self, found: Goals, steps: Steps, *, learns: bool, single: bool = False, most: float = np.inf
+        self, found: Goals, steps: Steps, *, learns: bool, single: bool = False, most: float = np.inf, least: int = 1
     ) -> list[Goals]:
-        """The sets that backward elimination passes, the largest first, until goals cost ``most`` nats and more.
+        """The sets that backward elimination passes, the largest first, down to ``least`` goals.
 
-        With ``single`` goals go one by one.
+        It also ends where goals cost ``most`` nats and more. With ``single`` goals go one by one.
         """
         path = [replace(found, log_likelihood=self.likelihood(found, steps))]
-        while len(path[-1].goals) > 1:
+        while len(path[-1].goals) > least:
             now, K = path[-1], len(path[-1].goals)
             each = ~np.eye(K, dtype=bool)
             cost = np.array([now.log_likelihood - self.likelihood(now.keep(kept), steps) for kept in each])
             if cost.min() > most:
                 break
             order, easy = np.argsort(cost, kind="stable"), int((cost < EASY).sum())
-            groups = [order[: easy // 2]] if easy > 3 and not single else [order[[j]] for j in range(min(2, K))]
+            many = easy > 3 and not single
+            groups = [order[: min(easy // 2, K - least)]] if many else [order[[j]] for j in range(min(2, K))]
             tried = []
             for group in groups:
                 kept = ~np.isin(np.arange(K), group)
@@ -308,12 +311,10 @@ class GoalSearch:
 
     def run(self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None) -> tuple[Goals, Goals]:
         """The goals found with a setting, as many as the penalty leaves or as were asked for; and these and more."""
-        path = self.eliminate(self.begin(candidates, steps, setting), steps, learns=setting.learns)
-        if n_goals is None:
-            each = penalty(len(candidates), steps)
-            chosen = max(path, key=lambda found: found.log_likelihood - each * len(found.goals))
-        else:
-            chosen = min(path, key=lambda found: (abs(len(found.goals) - n_goals), -len(found.goals)))
+        begun = self.begin(candidates, steps, setting, n_goals or 1)
+        path = self.eliminate(begun, steps, learns=setting.learns, least=n_goals or 1)
+        each = penalty(len(candidates), steps)
+        chosen = path[-1] if n_goals else max(path, key=lambda found: found.log_likelihood - each * len(found.goals))
         more = next(
             found for found in reversed(path) if len(found.goals) >= min(len(chosen.goals) + 4, len(path[0].goals))
         )
@@ -347,8 +348,10 @@ class GoalSearch:
         ordered = found.chain._replace(onward=np.tile(weights, (len(weights), 1)), reminders=begun)
         return self.em(replace(found, chain=ordered), steps, ORDER_ITERATIONS, learns=True, levels=True)
 
-    def wander(self, found: Goals, steps: Steps) -> Goals:
-        """Go on with one more intention, which goes nowhere and ends at any time."""
+    def wander(self, found: Goals, steps: Steps, *, instead: bool) -> Goals:
+        """Go on with an intention that goes nowhere and ends at any time, ``instead`` of the goal that costs least."""
+        if instead:
+            found = self.eliminate(found, steps, learns=True, single=True, least=len(found.goals) - 1)[-1]
         K, share = len(found.goals), 0.2
         initial, onward, leaving, reminders = found.chain
         initial = np.append((1 - share) * initial, share)
@@ -424,7 +427,7 @@ def find_goals(
             gain = take(reminded, strength=strength, reminds=True) - score
             reminds = gain > max(REMINDER_GAIN / other.n_steps, REMINDER_GAIN_PER_STEP)
             found = reminded if reminds else found
-            wandering = search.wander(found, steps)
+            wandering = search.wander(found, steps, instead=n_goals is not None)
             gain = take(wandering, strength=strength, wanders=True) - (score + gain if reminds else score)
             wanders = gain > max(WANDER_GAIN / other.n_steps, WANDER_GAIN_PER_STEP)
             found = wandering if wanders else found
@@ -435,7 +438,7 @@ def find_goals(
     found = search.practise(found, steps, strength)
     if len(found.goals) > 1:
         found = search.order(found, steps, reminds=reminds)
-        found = search.wander(found, steps) if wanders else found
+        found = search.wander(found, steps, instead=n_goals is not None) if wanders else found
     if n_goals is None and len(found.goals) > 1:
         path = search.eliminate(found, steps, learns=True, single=True)
         cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
