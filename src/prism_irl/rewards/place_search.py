@@ -240,7 +240,7 @@ class GoalSearch:
         vanished: float = 0.0,
         least: int = 1,
     ) -> Goals:
-        """Some iterations; with ``learns`` also of rates and ways. Those lighter than ``vanished`` leave, down to some."""
+        """Some iterations; with ``learns`` also of rates and ways. All but ``least`` goals below ``vanished`` leave."""
         for iteration in range(iterations):
             seen = self.expect(found, steps)
             weights = _normalised(seen.onward.sum(0) + seen.first)
@@ -272,7 +272,7 @@ class GoalSearch:
         """Of all steps together."""
         return float(self.expect(found, steps).log_likelihood.sum())
 
-    def begin(self, candidates: IntArray, steps: Steps, setting: Setting, least: int) -> Goals:
+    def begin(self, candidates: IntArray, steps: Steps, setting: Setting, least: int = 1) -> Goals:
         """EM from equal weights, which keeps some goals at least."""
         K = len(candidates)
         rates = np.array([setting.quit, setting.end, setting.end, setting.end])
