@@ -194,7 +194,6 @@ def test_invalid_actions_have_probability_zero_and_valid_ones_never():
     [
         ({"temperatures": [1.0]}, "give 2 finite numbers"),
         ({"temperatures": [1.0, 0.0]}, "above 0"),
-        ({"ridge": 0.0}, "ridge"),
     ],
 )
 def test_rejects_bad_settings(settings, message):
