@@ -16,7 +16,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.phase_baselines import KMeansPhases, chain_data, gaussian_chain, smoothed
 from prism_irl.models.presets import FeaturePRISM
-from prism_irl.models.reference_scores import MEMORY, one_policy
+from prism_irl.models.references import MEMORY, one_policy
 
 SMOOTHING_WIDTH = 5
 TOKENS, FEATURES, BASELINES, HABITS = "tokens", "features", "baselines", "habits"

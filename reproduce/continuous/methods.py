@@ -21,7 +21,7 @@ from prism_irl.data.windows import around, moving, standardised
 from prism_irl.labels import ari
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.phase_baselines import KMeansPhases
-from prism_irl.models.reference_scores import MEMORY, one_policy
+from prism_irl.models.references import MEMORY, one_policy
 from prism_irl.rewards.options import Features, Windows
 from worlds.point_maze import PointMaze
 

@@ -213,7 +213,7 @@ def test_a_step_remembers_its_own_trajectory_and_nothing_else():
 
 
 def test_a_habit_with_memory_predicts_what_one_without_cannot():
-    from prism_irl.models.reference_scores import continuous_scores
+    from prism_irl.models.references import continuous_scores
 
     rng = np.random.default_rng(0)
     runs = [np.cumsum(rng.normal(size=(80, 1)), axis=0) for _ in range(6)]  # each command is near the last one

@@ -61,7 +61,7 @@ def compare(
     from prism_irl.cli.sources import read_source
     from prism_irl.evaluation.checks import check_simulations
     from prism_irl.evaluation.truth import read_truth
-    from prism_irl.models.reference_scores import check_comparable
+    from prism_irl.models.references import check_comparable
     from prism_irl.report.verdict import is_untested, verdict
     from prism_irl.robots.recordings import come_from_tokens
     from prism_irl.scale.fanout import cluster

@@ -12,7 +12,7 @@ from prism_irl import halves
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.reference_scores import check_comparable, with_references
+from prism_irl.models.references import check_comparable, with_references
 from prism_irl.models.registry import Method
 from prism_irl.report.checks import without_checks
 from prism_irl.report.explorer import FILE

@@ -22,7 +22,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
 from prism_irl.mdp import MDP
-from prism_irl.models.reference_scores import ONE_POLICY
+from prism_irl.models.references import ONE_POLICY
 from prism_irl.models.registry import Method, method
 from prism_irl.report.verdict import sentences
 from prism_irl.studies import null, results

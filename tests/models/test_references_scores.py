@@ -8,8 +8,7 @@ import pytest
 from continuous_worlds import walking
 from prism_irl import em
 from prism_irl.models import registry
-from prism_irl.models.reference_scores import one_policy, reference_scores, with_references
-from prism_irl.models.references import Empirical, NGram, Uniform
+from prism_irl.models.references import Empirical, NGram, Uniform, one_policy, reference_scores, with_references
 from prism_irl.report.verdict import REFERENCES
 from prism_irl.worlds.frustration import FrustrationWorld
 
