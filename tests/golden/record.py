@@ -76,8 +76,8 @@ def fitted(typed: list[str]) -> tuple[int, str]:
     """Exit code and complaint of a fit; options that a version refuses because the pair does not read them go."""
     while True:
         code, _, complaint = run("fit", *typed, "--out", "run", "--overwrite", "--quiet")
-        unread = [flag for flag in typed if flag in NETWORK and flag in complaint] if code == 2 else []
-        if not unread:
+        unread = [flag for flag in typed if flag.startswith("--") and flag in NETWORK and flag in complaint]
+        if code != 2 or not unread:
             return code, complaint
         at = typed.index(unread[0])
         typed = typed[:at] + typed[at + 2 :]
@@ -126,7 +126,7 @@ def cases() -> dict[str, list[str]]:
             small[1] = "1"
         pair = ["--switching", when, "--rewards", what, *small]
         if what == "landmarks":
-            pair += ["--landmarks", "12"]
+            pair += ["--landmarks", "6"]
         observed = ["--observe", "x,y", "--act", "dx,dy"]
         plain = ["reach.csv", *COLUMNS, *observed] if moving else ["walk.csv", *COLUMNS]
         found[f"{when}+{what}"] = [*plain, *pair]
@@ -140,14 +140,16 @@ def cases() -> dict[str, list[str]]:
 
 
 def record() -> dict[str, Any]:
-    """Everything, case by case; figures are named and not drawn."""
+    """Everything, case by case; figures are named, neither laid out nor drawn."""
     import matplotlib.figure
+    import matplotlib.layout_engine
 
     def named(figure: Any, target: Any, *_: Any, **__: Any) -> None:
         if isinstance(target, str | Path):
             Path(target).touch()
 
     matplotlib.figure.Figure.savefig = named  # type: ignore[assignment, method-assign]
+    matplotlib.layout_engine.ConstrainedLayoutEngine.execute = lambda *_: None  # type: ignore[method-assign]
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         walk(0).to_csv("walk.csv", index=False)
