@@ -67,17 +67,22 @@ def list_methods(app):
 
 
 def list_flags(app):
-    """Write every flag of `prism fit`, as its long help shows them."""
+    """Write every flag of every command, as its long help shows them."""
     import contextlib
     import io
 
     from prism_irl.cli.help import show_help
     from prism_irl.cli.main import app as command
 
-    shown = io.StringIO()
-    with contextlib.redirect_stdout(shown):
-        show_help(command, ["fit"], everything=True)
-    (Path(app.srcdir) / "reference" / "flags.inc").write_text(shown.getvalue(), encoding="utf-8")
+    names = [[name] for name in command if not name.startswith("-") and name != "data"]
+    names += [["data", name] for name in command["data"] if not name.startswith("-")]
+    pages = []
+    for name in names:
+        shown = io.StringIO()
+        with contextlib.redirect_stdout(shown):
+            show_help(command, name, everything=True)
+        pages.append(f"## prism {' '.join(name)}\n\n```text\n{shown.getvalue()}```\n")
+    (Path(app.srcdir) / "reference" / "flags.inc").write_text("\n".join(pages), encoding="utf-8")
 
 
 def setup(app):

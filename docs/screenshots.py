@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pictures import small
 
 from prism_irl import maze
 from prism_irl.cli.main import main
@@ -137,6 +138,7 @@ def photograph(page: Path, image: Path) -> None:
         image.parent.mkdir(parents=True, exist_ok=True)
         tab.screenshot(path=image)
         browser.close()
+    small(image, image)
 
 
 def run() -> int:

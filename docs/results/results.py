@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +31,9 @@ import speed_tables  # noqa: F401
 import study_tables  # noqa: F401
 import zoo_tables  # noqa: F401
 from blocks import BLOCK, COMMANDS, HERE, ROOT, pages, read, rendered, spent
+
+sys.path.insert(0, str(HERE.parent))
+from pictures import small
 
 ORIGIN = ("command", "settings", "date", "versions", "machine", "seconds", "resumed")
 IMAGES = {
@@ -59,7 +61,7 @@ def keep(run: Path, name: str, folder: Path = HERE, *, made: str | None = None) 
         found["command"] = re.sub(r"--parts \S+", f"--parts {','.join(metrics['parts'])}", found["command"])
     for figure, image in IMAGES.get(name, {}).items():
         if folder == HERE:
-            shutil.copyfile(run / "figures" / figure, HERE.parent / "images" / image)
+            small(run / "figures" / figure, HERE.parent / "images" / image)
     path = folder / f"{name}.json"
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
