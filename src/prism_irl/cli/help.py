@@ -77,7 +77,8 @@ def _lines(command: App, name: list[str], *, everything: bool) -> Iterator[str]:
             if not everything:
                 body = body[:1]
             if len(first) > 24:
-                yield first
+                lines = textwrap.wrap(first.replace("|", "| "), wide, subsequent_indent="    ")
+                yield from (line.replace("| ", "|") for line in lines)
                 first = ""
             yield f"{first:<26}{body[0]}".rstrip()
             yield from (f"{'':<26}{line}" for line in body[1:])
