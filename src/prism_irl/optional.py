@@ -35,6 +35,8 @@ def apart(function: Callable[..., Result], *arguments: Any, seconds: float) -> R
 
     A `TimeoutError` where it takes longer than so many seconds, an `OSError` where the process dies of it.
     """
+    if multiprocessing.current_process().daemon:  # a worker itself, which may have no children
+        return function(*arguments)
     context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(there, function, arguments), daemon=True)
