@@ -62,7 +62,7 @@ def iteration(demos: object, switching: str) -> float:
 
     from prism_irl import em
     from prism_irl.data.batching import Prepared
-    from prism_irl.data.units import Units
+    from prism_irl.data.continuous import Units
     from prism_irl.models.intentions import Intentions
     from prism_irl.rewards.options import Features
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.continuous import linear_design
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.units import linear_design
 from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES
 
 FloatArray = npt.NDArray[np.float64]

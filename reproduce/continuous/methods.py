@@ -16,8 +16,8 @@ from scipy.optimize import linear_sum_assignment
 from consensus import consensus
 from continuous.data import Data
 from prism_irl.data.contexts import with_memory
+from prism_irl.data.continuous import around, moving, standardised
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.windows import around, moving, standardised
 from prism_irl.labels import ari
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.phase_baselines import KMeansPhases

@@ -20,11 +20,11 @@ from prism_irl import em
 from prism_irl.data import mapped
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
+from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import open_folder, write_folder
 from prism_irl.data.read import read_data
 from prism_irl.data.rows import Vocabulary
-from prism_irl.data.units import Units
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from continuous_worlds import walking
+from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.units import Units
 from prism_irl.figures import maps, style
 from prism_irl.report.places import cells_of, find_layout
 from prism_irl.worlds.frustration import FrustrationWorld

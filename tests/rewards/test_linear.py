@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 from continuous_worlds import walking
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.units import Units
+from prism_irl.data.continuous import Units
 from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.linear import Basis, LinearPolicies
 

@@ -13,8 +13,8 @@ import prism_irl as prism
 from continuous_worlds import walking
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
+from prism_irl.data.continuous import DESCRIBED, described, in_steps
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import infer_once
 from prism_irl.rewards.base import Problem

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from prism_irl import em
 from prism_irl.data.batching import Prepared
+from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.units import Units
 from prism_irl.errors import InputError
 from prism_irl.models.starts import fixed_run
 from prism_irl.switching.markov import MarkovChain

@@ -64,7 +64,7 @@ def _draw_again(run: Path) -> None:
     explorer = read_explorer(run)
     if explorer is None or not (run / FILE).is_file() or not inside(run / FILE, run):
         return
-    from prism_irl.cli.individuals import draw_individuals
+    from prism_irl.cli.animals import draw_individuals
     from prism_irl.report.contrast import read_contrasts
     from prism_irl.report.draw import draw_run
     from prism_irl.studies.contrast import write_contrast

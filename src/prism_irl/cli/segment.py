@@ -188,7 +188,7 @@ def write_intentions(
 
     The trajectories' names are episode numbers and their times frame numbers, as `prism tokenize` leaves them.
     """
-    from prism_irl.data.movement import motions_in_words
+    from prism_irl.data.continuous import motions_in_words
     from prism_irl.report.names import default_names
     from prism_irl.robots.lerobot_columns import add_column, segments_in_seconds
     from prism_irl.robots.lerobot_language import Words, write_seconds

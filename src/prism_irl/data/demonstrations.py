@@ -5,7 +5,7 @@ package (responsibilities, labels, likelihoods) is aligned with these flat array
 batch (`prism_irl.data.batching`). Build one from a table, an npz file or arrays; take it apart by trajectory or group.
 
 States and actions are ids, or vectors: a command y_t in R^m that depends on the observation x_t in R^d of the same step
-(`Demonstrations.continuous`), in the units of the data (a fit has its own, `data.units`). A command may also be
+(`Demonstrations.continuous`), in the units of the data (a fit has its own, `data.continuous`). A command may also be
 explained by p vectors φ_tj in R^m that are known before it, the design: the direction to the block, to the target, a
 constant for the gripper. An intention is then a weight per vector, E[y_t] = Σ_j θ_kj φ_tj (`rewards.linear`).
 """

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl import storage
+from prism_irl.data.continuous import Movement
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.movement import Movement
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import Inference
 from prism_irl.labels import segments

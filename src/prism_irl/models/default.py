@@ -50,8 +50,8 @@ def suits_phases(demos: Demonstrations) -> bool:
         return False
     if demos.observations.shape[1] >= MANY_NUMBERS:
         return True
+    from prism_irl.data.continuous import Movement, share_by_time
     from prism_irl.data.demonstrations import some_trajectories
-    from prism_irl.data.movement import Movement, share_by_time
     from prism_irl.models.phases import IN_STAGES
 
     part = demos.subset(some_trajectories(demos, SOME_STEPS, 0)) if demos.n_steps > SOME_STEPS else demos

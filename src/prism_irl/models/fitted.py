@@ -17,8 +17,8 @@ from prism_irl import checked, em, storage
 from prism_irl.data import mapped
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.contexts import Contexts
+from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations, parts_of
-from prism_irl.data.units import Units
 from prism_irl.devices import as_array, available_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP

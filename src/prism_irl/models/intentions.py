@@ -17,9 +17,9 @@ import numpy as np
 
 from prism_irl import em, halves, limits
 from prism_irl.data.batching import Prepared
+from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.labels import aligned, check_known, out_of_order
-from prism_irl.data.units import Units
 from prism_irl.devices import resolve_device, seeded
 from prism_irl.errors import InputError
 from prism_irl.labels import agreement

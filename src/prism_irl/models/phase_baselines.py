@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.batching import Prepared
+from prism_irl.data.continuous import linear_design, signals
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.mapped import chunks
-from prism_irl.data.movement import signals
-from prism_irl.data.units import linear_design
 from prism_irl.errors import InputError
 from prism_irl.labels import ari, label_accuracy
 from prism_irl.models.presets import FeaturePRISM

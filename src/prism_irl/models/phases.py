@@ -1,6 +1,6 @@
 """Phases of demonstrations: stages of a task, found from where an arm is, how it moves and what its gripper does.
 
-    x_t | z_t = k   places and movements: normal, diagonal covariance; two-valued columns: Bernoulli (`data.movement`)
+    x_t | z_t = k   places and movements: normal, diagonal covariance; two-valued columns: Bernoulli (`data.continuous`)
     d | k           lengths as shares of the episode: normal, mean and spread learned, 0.05 at least
     z               every phase once and in order; where episodes do not run alike in time, any order (`order`)
 
@@ -32,10 +32,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
-from prism_irl.data.labels import FAR, check_known, out_of_order
-from prism_irl.data.mapped import chunks
-from prism_irl.data.movement import (
+from prism_irl.data.continuous import (
     CONSTANT,
     TWO_VALUED,
     Moved,
@@ -44,6 +41,9 @@ from prism_irl.data.movement import (
     share_by_time,
     signals,
 )
+from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
+from prism_irl.data.labels import FAR, check_known, out_of_order
+from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel

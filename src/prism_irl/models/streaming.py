@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.contexts import Contexts
+from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.units import Units
 from prism_irl.devices import as_array, one_thread
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Successors, draw, push, walk

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.data.continuous import column_names, motions_in_words, short_names, signals
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.movement import column_names, motions_in_words, short_names, signals
 from prism_irl.evaluation.triage import Finding
 from prism_irl.figures.palette import intention_color
 from prism_irl.labels import segments

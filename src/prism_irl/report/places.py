@@ -18,9 +18,9 @@ import numpy.typing as npt
 from scipy.sparse.csgraph import shortest_path
 
 from prism_irl import maze
+from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.geography import Geography
-from prism_irl.data.units import Units
 from prism_irl.evaluation.rewards import MAX_STATES
 from prism_irl.report.story import successor_counts
 

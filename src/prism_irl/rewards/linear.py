@@ -2,7 +2,7 @@
 
     y_t ~ N(W_k φ(x_t), Σ_k),     φ(x) = (1, x)  or  (1, x, √(2/p) cos(Ω x + b))   random Fourier features
 
-x are standardised observations and y standardised commands (`data.units`). With the conjugate prior
+x are standardised observations and y standardised commands (`data.continuous`). With the conjugate prior
 W_k | Σ_k ~ matrix normal(0, I/λ, Σ_k) and Σ_k inverse Wishart (or inverse gamma per command, where Σ_k is diagonal) the
 M-step has one solution, so that EM never falls:
 

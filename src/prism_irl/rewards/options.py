@@ -474,7 +474,7 @@ class Windows(Commands):
 
     def check(self, demos: Demonstrations, n_intentions: int) -> None:
         """Continuous data, and windows that are part of it."""
-        from prism_irl.data.windows import in_steps
+        from prism_irl.data.continuous import in_steps
 
         check_choice(self, covariance=("auto", "diagonal", "full", "shared"))
         self._check(demos, "Windows", "ridge")
@@ -492,7 +492,7 @@ class Windows(Commands):
 
     def in_steps(self, demos: Demonstrations, steps_per_second: Callable[[], float | None]) -> Windows:
         """A window in seconds as so many steps."""
-        from prism_irl.data.windows import in_steps
+        from prism_irl.data.continuous import in_steps
 
         if not str(self.window).strip().endswith("s"):
             return self
@@ -506,7 +506,7 @@ class Windows(Commands):
 
     def candidates(self, demos: Demonstrations) -> list[dict[str, Any]]:
         """Without labels what is usual; with some a grid, and as many components as a shrunk covariance can have."""
-        from prism_irl.data.windows import DESCRIBED
+        from prism_irl.data.continuous import DESCRIBED
         from prism_irl.rewards.linear import measured
         from prism_irl.rewards.windows import MOST_COMPONENTS, POWERS, SHRINKAGES, USUAL, reaches
 
@@ -528,7 +528,7 @@ class Windows(Commands):
 
     def describe(self, demos: Demonstrations) -> FloatArray:
         """The windows themselves, by which first intentions are found."""
-        from prism_irl.data.windows import DESCRIBED, in_steps
+        from prism_irl.data.continuous import DESCRIBED, in_steps
         from prism_irl.rewards.linear import measured
         from prism_irl.rewards.windows import leading
 

@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
+from prism_irl.data.continuous import DESCRIBED, described, in_steps
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.windows import DESCRIBED, described, in_steps
 from prism_irl.labels import segments
 from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
 from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies, measured

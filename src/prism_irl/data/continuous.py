@@ -1,7 +1,17 @@
-"""What moves, where it is, and whether the gripper is shut: demonstrations of robots in a few standardised numbers.
+"""Continuous data as models see them: in units of their own, as movement, and by what happens around a step.
 
-Recordings differ in what their columns are: joints or a tool, absolute targets or differences, grippers as numbers or
-as words of two values, columns that never change. `Movement.fit` finds out from the data which column is which:
+*Units* standardise observations and commands. They are fitted on training trajectories and saved with the model, so
+that new data is read in the units of the fit:
+
+    x ← (x − mean) / sd      for every observation and every command, with a spread of one where nothing changes
+    cell(x)                  the nearest of a few k-means centres: what kernels and networks over states read
+
+Policies on features read the standardised numbers; a density is given in the units of the data by the log volume
+Σ_j log sd_j of a unit of the commands.
+
+*Movement* says what moves, where it is, and whether the gripper is shut. Recordings differ in what their columns are:
+joints or a tool, absolute targets or differences, grippers as numbers or as words of two values. `Movement.fit` finds
+out from the data which column is which:
 
 - *constant*: dropped, and said;
 - *two-valued* (a gripper, a contact, a lamp): 0 or 1, a Bernoulli variable of its own;
@@ -10,26 +20,192 @@ as words of two values, columns that never change. `Movement.fit` finds out from
 - *difference*: any other command: a movement, as the derivatives of smoothed places are.
 
 Places and movements are standardised, and where there are many of them, rotated to whitened principal components.
+
+*Windows* describe a step by values some steps before and after, and by how much they vary, for labelling recordings as
+a whole (`rewards.windows`). They look ahead, so that a density of them is no prediction: never compare it with the
+likelihood of commands.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, steps_of
+from prism_irl.data.mapped import chunks, empty_like
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
+CELLS, COMMANDS = 64, 16
+"""Cells of observations and of commands, where the data has so many distinct ones."""
+SAMPLE = 20_000
+"""Steps that k-means looks at: cells are coarse, and more steps hardly move them."""
+FLAT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Mean and spread of observations (d,) and commands (m,), and centres of their cells, (S, d) and (A, m)."""
+
+    observation_mean: FloatArray
+    observation_spread: FloatArray
+    command_mean: FloatArray
+    command_spread: FloatArray
+    cells: FloatArray
+    commands: FloatArray
+
+    @classmethod
+    def fit(
+        cls,
+        demos: Demonstrations,
+        trajectories: npt.NDArray[np.int64] | None = None,
+        *,
+        n_cells: int = CELLS,
+        n_commands: int = COMMANDS,
+        seed: int = 0,
+    ) -> Self:
+        """Units of some trajectories (all by default): those that a fit trains on."""
+        x, y = _observations(demos), _commands(demos)
+        # Mapped data are read in their order and not copied.
+        steps = np.arange(len(x)) if trajectories is None else steps_of(demos.offsets, trajectories)
+        units = [*_moments(x, steps), *_moments(y, steps)]
+        if len(steps) > SAMPLE:
+            steps = steps[np.sort(np.random.default_rng(seed).choice(len(steps), SAMPLE, replace=False))]
+        scaled = (np.asarray(x[steps]) - units[0]) / units[1], (np.asarray(y[steps]) - units[2]) / units[3]
+        centres = [_centres(values, n, seed) for values, n in zip(scaled, (n_cells, n_commands), strict=True)]
+        return cls(*units, *centres)
+
+    @property
+    def log_volume(self) -> float:
+        """Log of the volume of a unit of the commands: what a density in their own units is lower by."""
+        return float(np.log(self.command_spread).sum())
+
+    def apply(self, demos: Demonstrations) -> Demonstrations:
+        """The same steps in these units, with cells in the place of tokens; raises where columns are missing."""
+        if demos.motions is None:
+            raise InputError("The model was fitted to observations and commands; name them with --observe and --act.")
+        x, y = _observations(demos), _commands(demos)
+        for what, values, own in (("observations", x, self.observation_mean), ("commands", y, self.command_mean)):
+            if values.shape[1] != len(own):
+                raise InputError(f"The data has {values.shape[1]} {what} per step, those of the fit had {len(own)}.")
+        observations, motions = empty_like(x, x.shape, np.float32), empty_like(y, y.shape, np.float64)
+        states, actions = (empty_like(x, (len(x),), np.int64) for _ in range(2))
+        for chunk in chunks(len(x), 2**16):
+            observations[chunk] = (x[chunk] - self.observation_mean) / self.observation_spread
+            motions[chunk] = (y[chunk] - self.command_mean) / self.command_spread
+            states[chunk], actions[chunk] = (
+                _nearest(observations[chunk], self.cells),
+                _nearest(motions[chunk], self.commands),
+            )
+        return replace(
+            demos,
+            states=states,
+            actions=actions,
+            n_states=len(self.cells),
+            n_actions=len(self.commands),
+            observations=observations,
+            motions=motions,
+            state_names=None,
+            action_names=None,
+            log_volume=self.log_volume,
+        )
+
+    def step(self, observation: npt.ArrayLike, command: npt.ArrayLike) -> tuple[int, int, FloatArray, FloatArray]:
+        """Cells of one step, and its observation (d,) and command (m,) in these units."""
+        given = np.asarray(observation, np.float64), np.asarray(command, np.float64)
+        if given[0].shape != self.observation_mean.shape or given[1].shape != self.command_mean.shape:
+            raise InputError(
+                f"The step has {given[0].size} observations and {given[1].size} commands, those of the fit had "
+                f"{self.observation_mean.size} and {self.command_mean.size}."
+            )
+        x = (given[0] - self.observation_mean) / self.observation_spread
+        y = (given[1] - self.command_mean) / self.command_spread
+        return int(_nearest(x[None], self.cells)[0]), int(_nearest(y[None], self.commands)[0]), x, y
+
+    def places(self) -> FloatArray:
+        """Centres of the cells in the units of the data, (S, d)."""
+        return np.asarray(self.cells * self.observation_spread + self.observation_mean)
+
+    def state(self) -> dict[str, FloatArray]:
+        """Arrays that determine the units."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self | None:
+        """Undo `state`; None where nothing was kept."""
+        if not state:
+            return None
+        return cls(**{name: np.asarray(state[name], dtype=np.float64) for name in cls.__dataclass_fields__})
+
+
+def _observations(demos: Demonstrations) -> npt.NDArray[Any]:
+    if demos.observations is None:
+        raise InputError("Commands without a design depend on observations; name some with --observe.")
+    return demos.observations
+
+
+def _commands(demos: Demonstrations) -> npt.NDArray[Any]:
+    assert demos.motions is not None
+    return demos.motions
+
+
+def _moments(values: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of the columns at some steps, chunk by chunk."""
+    total, squares, n = np.zeros(values.shape[1]), np.zeros(values.shape[1]), len(steps)
+    for chunk in chunks(n, 2**16):
+        total += values[steps[chunk]].sum(axis=0, dtype=np.float64)
+    mean = total / n
+    for chunk in chunks(n, 2**16):
+        squares += ((values[steps[chunk]] - mean) ** 2).sum(axis=0)
+    spread = np.sqrt(squares / n)
+    return mean, np.where(spread > FLAT * np.maximum(np.abs(mean), 1.0), spread, 1.0)
+
+
+def _centres(values: npt.NDArray[Any], most: int, seed: int) -> FloatArray:
+    from sklearn.cluster import KMeans
+
+    distinct = len(np.unique(values, axis=0))
+    found = KMeans(min(most, distinct), n_init=1, random_state=seed).fit(values.astype(np.float64))
+    return np.asarray(found.cluster_centers_, dtype=np.float64)
+
+
+def _nearest(values: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int64]:
+    """Number of the nearest centre, (n,)."""
+    distance = -2.0 * values @ centres.T + (centres**2).sum(axis=1)
+    return np.asarray(distance.argmin(axis=1), dtype=np.int64)
+
+
+def linear_design(features: npt.ArrayLike, n_dimensions: int) -> FloatArray:
+    """Design of an ordinary linear policy, y = W x + b, (n, m, m·(d + 1)).
+
+    Parameters
+    ----------
+    features : (n, d)
+        Standardised here, so that one ridge fits all; a feature that never changes is left at zero.
+    n_dimensions : int
+        Dimensions m of the command.
+    """
+    x = np.asarray(features, dtype=np.float64)
+    if x.ndim != 2:
+        raise InputError(f"The features have shape {x.shape}; give one row per step.")
+    spread = x.std(axis=0)
+    x = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+    x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    design = np.einsum("ij,nd->nijd", np.eye(n_dimensions), x)
+    return np.asarray(design.reshape(len(x), n_dimensions, -1))
+
+
+# -- movement ----------------------------------------------------------------------------------------------------------
+
 KINDS = ("constant", "two-valued", "place", "target", "difference")
 CONSTANT, TWO_VALUED, PLACE, TARGET, DIFFERENCE = range(len(KINDS))
-FLAT = 1e-6
+STEADY = 1e-6
 """Spread of a column, as a share of its size, below which it is constant."""
 BETWEEN = 0.12
 """Share of the steps that a two-valued column may spend between its values (0.2 to 0.8 of the way)."""
@@ -263,7 +439,7 @@ def _kinds(
     kinds = np.where(np.arange(values.shape[1]) < n_observed, PLACE, DIFFERENCE)
     standard = (values - values.mean(0)) / np.where(spread > 1e-12, spread, 1.0)
     for j in range(values.shape[1]):
-        if spread[j] <= FLAT * max(1.0, float(np.abs(values[:, j]).mean())):
+        if spread[j] <= STEADY * max(1.0, float(np.abs(values[:, j]).mean())):
             kinds[j] = CONSTANT
             continue
         if high[j] - low[j] <= 1e-12:  # all but a few steps are the same
@@ -314,3 +490,115 @@ def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_pha
             said += [f"{names[j]} {'rises' if change[j] > 0 else 'falls'}" for j in moving[:most]]
         found.append(", ".join(dict.fromkeys(said)) or "stays in place")
     return found
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+LAGS = (0.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0)
+"""Where in a window values are read, as shares of what it reaches each way."""
+SPREADS = (0.5, 1.0)
+"""Widths over which their spread is taken, as shares of the same."""
+SMOOTHED = 0.25
+"""Width of the moving mean that is read, as a share of the same."""
+DESCRIBED = len(LAGS) + len(SPREADS)
+"""How many numbers a window makes of one."""
+
+
+def in_steps(window: int | str, demos: Demonstrations, rate: float | None = None) -> int:
+    """Steps that a window reaches each way, given as a number of steps or as a time such as ``0.5s``.
+
+    ``rate`` is how many steps a second has; by default it is found from the times of the data, which are dates or
+    seconds. Whole numbers may be frames, and are refused.
+    """
+    text = str(window).strip()
+    seconds = _number(text[:-1]) if text.endswith("s") else None
+    steps = _number(text)
+    if isinstance(window, bool) or (seconds is None and (steps is None or steps != round(steps))):
+        raise InputError(f"The window is {window!r}; give a number of steps such as 15, or a time such as 0.5s.")
+    if seconds is not None:
+        steps = max(round(seconds * (_rate(demos, text) if rate is None else rate)), 1) if seconds > 0 else 0
+    assert steps is not None
+    if not 1 <= steps <= int(demos.lengths.max()):
+        raise InputError(
+            f"A window of {steps:.0f} steps each way is no part of a trajectory; the longest has "
+            f"{int(demos.lengths.max())} steps, so give a number from 1 to that."
+        )
+    return int(steps)
+
+
+def _number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if np.isfinite(found) else None
+
+
+def _rate(demos: Demonstrations, text: str) -> float:
+    """Steps per second, by the median time between two steps of a trajectory."""
+    if demos.times is None:
+        raise InputError(
+            f"A window of {text} needs the time of every step; name its column with --time, say --hz, or give steps."
+        )
+    if demos.times.dtype.kind not in "fmM":
+        raise InputError(
+            f"A window of {text} needs times in seconds or dates, and those of the data are whole numbers, which may "
+            "be frames; say how many a second has with --hz, or give a number of steps."
+        )
+    between = np.diff(demos.times)[~demos.first_steps[1:]]
+    if demos.times.dtype.kind in "mM":
+        between = between / np.timedelta64(1, "s")
+    typical = float(np.median(between)) if len(between) else 0.0
+    if not typical > 0:
+        raise InputError(f"A window of {text} needs steps at different times; give a number of steps.")
+    return 1.0 / typical
+
+
+def described(values: npt.NDArray[Any], offsets: npt.NDArray[Any], steps: int) -> FloatArray:
+    """Every step by what happens within ``steps`` before and after it, (n, d · DESCRIBED).
+
+    Values (n, d) are standardised within their trajectory; then come their moving mean at some lags, and their spread
+    over shorter and longer windows.
+    """
+    own = standardised(values, offsets)
+    mean = moving(own, offsets, _odd(SMOOTHED * steps))[0]
+    lags = [round(share * steps) for share in LAGS]
+    spreads = [moving(own, offsets, _odd(share * steps))[1] for share in SPREADS]
+    return np.concatenate([around(mean, offsets, lags), *spreads], axis=1)
+
+
+def _odd(width: float) -> int:
+    return 2 * (int(width) // 2) + 1
+
+
+def standardised(values: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> FloatArray:
+    """Mean zero and spread one within every trajectory, (n, d): where a recording was taken does not matter."""
+    result = np.asarray(values, dtype=np.float64).copy()
+    for part in _parts(result, offsets):
+        spread = part.std(axis=0)
+        part[:] = (part - part.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+    return result
+
+
+def around(values: npt.NDArray[Any], offsets: npt.NDArray[Any], lags: Sequence[int]) -> FloatArray:
+    """Values at every lag (negative: before), side by side, (n, d · lags); a trajectory's ends are repeated."""
+    starts = np.repeat(offsets[:-1], np.diff(offsets))
+    ends = np.repeat(offsets[1:], np.diff(offsets)) - 1
+    steps = np.arange(len(values))
+    return np.concatenate([np.asarray(values)[np.clip(steps + lag, starts, ends)] for lag in lags], axis=1)
+
+
+def moving(values: npt.NDArray[Any], offsets: npt.NDArray[Any], width: int) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation over a centred window of an odd width, (n, d) each; ends are repeated."""
+    from scipy.ndimage import uniform_filter1d
+
+    mean, square = np.asarray(values, dtype=np.float64).copy(), np.asarray(values, dtype=np.float64) ** 2
+    for filtered in (mean, square):
+        for part in _parts(filtered, offsets):
+            part[:] = uniform_filter1d(part, width, axis=0, mode="nearest")
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def _parts(values: FloatArray, offsets: npt.NDArray[Any]) -> Iterator[FloatArray]:
+    for a, b in pairwise(offsets):
+        yield values[a:b]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.cli.contrast import two_levels
+from prism_irl.cli.animals import two_levels
 from support import prism
 from worlds.cohort import CohortWorld
 
