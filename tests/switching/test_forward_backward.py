@@ -11,6 +11,7 @@ from hmmlearn.hmm import CategoricalHMM
 from torch import Tensor
 
 from prism_irl.switching import inference
+from prism_irl.switching.base import BatchPosterior
 from prism_irl.switching.forward_backward import forward, forward_backward, viterbi
 
 
@@ -222,21 +223,21 @@ def test_equals_hmmlearn_with_categorical_emissions():
 # -- compiled passes ---------------------------------------------------------------------------------------------------
 
 
-def expected_beliefs(chain: Problem) -> inference.ChainBeliefs:
+def expected_beliefs(chain: Problem) -> BatchPosterior:
     result = forward_backward(*chain)
-    return inference.ChainBeliefs(
+    return BatchPosterior(
+        result.smoothed.exp(),
         result.predicted.exp(),
         result.filtered.exp(),
-        result.smoothed.exp(),
         result.log_likelihood,
         result.pairwise.sum((0, 1)),
         result.pairwise,
     )
 
 
-def assert_same_beliefs(found: inference.ChainBeliefs, expected: inference.ChainBeliefs, mask: Tensor) -> None:
+def assert_same_beliefs(found: BatchPosterior, expected: BatchPosterior, mask: Tensor) -> None:
     for name, one, other in zip(found._fields, found, expected, strict=True):
-        if name in ("predicted", "filtered", "smoothed"):
+        if name in ("predicted", "filtered", "responsibilities"):
             one, other = one[mask], other[mask]
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13, msg=lambda text, name=name: f"{name}: {text}")
 

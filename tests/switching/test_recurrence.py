@@ -1,4 +1,4 @@
-"""The fused recurrence equals nn.RNN, nn.GRU and nn.LSTM: outputs, gradients, ragged ends, and its own memory."""
+"""The fused recurrence equals nn.RNN and nn.GRU: outputs, gradients, ragged ends, and its own memory."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from prism_irl.switching import recurrence as fused
 from prism_irl.switching.networks import HistoryNetwork
 
 pytestmark = pytest.mark.skipif(not fused.AVAILABLE, reason="numba is not installed")
-every_network = pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+every_network = pytest.mark.parametrize("name", ["rnn", "gru"])
 quick = settings(deadline=None, max_examples=15)
 
 

@@ -50,9 +50,9 @@ def compare(initial, kernel, emission, mask, *, pairwise: bool = True) -> None:
     """`infer` on the device against both passes in log space on the CPU, at real steps."""
     found = infer(*(x.to(DEVICE) for x in (initial, kernel, emission, mask)), pairwise=pairwise)
     wanted = forward_backward(initial, kernel, emission, mask)
-    assert found.smoothed.device.type == DEVICE.type
-    for name in ("predicted", "filtered", "smoothed"):
-        close(getattr(found, name).to(CPU)[mask], getattr(wanted, name).exp()[mask], TOLERANCE, name)
+    assert found.responsibilities.device.type == DEVICE.type
+    for name, wanted_name in (("predicted",) * 2, ("filtered",) * 2, ("responsibilities", "smoothed")):
+        close(getattr(found, name).to(CPU)[mask], getattr(wanted, wanted_name).exp()[mask], TOLERANCE, name)
     likelihood = found.log_likelihood.to(CPU)
     assert torch.equal(torch.isneginf(likelihood), torch.isneginf(wanted.log_likelihood))
     close(likelihood.nan_to_num(), wanted.log_likelihood.nan_to_num(), TOLERANCE, "log-likelihood")

@@ -82,15 +82,7 @@ class Chain(Switching):
         """Forward–backward."""
         from prism_irl.switching.inference import infer
 
-        beliefs = infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask, pairwise=pairwise)
-        return BatchPosterior(
-            beliefs.smoothed,
-            beliefs.predicted,
-            beliefs.filtered,
-            beliefs.log_likelihood,
-            beliefs.transitions,
-            beliefs.pairwise,
-        )
+        return infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask, pairwise=pairwise)
 
     def decode(self, data: Prepared, log_emission: Any) -> npt.NDArray[np.int64]:
         """Most probable path as a whole, (n,)."""

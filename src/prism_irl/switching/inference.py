@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from prism_irl.core.stats import Stats
 from prism_irl.data.batching import Prepared
-from prism_irl.switching.base import Counted, Posterior
+from prism_irl.switching.base import BatchPosterior, Counted, Posterior
 
 try:
     import numba
@@ -193,21 +193,6 @@ def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, 
     return Counted(Stats(initial=begun, transitions=moves), choices, float(likelihood[0]))
 
 
-class ChainBeliefs(NamedTuple):
-    """Probabilities (not logs) of one padded batch; see `forward_backward.ChainPosterior`.
-
-    ``predicted``, ``filtered``, ``smoothed`` (B, T, K); ``log_likelihood`` (B, T), zero at padding;
-    ``transitions`` (K, K), the sum of the pairwise posteriors; ``pairwise`` (B, T, K, K) or None.
-    """
-
-    predicted: Tensor
-    filtered: Tensor
-    smoothed: Tensor
-    log_likelihood: Tensor
-    transitions: Tensor
-    pairwise: Tensor | None
-
-
 def use_compiled(device: torch.device) -> bool:
     """Whether compiled kernels are to be used."""
     return device.type == "cpu" and is_compiled()
@@ -215,7 +200,7 @@ def use_compiled(device: torch.device) -> bool:
 
 def infer(
     log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, *, pairwise: bool = False
-) -> ChainBeliefs:
+) -> BatchPosterior:
     """Both passes; shapes as in `forward_backward`, ``pairwise`` asks for the posteriors of all pairs."""
     import torch
 
@@ -231,10 +216,10 @@ def infer(
         if torch.isfinite(found.log_likelihood).all():
             return found
     result = forward_backward(log_initial.double(), log_kernel.double(), log_emission.double(), mask)
-    return ChainBeliefs(
+    return BatchPosterior(
+        result.smoothed.exp(),
         result.predicted.exp(),
         result.filtered.exp(),
-        result.smoothed.exp(),
         result.log_likelihood,
         result.pairwise.sum((0, 1)),
         result.pairwise if pairwise else None,
@@ -259,7 +244,7 @@ def use_triton(device: torch.device) -> bool:
 
 def _on_gpu(
     log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
-) -> ChainBeliefs:
+) -> BatchPosterior:
     """One program per trajectory (`triton_kernels`), instead of a launch per step."""
     import torch
 
@@ -273,12 +258,12 @@ def _on_gpu(
         initial, log_kernel.double().exp()[None], log_emission.double()[None], mask.sum(1, dtype=torch.int32)[None]
     )
     predicted, filtered, smoothed, likelihood, pairs = (values[0] for values in beliefs)
-    return ChainBeliefs(predicted, filtered, smoothed, likelihood, pairs.sum((0, 1)), pairs if pairwise else None)
+    return BatchPosterior(smoothed, predicted, filtered, likelihood, pairs.sum((0, 1)), pairs if pairwise else None)
 
 
 def _compiled(
     log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor, mask: Tensor, pairwise: bool
-) -> ChainBeliefs | None:
+) -> BatchPosterior | None:
     """Compiled passes over a padded batch; None where a step's probability underflows."""
     import torch
 
@@ -305,7 +290,7 @@ def _compiled(
     likelihood.masked_fill_(~mask, 0.0)
     smoothed.masked_fill_(~mask.unsqueeze(-1), 0.0)
     pairs = torch.from_numpy(out.pairwise).view(B, T, K, K) if pairwise else None
-    return ChainBeliefs(predicted, filtered, smoothed, likelihood, torch.from_numpy(transitions), pairs)
+    return BatchPosterior(smoothed, predicted, filtered, likelihood, torch.from_numpy(transitions), pairs)
 
 
 def responsibilities(logits: Tensor, log_emission: Tensor) -> tuple[Tensor, Tensor]:

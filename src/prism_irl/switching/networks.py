@@ -174,7 +174,7 @@ class Recurrent(nn.Module):
         super().__init__()
         kinds: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
         self.core = kinds[name](width, hidden, batch_first=True)
-        self.name = name
+        self.name, self.compiled = name, recurrence.AVAILABLE and name in recurrence.WIDTHS
         self.n_carry = 2 if name == "lstm" else 1
         self.hidden = hidden
 
@@ -400,13 +400,14 @@ class HistoryNetwork(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Outputs (B, T, n_outputs) along the sequences that happened; at padding they mean nothing."""
-        if isinstance(self.core, Recurrent) and self._can_fuse(batch):
-            return recurrence.outputs(self.core.name, self._projected(batch, self.core.core), self.core.core, self.head)
-        out: Tensor = self.head(self.core(self.embed(batch), batch.mask))
+        core = self.core
+        if isinstance(core, Recurrent) and core.compiled and self._can_fuse(batch):
+            return recurrence.outputs(core.name, self._projected(batch, core.core), core.core, self.head)
+        out: Tensor = self.head(core(self.embed(batch), batch.mask))
         return out
 
     def _can_fuse(self, batch: Batch) -> bool:
-        return recurrence.AVAILABLE and use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
+        return use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
 
     def _projected(self, batch: Batch, core: Any) -> recurrence.Inputs:
         """Inputs of the fused recurrence: rows of the tables times W_ih, each once; with observations, x W_ih."""

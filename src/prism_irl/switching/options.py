@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from prism_irl.errors import InputError
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from prism_irl.switching.semi_markov import SemiMarkovChain
 
     FloatArray = npt.NDArray[np.float64]
-
-
-def n_inputs_of(demos: Demonstrations) -> int:
-    """Number of inputs of every step; an `InputError` where there are none."""
-    if demos.observations is None:
-        raise InputError("This switching reads inputs, and the data have none; name their columns (--covariates).")
-    return int(demos.observations.shape[1])
 
 
 KernelName = Literal["auto", "mlp", "table", "pair", "place"]
@@ -107,21 +100,19 @@ class SwitchingOptions(ABC):
 
 
 @dataclass(frozen=True)
-class Markov(SwitchingOptions):
-    """Options of the Markov chain.
+class ReadsInputs(SwitchingOptions):
+    """Options of kernels that may read covariates, by multinomial logits (`switching.logit`).
 
     Parameters
     ----------
     inputs : bool
-        The kernel reads the observations of a step, as a multinomial logit (`switching.varying`); --covariates sets it.
+        The kernel reads the observations of a step; --covariates sets it.
     input_ridge : float
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
-    draws_tensors: ClassVar[bool] = False
-    constant: ClassVar[bool] = True
-    inputs: bool = False
-    input_ridge: float = 1.0
+    inputs: bool = field(default=False, kw_only=True)
+    input_ridge: float = field(default=1.0, kw_only=True)
 
     @property
     def adds_up(self) -> bool:
@@ -132,6 +123,22 @@ class Markov(SwitchingOptions):
         """Strength of the prior."""
         check_numbers(self, {"input_ridge": 0})
 
+    def n_inputs(self, demos: Demonstrations) -> int:
+        """Number of inputs of every step; 0 where none are read, an `InputError` where there are none to read."""
+        if not self.inputs:
+            return 0
+        if demos.observations is None:
+            raise InputError("This switching reads inputs, and the data have none; name their columns (--covariates).")
+        return int(demos.observations.shape[1])
+
+
+@dataclass(frozen=True)
+class Markov(ReadsInputs):
+    """Options of the Markov chain."""
+
+    draws_tensors: ClassVar[bool] = False
+    constant: ClassVar[bool] = True
+
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
         """The chain, sticky and uniform."""
         from prism_irl.switching.markov import MarkovChain
@@ -140,7 +147,7 @@ class Markov(SwitchingOptions):
             return MarkovChain(n_intentions)
         from prism_irl.switching.varying import InputChain
 
-        return InputChain(n_intentions, n_inputs_of(demos), ridge=self.input_ridge)
+        return InputChain(n_intentions, self.n_inputs(demos), ridge=self.input_ridge)
 
 
 @dataclass(frozen=True)
@@ -179,7 +186,7 @@ class PerTrajectory(SwitchingOptions):
 
 
 @dataclass(frozen=True)
-class SemiMarkov(SwitchingOptions):
+class SemiMarkov(ReadsInputs):
     """Options of intentions with a typical length.
 
     Parameters
@@ -187,33 +194,21 @@ class SemiMarkov(SwitchingOptions):
     phases : int
         Phases of an intention at most; the standard deviation of a dwell can be as small as its mean over the root of
         the phases.
-    inputs : bool
-        The observations of a step hurry phases and choose successors (`switching.semi_markov`); --covariates sets it.
-    input_ridge : float
-        Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
     constant: ClassVar[bool] = True
     phases: int = 6
-    inputs: bool = False
-    input_ridge: float = 1.0
-
-    @property
-    def adds_up(self) -> bool:
-        """Unless the kernel reads inputs."""
-        return not self.inputs
 
     def check(self, n_intentions: int) -> None:
-        """Number of phases, and the strength of the prior."""
+        """Number of phases, too."""
+        super().check(n_intentions)
         check_numbers(self, {"phases": 1}, integer=True)
-        check_numbers(self, {"input_ridge": 0})
 
     def build(self, n_intentions: int, demos: Demonstrations) -> SemiMarkovChain:
         """The chain, with any number of phases."""
         from prism_irl.switching.semi_markov import SemiMarkovChain
 
-        n_inputs = n_inputs_of(demos) if self.inputs else 0
-        return SemiMarkovChain(n_intentions, self.phases, n_inputs, ridge=self.input_ridge)
+        return SemiMarkovChain(n_intentions, self.phases, self.n_inputs(demos), ridge=self.input_ridge)
 
 
 @dataclass(frozen=True)
@@ -232,7 +227,7 @@ class Arrival(SwitchingOptions):
 
 
 @dataclass(frozen=True)
-class State(SwitchingOptions):
+class State(ReadsInputs):
     """Options of a kernel that reads the state.
 
     Parameters
@@ -246,10 +241,6 @@ class State(SwitchingOptions):
         For "mlp": hidden units, 32 in SWIRL's paper.
     kernel_ridge : float
         For "table" and "mlp": strength of the prior on the weights.
-    inputs : bool
-        For "pair": the kernel reads the observations of a step, too (`switching.varying`); --covariates sets it.
-    input_ridge : float
-        Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
@@ -257,13 +248,17 @@ class State(SwitchingOptions):
     shrinkage: float = 8.0
     hidden: int = 32
     kernel_ridge: float = 0.1
-    inputs: bool = False
-    input_ridge: float = 1.0
+
+    @property
+    def adds_up(self) -> bool:
+        """Never: statistics are those of every step."""
+        return False
 
     def check(self, n_intentions: int) -> None:
         """Name and strengths."""
+        super().check(n_intentions)
         check_choice(self, kernel=("auto", "pair", "place", "table", "mlp"))
-        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0, "input_ridge": 0})
+        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0})
         check_numbers(self, {"hidden": 1}, integer=True)
 
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
@@ -277,7 +272,7 @@ class State(SwitchingOptions):
                     f"Inputs need states and the kernel 'pair', not {self.kernel!r}; leave out --covariates."
                 )
             shrunk: dict[str, Any] = {"shrinkage": self.shrinkage, "ridge": self.input_ridge}
-            return StateInputChain(demos.n_states, n_intentions, n_inputs_of(demos), **shrunk)
+            return StateInputChain(demos.n_states, n_intentions, self.n_inputs(demos), **shrunk)
         if self.kernel == "place" or (self.kernel == "auto" and demos.state_space.continuous):
             if demos.observations is None:
                 raise InputError("Intentions end at places where there are observations; choose --kernel pair.")
@@ -313,6 +308,7 @@ class Learned(SwitchingOptions):
 
     def check(self, n_intentions: int) -> None:
         """Names, sizes and rates."""
+        super().check(n_intentions)
         check_choice(self, network=NETWORKS, observe=("past", "current"))
         sizes = ("embedding", "hidden", "batch_size", "epochs_per_m_step")
         check_numbers(self, dict.fromkeys(sizes, 1), integer=True)
@@ -416,7 +412,7 @@ class Recurrent(Learned):
 
 
 @dataclass(frozen=True)
-class Ordered(Recurrent):
+class Ordered(Recurrent, ReadsInputs):
     """Options of stages in order.
 
     Parameters
@@ -425,18 +421,12 @@ class Ordered(Recurrent):
         A network reads from the history when to advance; otherwise a constant probability does.
     closing : bool
         The first stage follows the last one: stages that come again in order (strokes, steps, stitches).
-    inputs : bool
-        Without a network: the log odds of advancing read the observations of a step; --covariates sets it.
-    input_ridge : float
-        Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
     stackable: ClassVar[bool] = False
     in_order: ClassVar[bool] = True
     recurrent: bool = False
     closing: bool = False
-    inputs: bool = False
-    input_ridge: float = 1.0
 
     @property
     def once(self) -> bool:
@@ -453,19 +443,14 @@ class Ordered(Recurrent):
         """Unless the kernel reads inputs."""
         return self.recurrent or not self.inputs
 
-    def check(self, n_intentions: int) -> None:
-        """Those of the network, and the strength of the prior."""
-        super().check(n_intentions)
-        check_numbers(self, {"input_ridge": 0})
-
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:  # type: ignore[override]
         """A constant chain, one that reads inputs, or one with a network."""
         from prism_irl.switching.ordered import OrderedChain, OrderedInputChain, OrderedRecurrentChain
 
         if not self.recurrent:
             if self.inputs:
-                n_inputs = n_inputs_of(demos)
-                return OrderedInputChain(n_intentions, n_inputs, ridge=self.input_ridge, closing=self.closing)
+                reads: dict[str, Any] = {"ridge": self.input_ridge, "closing": self.closing}
+                return OrderedInputChain(n_intentions, self.n_inputs(demos), **reads)
             return OrderedChain(n_intentions, closing=self.closing)
         network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
         penalty, optimiser = self.switch_penalty, self._optimiser()

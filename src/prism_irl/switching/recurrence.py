@@ -3,7 +3,7 @@
 The input of a recurrent network is a sum of embeddings, so the tables can be projected once, P = E W_ih, and every
 step gathers rows: no matrix product over all steps. Where a table has more rows than the batch has steps, the
 embedded steps are projected instead. The loop over time and its gradient run compiled, four trajectories per thread;
-the gradient of the recurrent weights is one matrix product at the end. Results equal `nn.RNN`, `nn.GRU` and `nn.LSTM`
+the gradient of the recurrent weights is one matrix product at the end. Results equal `nn.RNN` and `nn.GRU`
 up to rounding (tested); `switching.networks` chooses this path by itself, `PRISM_BACKEND=torch` forces theirs.
 """
 
@@ -25,8 +25,8 @@ with contextlib.suppress(ImportError):  # numba is an extra
 AVAILABLE = kernels is not None
 _pool = threading.local()
 POOLED = 8  # buffers kept per thread
-WIDTHS = {"rnn": (1,), "lstm": (1, 1, 4), "gru": (1, 4)}
-"""Of what a forward pass keeps, in hidden units: hidden states, the cells of an LSTM, and gates."""
+WIDTHS = {"rnn": (1,), "gru": (1, 4)}
+"""Of what a forward pass keeps, in hidden units: hidden states and gates. An LSTM is torch's own, which is as fast."""
 
 
 class Inputs(NamedTuple):

@@ -1,11 +1,11 @@
-"""Compiled time loops of RNN, GRU and LSTM, forward and backward; called by `switching.recurrence` only.
+"""Compiled time loops of RNN and GRU, forward and backward; called by `switching.recurrence` only.
 
 A thread takes four trajectories through the whole sequence, so that no step waits for another thread and the recurrent
 weights stay in cache; the innermost loops run along a contiguous row of hidden units, where the compiler vectorises.
 ``inputs`` are three indices (B, T), three projected tables and dense inputs, (i_1, i_2, i_3, P_1, P_2, P_3, x), whose
 rows a step adds up, z_t = P_1[i_1] + P_2[i_2] + P_3[i_3] + x_t; a part that is not there has no rows.
 
-Layout: hidden states and cells (B, T + 1, H), entry 0 being the state before the first step; gates (B, T + 1, ·),
+Layout: hidden states (B, T + 1, H), entry 0 being the state before the first step; gates (B, T + 1, ·),
 entry t being those of step t and entry T zero. Backward passes overwrite the gates with gradients of what goes into
 them; shifted by one entry against the hidden states, a single matrix product then gives the gradient of the weights.
 
@@ -203,80 +203,6 @@ def rnn_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: 
     """Fill gates (B, T + 1, H) with the gradient of z_t; W (H, H) as in h_{t-1} = … W, head (O, H), rows padded."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
         _rnn_backward_block(np.int64(block) * ROWS, lengths, dlogits, head, W, hidden, gates)
-
-
-# -- LSTM --------------------------------------------------------------------------------------------------------------
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _lstm_forward_block(
-    first: Any, lengths: Array, inputs: Any, W: Array, hidden: Array, cells: Array, gates: Array
-) -> None:
-    B, H = hidden.shape[0], hidden.shape[2]
-    n = longest(lengths, first)
-    h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, 4 * H), np.float32)
-    c = np.zeros((ROWS, H), np.float32)
-    no_past(hidden, first, n)
-    no_past(cells, first, n)
-    for t in range(n):
-        gather(z, first, t, inputs)
-        accumulate(h, W, z)
-        for r in range(ROWS):
-            for j in range(2 * H):
-                z[r, j] = sigmoid(z[r, j])
-            for j in range(H):
-                z[r, 2 * H + j] = tanh(z[r, 2 * H + j])
-            for j in range(H):
-                z[r, 3 * H + j] = sigmoid(z[r, 3 * H + j])
-            for j in range(H):
-                c[r, j] = z[r, H + j] * c[r, j] + z[r, j] * z[r, 2 * H + j]
-                h[r, j] = z[r, 3 * H + j] * tanh(c[r, j])
-        for r in range(min(ROWS, B - first)):
-            hidden[first + r, t + 1] = h[r, :H]
-            cells[first + r, t + 1] = c[r]
-            gates[first + r, t] = z[r]
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
-def lstm_forward(lengths: Array, inputs: Any, W: Array, hidden: Array, cells: Array, gates: Array) -> None:
-    """c_t = f c_{t-1} + i g, h_t = o tanh c_t; W (H, 4H), gates i, f, g, o side by side."""
-    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _lstm_forward_block(np.int64(block) * ROWS, lengths, inputs, W, hidden, cells, gates)
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
-def _lstm_backward_block(
-    first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, cells: Array, gates: Array
-) -> None:
-    B, H = cells.shape[0], cells.shape[2]
-    one = np.float32(1.0)
-    n = longest(lengths, first)
-    dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
-    dc, dl = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, head.shape[0]), np.float32)
-    no_gradient(gates, first, n)
-    for t in range(n - 1, -1, -1):
-        from_head(dh, dl, dlogits, head, first, t)
-        for r in range(min(ROWS, B - first)):
-            g, c, before = gates[first + r, t], cells[first + r, t + 1], cells[first + r, t]
-            for j in range(H):
-                i, f, u, o = g[j], g[H + j], g[2 * H + j], g[3 * H + j]
-                squashed = tanh(c[j])
-                d = dc[r, j] + dh[r, j] * o * (one - squashed * squashed)
-                dz[r, j] = d * u * i * (one - i)
-                dz[r, H + j] = d * before[j] * f * (one - f)
-                dz[r, 2 * H + j] = d * i * (one - u * u)
-                dz[r, 3 * H + j] = dh[r, j] * squashed * o * (one - o)
-                dc[r, j] = d * f
-            gates[first + r, t] = dz[r, : 4 * H]
-        fill(dh, np.float32(0.0))
-        accumulate(dz, W, dh)
-
-
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
-def lstm_backward(lengths: Array, dlogits: Array, head: Array, W: Array, cells: Array, gates: Array) -> None:
-    """Overwrite the gates with the gradients of what goes into them; W (4H, H)."""
-    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _lstm_backward_block(np.int64(block) * ROWS, lengths, dlogits, head, W, cells, gates)
 
 
 # -- GRU ---------------------------------------------------------------------------------------------------------------

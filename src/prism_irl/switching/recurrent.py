@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Batch, Prepared, pad_batch, scatter
-from prism_irl.switching.base import Posterior
+from prism_irl.switching.base import BatchPosterior, Posterior
 from prism_irl.switching.chain import Chain, Previous, sticky
-from prism_irl.switching.inference import ChainBeliefs, infer
+from prism_irl.switching.inference import infer
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry, HistoryNetwork, Optimiser, SwitchingModule
 
@@ -87,13 +87,13 @@ class RecurrentChain(SwitchingModule, Chain):
         """
         return self.loss_and_beliefs(batch, log_emission)[0]
 
-    def loss_and_beliefs(self, batch: Batch, log_emission: Tensor) -> tuple[Tensor, ChainBeliefs]:
+    def loss_and_beliefs(self, batch: Batch, log_emission: Tensor) -> tuple[Tensor, BatchPosterior]:
         """`loss`, and the posterior that it holds fixed."""
         initial, kernel = self.log_initial(), self.log_kernel(batch)
         beliefs = infer(initial, kernel, log_emission, batch.mask, pairwise=True)
         assert beliefs.pairwise is not None
         n = batch.mask.sum()
-        first = _expected(beliefs.smoothed[:, 0].to(initial.dtype), initial)
+        first = _expected(beliefs.responsibilities[:, 0].to(initial.dtype), initial)
         loss = -(first + _expected(beliefs.pairwise.to(kernel.dtype), kernel)) / n
         if self.switch_penalty:
             stay = torch.diagonal(kernel, dim1=-2, dim2=-1).exp().mean(-1)
@@ -130,7 +130,7 @@ class RecurrentChain(SwitchingModule, Chain):
     def _learn(self, batch: Batch, log_emission: Tensor, smoothed: Tensor, likelihood: Tensor) -> None:
         """One gradient step; the beliefs that it held fixed go to their places in the flat arrays."""
         loss, beliefs = self.loss_and_beliefs(batch, log_emission)
-        scatter(batch, beliefs.smoothed, smoothed)
+        scatter(batch, beliefs.responsibilities, smoothed)
         scatter(batch, beliefs.log_likelihood, likelihood)
         self.optimiser.step(loss)
 
