@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,11 @@ def test_trials_are_no_places() -> None:
     rng = np.random.default_rng(0)
     demos = Demonstrations.from_arrays(rng.integers(8, size=(20, 50)), rng.integers(2, size=(20, 50)))
     assert default_pair(demos)[:2] == ("markov", "tabular")
+
+
+def test_covariates_are_read_by_the_default() -> None:
+    demos = draw(4, "arrival").train
+    assert default_pair(replace(demos, observations=np.zeros((demos.n_steps, 1))))[:2] == ("recurrent", "places")
 
 
 def moods(n: int) -> Demonstrations:

@@ -62,6 +62,10 @@ def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
     """Switching and rewards for demonstrations, and why these, in one sentence."""
     if demos.state_space.continuous:
         return *usual_pair(continuous=True), "States and actions are numbers: policies on features with a Markov chain."
+    if demos.observations is not None:  # covariates, which neither arrival nor a constant kernel reads
+        kind = "places that actions connect" if are_places(demos) else "no places that actions connect"
+        rewards = "places" if are_places(demos) else "tabular"
+        return "recurrent", rewards, f"States are {kind}, and recurrent switching reads the covariates."
     if are_places(demos):
         return "arrival", "places", "States are places that actions connect: intentions are places, and end there."
     return "markov", "tabular", "States are no places that actions connect: free policies with a Markov chain."

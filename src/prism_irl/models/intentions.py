@@ -310,7 +310,7 @@ class Intentions(Settings, FittedPair):  # noqa: D101
 
         def fit(n_intentions: int, part: Demonstrations) -> Intentions:
             other = copy(self)
-            vars(other).update(_trial=(switching, rewards, why), n_intentions=n_intentions, n_starts=TRIAL_STARTS)
+            vars(other).update(_trial=("markov", rewards, why), n_intentions=n_intentions, n_starts=TRIAL_STARTS)
             other._fit_pair(part, None)
             return other
 
