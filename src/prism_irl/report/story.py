@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 from scipy.sparse import csr_array, diags_array
 
 from prism_irl.data.demonstrations import Demonstrations
@@ -195,6 +194,8 @@ def _rate_with_interval(steps: npt.NDArray[np.int64], switches: npt.NDArray[np.i
         return {"steps": 0, "rate": None, "low": None, "high": None}
     draws = np.random.default_rng(0).multinomial(len(steps), np.full(len(steps), 1 / len(steps)), size=RESAMPLES)
     rates = (draws @ switches) / np.maximum(draws @ steps, 1)
+    from scipy import stats  # here, because few data have events
+
     plain = stats.binomtest(int(switches.sum()), total).proportion_ci(method="wilson")
     low, high = np.quantile(rates, [0.025, 0.975])
     ends = {"low": float(min(low, plain.low)), "high": float(max(high, plain.high))}
