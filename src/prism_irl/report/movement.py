@@ -24,9 +24,10 @@ EPISODES, COLUMNS, POINTS = 4, 4, 160
 """Episodes, columns and points per curve that are drawn."""
 FEWEST = 3
 """Observed numbers from which on they are no place on a map."""
-WIDE, HIGH, GAP, BAND = 560.0, 60.0, 10.0, 8.0
+WIDE, HIGH, GAP, BAND = 560.0, 84.0, 12.0, 9.0
 """Width and height of the curves of an episode, what lies between two episodes, and the band of phases; in pixels."""
-GREYS = ("#1b1f24", "#6b7785", "#9aa4ae", "#c3cad1")
+DASHES = ("none", "7 3", "2 2.5", "9 3 2 3")
+"""How the columns are told apart, whose colour is that of no phase."""
 MOST = 8
 """Unusual episodes that are listed."""
 
@@ -79,10 +80,10 @@ def _between(values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], n_p
 
 
 class Line(NamedTuple):
-    """One curve: the points of an SVG polyline, and its colour."""
+    """One curve: the points of an SVG polyline, and how it is dashed."""
 
     points: str
-    color: str
+    dash: str
 
 
 class Row(NamedTuple):
@@ -95,7 +96,7 @@ class Row(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """The drawing: its size, rows, what each shade of grey is, and a table row per phase; unusual episodes in words."""
+    """The drawing: its size, rows, how each column is dashed, and a table row per phase; unusual episodes in words."""
 
     width: float
     height: float
@@ -117,9 +118,9 @@ def curves(explorer: Mapping[str, Any], names: Sequence[str], step: float | None
     for i, one in enumerate(found["episodes"]):
         y = i * (HIGH + BAND + GAP)
         lines = []
-        for values, color in zip(one["curves"], GREYS, strict=False):
+        for values, dash in zip(one["curves"], DASHES, strict=False):
             x, down = np.array(one["at"]) * WIDE / longest, y + HIGH * (1 - np.array(values) / 1000)
-            lines.append(Line(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, down, strict=True)), color))
+            lines.append(Line(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, down, strict=True)), dash))
         bands = [(WIDE * s / longest, WIDE * (e - s) / longest, intention_color(k)) for k, s, e in one["phases"]]
         rows.append(Row(str(one["name"]), y, bands, lines))
     lengths = []
@@ -135,7 +136,7 @@ def curves(explorer: Mapping[str, Any], names: Sequence[str], step: float | None
         HIGH,
         BAND,
         rows,
-        list(zip(found["columns"], GREYS, strict=False)),
+        list(zip(found["columns"], DASHES, strict=False)),
         [(k, does, length) for k, (does, length) in enumerate(zip(found["does"], lengths, strict=True))],
         [(name, ", ".join(own)) for name, own in list(reasons.items())[:MOST]],
     )
