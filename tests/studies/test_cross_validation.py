@@ -332,7 +332,7 @@ def few():
 
 def test_a_fit_to_all_data_is_found_again(few, tmp_path, monkeypatch):
     found = fit_to_all(MODELS, few, None, folder=tmp_path)
-    assert not hasattr(MODELS[0], "starts_"), "the models themselves must stay unfitted"
+    assert MODELS[0].starts_ is None, "the models themselves must stay unfitted"
     assert len({name for name, _ in found}) == 2
     monkeypatch.setattr(HIQL, "fit", lambda *_, **__: pytest.fail("fitted again"))
     again = fit_to_all(MODELS, few, None, folder=tmp_path)

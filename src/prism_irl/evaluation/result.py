@@ -77,7 +77,6 @@ class FitResult:
     usage : (K,) share of the steps
     dwell : `Dwell`
     transitions : (K, K) number of steps from one intention to another, over the labels
-    policies : (K, S, A) of every intention; None where a model has none over states
     rewards, values : (K, S) as a map shows them; None without rewards over states
     goals : one row per intention, the place that it goes to; None where intentions are no places
     em : iterations, convergence, seconds, starts; None of a method without EM, and then ``monitor`` is None, too
@@ -107,7 +106,6 @@ class FitResult:
     usage: Floats
     dwell: Dwell
     transitions: npt.NDArray[np.int64]
-    policies: Floats | None
     rewards: Floats | None
     values: Floats | None
     goals: pd.DataFrame | None

@@ -10,9 +10,11 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -108,6 +110,24 @@ class IntentionModel(Parametrised, ABC):
     n_actions_: int
     monitor_: list[dict[str, float]]
 
+    # What a fit may find and `describe` reads; as it stands here where a method has no such thing.
+    switching_: Any = None
+    rewards_model_: Any = None
+    units_: Any = None
+    starts_: list[dict[str, Any]] | None = None
+    converged_: bool | None = None
+    n_iterations_: int | None = None
+    agreement_: float | None = None
+    n_equal_starts_: int | None = None
+    validation_chose_: Sequence[str] = ()
+    validation_counted_: bool = False
+    intentions_found_: bool = False
+    history_length_: int | None = None
+    backoff_: Any = None
+    default_: Mapping[str, Any] | None = None
+    chosen_: Mapping[str, Any] = MappingProxyType({})
+    choice_: Sequence[Mapping[str, Any]] = ()
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "fit" in vars(cls):  # so that `report` and `plot` need not be told again what the fit was given
@@ -130,6 +150,11 @@ class IntentionModel(Parametrised, ABC):
         if self.n_intentions != 1:
             raise InputError(f"{type(self).__name__} has {self.n_intentions} intentions and no predict_proba.")
         return np.ones((self._check_new(demos).n_steps, 1))
+
+    @property
+    def pair(self) -> str | None:
+        """Identifier of the pair of switching and rewards; None of a method that is none."""
+        return None
 
     @property
     def leaks(self) -> bool:

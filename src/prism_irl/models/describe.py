@@ -70,17 +70,13 @@ def describe(
     rewards, values = on_map(model, shown.demos, shown.probabilities)
     continuous = demos.action_space.continuous
     cut = segments(found.labels, demos.offsets)
-    expects = getattr(getattr(model, "switching_", None), "dwell_proba", None)
-    starts = getattr(model, "starts_", None)
     goals = tables.goal_table(model, demos)
     rows = tables.cell_table if continuous else tables.intention_table
-    places: Any = getattr(model, "rewards_model_", None)
-    distances = getattr(places, "distances", None)
-    policies = getattr(model, "policies_", None)
+    distances = None if model.rewards_model_ is None else model.rewards_model_.distances
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
     return FitResult(
         method=type(model).__name__,
-        pair=getattr(model, "pair", None),
+        pair=model.pair,
         n_intentions=K,
         table=table,
         posterior=found,
@@ -93,23 +89,23 @@ def describe(
         dwell=Dwell(
             mean_dwell(found.labels, demos.offsets),
             dwell_per_intention(found.labels, demos.offsets, K),
-            None if expects is None or K == 1 else expects(int(cut.lengths.max())),
+            None if model.switching_ is None or K == 1 else model.switching_.dwell_proba(int(cut.lengths.max())),
         ),
         transitions=transition_counts(found.labels, demos, K),
-        policies=None if policies is None else np.asarray(policies, np.float64),
         rewards=rewards,
         values=values,
         goals=goals,
         em=em_course(model),
-        monitor=None if starts is None else model.monitor_,
-        agreement=getattr(model, "agreement_", None),
-        n_equal_starts=getattr(model, "n_equal_starts_", None),
+        monitor=None if model.starts_ is None else model.monitor_,
+        agreement=model.agreement_,
+        n_equal_starts=model.n_equal_starts_,
         choices={
-            "validation_chose": getattr(model, "validation_chose_", []),
-            "history_length": getattr(model, "history_length_", None),
-            "backoff": getattr(model, "backoff_", None),
-            "default": getattr(model, "default_", None),
-            "chosen": {"options": getattr(model, "chosen_", {}), "tried": getattr(model, "choice_", [])},
+            "validation_chose": list(model.validation_chose_),
+            "intentions_found": model.intentions_found_,
+            "history_length": model.history_length_,
+            "backoff": model.backoff_,
+            "default": model.default_,
+            "chosen": {"options": model.chosen_, "tried": model.choice_},
         },
         labelled={
             "known_steps": 0 if demos.partial_labels is None else int((demos.partial_labels >= 0).sum()),
@@ -118,7 +114,7 @@ def describe(
         },
         tables={
             "rewards.csv": rows(model, demos, found.probabilities),
-            "goals.csv": goals if distances is None else place_table(demos, distances, places.goal_facts),
+            "goals.csv": goals if distances is None else place_table(demos, distances, model.rewards_model_.goal_facts),
             "trips.csv": None if distances is None else trips(demos, found.probabilities, distances),
             "dynamics.csv": None if continuous or known_dynamics else tables.move_table(demos),
         },
@@ -204,28 +200,27 @@ def _shown(
         ]
         demos, probabilities = demos.subset(chosen), probabilities[steps]
         marks = {name: at[steps] for name, at in marks.items()}
-    if (units := getattr(model, "units_", None)) is not None:
-        demos, layout = cells_of(demos, units)
+    if model.units_ is not None:
+        demos, layout = cells_of(demos, model.units_)
     return Shown(demos, probabilities, marks, layout, notes)
 
 
 def _checks(model: IntentionModel, demos: Demonstrations, labels: npt.ArrayLike, simulations: int) -> Checks | None:
     if simulations == 0:
         return None
-    return check(model, demos, labels, simulations=simulations, seed=getattr(model, "seed", 0))
+    return check(model, demos, labels, simulations=simulations, seed=model.get_params().get("seed", 0))
 
 
-def em_course(model: Any) -> dict[str, Any] | None:
+def em_course(model: IntentionModel) -> dict[str, Any] | None:
     """How EM went: iterations, convergence, seconds and starts; None of a method that is not fitted by it."""
-    starts = getattr(model, "starts_", None)
-    if starts is None:
+    if model.starts_ is None:
         return None
     return {
-        "iterations": getattr(model, "n_iterations_", None),
-        "converged": getattr(model, "converged_", None),
-        "fixed": getattr(model, "patience", 0) is None,  # so many iterations were asked for, not convergence
-        "seconds": sum(start["seconds"] for start in starts),
-        "starts": len(starts),
+        "iterations": model.n_iterations_,
+        "converged": model.converged_,
+        "fixed": model.get_params().get("patience", 0) is None,  # so many iterations were asked for, not convergence
+        "seconds": sum(start["seconds"] for start in model.starts_),
+        "starts": len(model.starts_),
     }
 
 
@@ -242,9 +237,10 @@ def _baselines(model: IntentionModel, demos: Demonstrations, labels: npt.NDArray
 def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> npt.NDArray[np.bool_]:
     """Trajectories that EM did not train on, (n_trajectories,); none of a method without starts, which is given all."""
     chosen = np.zeros(demos.n_trajectories, bool)
-    fraction = getattr(model, "validation_fraction", 0.0)
-    if getattr(model, "starts_", None) is not None and fraction > 0 and len(demos) > 1:
-        chosen[demos.split_indices(fraction, seed=getattr(model, "seed", 0))[0]] = True
+    asked = model.get_params()
+    fraction = asked.get("validation_fraction", 0.0)
+    if model.starts_ is not None and fraction > 0 and len(demos) > 1:
+        chosen[demos.split_indices(fraction, seed=asked.get("seed", 0))[0]] = True
     return chosen
 
 
@@ -259,12 +255,12 @@ def _scores(
         }
         for name, values in (("predictive_ll", found.log_likelihood), ("paper_score", found.paper))
     }
-    if validation.any() and getattr(model, "recount", False):
+    if validation.any() and model.get_params().get("recount", False):
         # The policies have counted the validation trajectories since; this is what they scored before.
         before = _validation_score_before(model)
         scores["predictive_ll"]["validation"] = None if model.leaks else before
         scores["paper_score"]["validation"] = before
-    if getattr(model, "validation_counted_", False):  # by a habit, whose memory came last
+    if model.validation_counted_:  # by a habit, whose memory came last
         scores["predictive_ll"]["validation"] = scores["paper_score"]["validation"] = None
     return scores
 

@@ -5,9 +5,8 @@ Rewards are solved when somebody asks: as planned where the reward model plans, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,10 +81,6 @@ class FittedPair(IntentionModel):
     seed: int
     accents_: Accents | None
     units_: Units | None = None
-    chosen_: Mapping[str, Any] = MappingProxyType({})
-    choice_: Sequence[Mapping[str, Any]] = ()
-    intentions_found_: bool = False
-    default_: Mapping[str, Any] | None = None
     found_: Any = None
     state_reward_: StateReward | None = None
 

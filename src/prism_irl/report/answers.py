@@ -237,8 +237,9 @@ def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[F
     if is_selection(metrics):
         return []  # its own verdict says it
     K = int(explorer["n_intentions"])
-    text = f"{K} intention{'' if K == 1 else 's'}: the number that was asked for."
-    if not is_comparison(metrics):
+    number_is = "found by the fit" if metrics.get("intentions_found") else "that was asked for"
+    text = f"{K} intention{'' if K == 1 else 's'}: the number {number_is}."
+    if not is_comparison(metrics) and not metrics.get("intentions_found"):
         pair = str(metrics.get("pair") or "markov+features")
         numbers = f"prism compare --methods {','.join(f'{pair}-k{k}' for k in range(max(K - 1, 1), K + 2))}"
         text += f" To ask the data for the number, run {numbers if metrics.get('density') else 'prism select'}."

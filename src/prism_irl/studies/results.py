@@ -163,4 +163,4 @@ def _reordered(result: FitResult, order: list[int]) -> FitResult:
     """The same with its intentions in another order, as far as a page shows them."""
     rewards, values = (None if x is None else x[order] for x in (result.rewards, result.values))
     shown = result.shown._replace(probabilities=result.shown.probabilities[:, order])
-    return replace(result, rewards=rewards, values=values, policies=None, shown=shown)
+    return replace(result, rewards=rewards, values=values, shown=shown)
