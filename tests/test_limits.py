@@ -1,5 +1,8 @@
 """Bounds are said with their numbers, and can be raised."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,50 @@ def test_a_table_of_pairs_that_the_data_hardly_visit_is_refused_unless_somebody_
     limits.check_pairs(100_000, 10, 200_000)  # many states, and data that visit them
     monkeypatch.setenv("PRISM_MAX_MEMORY", "8")
     limits.check_pairs(4, 1_000_000, 2_000)
+
+
+# -- threads: one number for every library, in a process of its own, before any of them is imported --------------------
+
+COUNT = (
+    "from prism_irl import limits; print(limits.bound_threads()); import torch, numba; "
+    "print(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)"
+)
+VARIABLES = ("PRISM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"PRISM_THREADS": "1"}, "1\n1 1\n"),
+        ({"OMP_NUM_THREADS": "1"}, "1\n1 1\n"),
+        ({"PRISM_THREADS": "1", "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}, "1\n1 1\n"),
+    ],
+    ids=["ours", "OpenMP's", "ours before others"],
+)
+def test_one_setting_bounds_all_libraries(given, expected):
+    pytest.importorskip("numba", reason="needs prism-irl[fast]")
+    rest = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    done = subprocess.run([sys.executable, "-c", COUNT], env=rest | given, capture_output=True, text=True, check=True)
+    assert done.stdout == expected
+
+
+def test_numba_that_has_begun_is_left_alone():
+    pytest.importorskip("numba", reason="needs prism-irl[fast]")
+    rest = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    late = (
+        "import numba, os; from prism_irl import limits; limits.bound_threads(); "
+        "print('NUMBA_NUM_THREADS' in os.environ)"
+    )
+    command = [sys.executable, "-c", late]
+    done = subprocess.run(command, env=rest | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_number_that_is_none_is_refused():
+    rest = {name: value for name, value in os.environ.items() if name not in VARIABLES} | {"PRISM_THREADS": "many"}
+    command = [sys.executable, "-m", "prism_irl", "methods"]
+    done = subprocess.run(command, env=rest, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "prism: PRISM_THREADS is 'many'; give a number of threads, such as 1.\n",
+    )

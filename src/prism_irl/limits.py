@@ -1,19 +1,29 @@
-"""How much is too much: what a file or an option may ask of this machine, in one place.
+"""How much is too much: what a file or an option may ask of this machine, and how many threads libraries take of it.
 
 A limit comes from the memory that is free. ``PRISM_MAX_MEMORY`` (in GB) sets it by hand, up or down; options have fixed
 bounds, far above what a study needs and far below what would stop the machine.
+
+``PRISM_THREADS=1 prism fit …`` keeps a fit to one core: torch, numba and the BLAS of NumPy and SciPy. Without it
+``OMP_NUM_THREADS``, which schedulers of clusters set, counts for all of them, numba included, which by itself looks at
+the machine alone; without either, every library takes the cores that there are. The number never depends on how busy
+the machine is, because sums over other numbers of threads round differently, and the same seed has to give the same
+result.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from prism_irl.errors import InputError
 
 VARIABLE = "PRISM_MAX_MEMORY"
+THREADS = "PRISM_THREADS"
+LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+MOST_THREADS = 4096
 GROWN, MOST_GROWTH = 10**9, 200
 """Bytes, and times its size, that a compressed file may become without being asked for."""
 PER_PAIR = 2500
@@ -136,3 +146,32 @@ def readable(n_bytes: float) -> str:
             return f"{n_bytes:.0f} {unit}"
         n_bytes /= 1000
     return f"{n_bytes:.1f} GB"
+
+
+def bound_threads() -> int | None:
+    """Tell all libraries, before they are imported, how many threads they may use; returns the number, if any."""
+    own, others = os.environ.get(THREADS), os.environ.get("OMP_NUM_THREADS")
+    text = own if own is not None else (others or "").partition(",")[0]  # OpenMP takes a list, for nested regions
+    if not text:
+        return None
+    if not (text.isdecimal() and 1 <= int(text) <= MOST_THREADS):
+        if own is None:
+            return None  # OpenMP itself has something to say about its variable
+        raise InputError(f"{THREADS} is {own!r}; give a number of threads, such as 1.")
+    if own is not None:
+        os.environ.update(dict.fromkeys(LIBRARIES, text))
+    cores = os.cpu_count() or 1
+    # Numba reads its variable again now and then, and refuses another number than the one it was imported with.
+    if "numba" not in sys.modules and (own is not None or "NUMBA_NUM_THREADS" not in os.environ):
+        os.environ["NUMBA_NUM_THREADS"] = str(min(int(text), cores))  # numba refuses more than there are
+    return int(text)
+
+
+def crowded() -> str | None:
+    """A sentence of advice where more processes are busy than there are cores and nothing bounds the threads."""
+    if os.environ.get(THREADS) or os.environ.get("OMP_NUM_THREADS") or not hasattr(os, "getloadavg"):
+        return None
+    cores, busy = os.cpu_count() or 1, os.getloadavg()[0]
+    if busy < 1.5 * cores or cores == 1:
+        return None
+    return f"{busy:.0f} processes are busy on {cores} cores; {THREADS}=1 is often several times faster then."

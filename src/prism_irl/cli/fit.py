@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prism_irl import halves, limits, storage, threads
+from prism_irl import halves, limits, storage
 from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, flag_of, given
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
@@ -133,7 +133,7 @@ def fit(
         if iterates:
             if is_pair:
                 memory.announce(demos, estimator)
-                if (advice := threads.crowded()) is not None:
+                if (advice := limits.crowded()) is not None:
                     print(f"prism: {advice}", file=sys.stderr)
             with _watched(path if tensorboard else None, resume=resume) as on_iteration:
                 watch: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "on_iteration": on_iteration}

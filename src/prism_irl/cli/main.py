@@ -22,7 +22,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, Group, MissingArgumentError
 from cyclopts.exceptions import UnusedCliTokensError
 
-from prism_irl import __version__, threads
+from prism_irl import __version__, limits
 from prism_irl.cli.analyze import analyze_command
 from prism_irl.cli.animals import contrast, individuals
 from prism_irl.cli.compare import compare
@@ -95,7 +95,7 @@ def main(tokens: list[str] | None = None) -> int:
     # is on the machine, from the cores. Read when torch is imported, which no command has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
-        threads.bound()
+        limits.bound_threads()
     except InputError as error:
         return _refuse(str(error))
     arguments = sys.argv[1:] if tokens is None else tokens
