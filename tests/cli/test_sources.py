@@ -52,12 +52,13 @@ def test_wrong_columns_are_named():
         read_events(table()._replace(frame=None), ["water"])
 
 
-def test_named_data_has_events_of_its_own(monkeypatch):
+def test_named_data_has_events_of_its_own(monkeypatch, capsys):
     marks = {"exit": np.array([True, False, False, False])}
     monkeypatch.setattr("prism_irl.cli.sources.NAMED", {"labyrinth": (lambda: table().demonstrations, lambda: None)})
     monkeypatch.setattr("prism_irl.cli.sources.EVENTS", {"labyrinth": lambda: marks})
     assert read_source(Path("labyrinth"), ColumnOptions(events=("exit",))).events == marks
     assert read_source(Path("labyrinth"), ColumnOptions()).events == {}
+    assert "no part of the public download" in capsys.readouterr().err  # what falls away is said
     with pytest.raises(InputError, match="no event 'water' in labyrinth; there are exit"):
         read_source(Path("labyrinth"), ColumnOptions(events=("water",)))
 

@@ -51,7 +51,11 @@ def read_source(table: Path, columns: ColumnOptions, world: WorldOptions = World
         if world.described():
             raise InputError(f"The world of {table} is known; leave --{next(iter(world.described()))} out.")
         load, dynamics = NAMED[str(table)]
-        return Source(load(), dynamics(), _named_events(str(table), columns.events))
+        demos = load()
+        if demos.groups is None:
+            note = f"prism: who is who in {table} is no part of the public download: no individuals, no deliveries."
+            print(note, file=sys.stderr)
+        return Source(demos, dynamics(), _named_events(str(table), columns.events))
     source = read_table(table, columns, world)
     assert source.rows is not None
     rows, inputs = read_inputs(source.rows, columns)
