@@ -469,3 +469,9 @@ def test_what_lies_together_is_not_copied():
     assert_same(part, demos.subset([2, 3, 4]))
     assert part.where(7) == "trajectory d, step 2"
     assert part.observations.base is not None
+
+
+def test_few_long_trajectories_are_cut_into_pieces():
+    demos = Demonstrations.from_arrays([np.zeros(100, int), np.zeros(30, int)], [np.zeros(100, int), np.zeros(30, int)])
+    assert demos.in_pieces(6).lengths.tolist() == [33, 33, 34, 30]
+    assert demos.in_pieces(2) is demos

@@ -124,6 +124,13 @@ def test_another_seed_finds_the_same_goals(fitted):
     assert set(again.rewards_model_.goals) == set(model.rewards_model_.goals)
 
 
+def test_one_long_trajectory_is_enough():
+    demos = errands(1, seed=4, length=3000)
+    model = Intentions(switching="arrival", rewards="places").fit(demos)
+    assert sorted(model.rewards_model_.goals) == sorted(GOALS)
+    assert (model.rewards_model_.returns >= 0.5).all()
+
+
 def test_as_many_goals_as_are_asked_for(fitted):
     _, demos = fitted
     assert Intentions(2, switching="markov", rewards="places").fit(demos).n_intentions == 2

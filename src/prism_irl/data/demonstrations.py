@@ -376,6 +376,18 @@ class Demonstrations:
         }
         return replace(self, offsets=offsets, **chosen)
 
+    def in_pieces(self, least: int, shortest: int = 20) -> Demonstrations:
+        """Return the same steps in ``least`` trajectories or more: long ones are cut where there are too few."""
+        each = -(-least // max(len(self), 1))
+        if len(self) >= least:
+            return self
+        cuts = [
+            np.linspace(first, last, max(min(each, (last - first) // shortest), 1), endpoint=False).astype(np.int64)
+            for first, last in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)
+        ]
+        offsets = np.append(np.concatenate(cuts), self.n_steps)
+        return replace(self, offsets=offsets, groups=None, trajectory_names=None)
+
     @property
     def n_groups(self) -> int:
         """Number of different groups (animals), 0 where none are known."""

@@ -10,8 +10,6 @@ have phases.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -106,10 +104,7 @@ def number_of_policies(
 
     from prism_irl.models.references import NGram
 
-    if len(demos) < PIECES:
-        cuts = [np.linspace(a, b, -(-PIECES // len(demos)), endpoint=False) for a, b in pairwise(demos.offsets)]
-        offsets = np.unique(np.append(np.concatenate(cuts).astype(np.int64), demos.n_steps))
-        demos = replace(demos, offsets=offsets, groups=None, trajectory_names=None)
+    demos = demos.in_pieces(PIECES)
     if len(demos) < FOLDS:
         return 1, "There is too little data to tell intentions apart.", {}
     fold = np.arange(len(demos)) % FOLDS

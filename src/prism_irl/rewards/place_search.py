@@ -56,6 +56,8 @@ NEEDLESS, NEEDLESS_PER_STEP = 2.0, 1e-3
 """Nats that a goal must earn on trajectories that were left out, once policies are practised: in all, and per step."""
 STRENGTHS = (np.inf, 100.0, 30.0, 10.0, 4.0)
 """Strengths of plans against practice that are tried, in steps per state."""
+PIECES = 10
+"""Trajectories that left-out ones and resamples are taken from: fewer of them are cut."""
 TRIAL_STEPS = 20_000
 """Steps that settings are compared on at most."""
 
@@ -398,9 +400,10 @@ def find_goals(
     tried: list[dict[str, Any]] = []
     setting, strength, fewer, reminds, wanders = settings[0], np.inf, 0, False, False
     each = penalty(len(candidates), Steps(demos, detours.place))
-    if len(demos) > 3 and len(settings) > 1:
-        some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
-        held_out, kept = some.split_indices(0.3, seed=seed) if len(some) > 3 else (np.arange(1), np.arange(len(some)))
+    pieces = demos.in_pieces(PIECES)
+    some = pieces.subset(some_trajectories(pieces, TRIAL_STEPS, seed))
+    if len(some) > 3 and len(settings) > 1:
+        held_out, kept = some.split_indices(0.3, seed=seed)
         part, other = some.subset(kept), some.subset(held_out)
         search, steps, rest = (
             GoalSearch(detours, habit_of(part, detours), noise),
@@ -444,7 +447,6 @@ def find_goals(
         cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
         needless = len(found.goals) if fewer < 2 else max(len(found.goals) - fewer, 0)
         found = path[min(needless, [*cheap, False].index(False))]
-    some = demos.subset(some_trajectories(demos, TRIAL_STEPS, seed))
     returns = search.comes_back(more, some, len(candidates), learns=setting.learns, seed=seed)[found.goals]
     returns[found.goals == detours.n_places] = -1.0
     found, often = replace(found, returns=returns), (returns < 0) | (returns >= RETURNING)
