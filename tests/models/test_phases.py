@@ -86,6 +86,17 @@ def test_a_cycle_begins_again():
     assert {tuple(pair) for pair in pairwise(labels)} == {(0, 0), (0, 1), (1, 0), (1, 1)}
 
 
+def test_halves_of_the_episodes_agree_on_stages_and_not_on_noise(fitted):
+    model, demos = fitted
+    found = model.stability(demos)
+    assert found["halves_agreement"] > 0.7
+    assert len(found["halves_by_phase"]) == 6
+    rng = np.random.default_rng(0)
+    noise = Demonstrations.continuous(list(rng.normal(size=(12, 60, 4))), list(rng.normal(size=(12, 60, 3))))
+    assert Phases(n_intentions=4, order="free").fit(noise).stability(noise)["halves_agreement"] < 0.5
+    assert model.stability(demos.subset([0, 1, 2])) is None
+
+
 def test_known_phases_are_kept(fitted):
     _, demos = fitted
     known = np.where(np.arange(demos.n_steps) < demos.offsets[3], demos.labels, -1)

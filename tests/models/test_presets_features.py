@@ -128,16 +128,17 @@ def test_simple_baselines_stand_beside_known_phases():
     labels = rng.integers(2, size=(3, 40))
     commands = np.array([[-3.0], [3.0]])[labels] + rng.normal(0, 0.1, (3, 40, 1))
     demos = Demonstrations.continuous(rng.normal(size=(3, 40, 2)), commands, labels=labels)
-    found = phase_baselines(demos, 2, labels.reshape(-1))
+    found, table = phase_baselines(demos, 2, labels.reshape(-1))
+    assert list(table.columns) == ["trajectory", "step", *found]
     assert found["k-means on commands"] == {"agreement": 1.0, "label_accuracy": 1.0, "ari": 1.0}
     assert found["k-means on observations"]["label_accuracy"] < 0.7
     assert found["Gaussian HMM"]["label_accuracy"] > 0.95
     names = ["equal parts", "k-means on commands", "k-means on observations", "change points", "Gaussian HMM"]
     assert list(found) == [*names, "left-to-right HMM"]
-    unknown = phase_baselines(replace(demos, labels=None), 2, labels.reshape(-1))
+    unknown, _ = phase_baselines(replace(demos, labels=None), 2, labels.reshape(-1))
     assert all(set(one) == {"agreement"} for one in unknown.values())
     still = replace(demos, motions=np.zeros((120, 1)))
-    assert "k-means on commands" not in phase_baselines(still, 2)  # one command cannot be cut in two
+    assert "k-means on commands" not in phase_baselines(still, 2)[0]  # one command cannot be cut in two
 
 
 def test_change_points_are_those_of_the_cut_that_varies_least():

@@ -145,6 +145,10 @@ class IntentionModel(Parametrised, ABC):
         """The unfitted model that its fit to these demonstrations will be: another one only where that is left open."""
         return self
 
+    def stability(self, demos: Demonstrations) -> dict[str, Any] | None:
+        """How alike fits to two halves of the data label them all; None of a method that does not say it by itself."""
+        return None
+
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """P(z_t=k | everything), (n, K); ones, (n, 1), where there is a single intention."""
         if self.n_intentions != 1:

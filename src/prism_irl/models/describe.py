@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from prism_irl import em
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
@@ -74,6 +75,8 @@ def describe(
     rows = tables.cell_table if continuous else tables.intention_table
     distances = None if model.rewards_model_ is None else model.rewards_model_.distances
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
+    simple, labellings = _baselines(model, demos, found.labels)
+    stable = model.stability(demos)
     return FitResult(
         method=type(model).__name__,
         pair=model.pair,
@@ -110,16 +113,18 @@ def describe(
         labelled={
             "known_steps": 0 if demos.partial_labels is None else int((demos.partial_labels >= 0).sum()),
             **label_metrics(found.labels, demos),
-            **_baselines(model, demos, found.labels),
+            **({"baselines": simple} if simple else {}),
+            **(stable or {}),
         },
         tables={
+            "baselines.csv": labellings,
             "rewards.csv": rows(model, demos, found.probabilities),
             "goals.csv": goals if distances is None else place_table(demos, distances, model.rewards_model_.goal_facts),
             "trips.csv": None if distances is None else trips(demos, found.probabilities, distances),
             "dynamics.csv": None if continuous or known_dynamics else tables.move_table(demos),
         },
         shown=shown,
-        movement=_movement(demos, found, K),
+        movement=_movement(demos, found, K, stable),
         checks=_checks(model, demos, found.labels, 0 if continuous else simulations),
         notes=tuple(notes),
         data_notes=None if data is not table else table.notes,
@@ -129,7 +134,9 @@ def describe(
     )
 
 
-def _movement(demos: Demonstrations, found: Inference, n_intentions: int) -> dict[str, Any] | None:
+def _movement(
+    demos: Demonstrations, found: Inference, n_intentions: int, stable: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
     """What the page says of demonstrations; of large data, of some episodes."""
     if not is_movement(demos) or n_intentions == 1:
         return None
@@ -142,7 +149,7 @@ def _movement(demos: Demonstrations, found: Inference, n_intentions: int) -> dic
         )
     names = [f"{{{k}}}" for k in range(n_intentions)]  # filled in where the names of phases are known
     unusual = triage.triage(found, demos, names) if len(demos) >= triage.FEWEST else []
-    return movement_of(demos, found.labels, n_intentions, unusual)
+    return movement_of(demos, found.labels, n_intentions, unusual) | {"stable": stable and stable["halves_by_phase"]}
 
 
 def transition_counts(labels: npt.NDArray[np.int64], demos: Demonstrations, n_intentions: int) -> Any:
@@ -224,14 +231,15 @@ def em_course(model: IntentionModel) -> dict[str, Any] | None:
     }
 
 
-def _baselines(model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """What is simpler than intentions, beside those of continuous data."""
+def _baselines(
+    model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64]
+) -> tuple[dict[str, Any], pd.DataFrame | None]:
+    """How simpler methods label continuous data, and what they say of every step."""
     if not demos.state_space.continuous or model.n_intentions == 1:
-        return {}
+        return {}, None
     from prism_irl.models.phase_baselines import phase_baselines  # here, because it imports torch
 
-    found = phase_baselines(demos, model.n_intentions, labels)
-    return {"baselines": found} if found else {}
+    return phase_baselines(demos, model.n_intentions, labels)
 
 
 def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> npt.NDArray[np.bool_]:

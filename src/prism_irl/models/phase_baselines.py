@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.continuous import linear_design, signals
@@ -135,27 +136,30 @@ def simple_labels(demos: Demonstrations, n_phases: int, seed: int = 0) -> dict[s
 
 def phase_baselines(
     demos: Demonstrations, n_phases: int, labels: IntArray | None = None, seed: int = 0
-) -> dict[str, dict[str, float]]:
-    """How simple labellings of continuous demonstrations compare, by name; of large data, those of some episodes.
+) -> tuple[dict[str, dict[str, float]], pd.DataFrame | None]:
+    """How simple labellings of continuous demonstrations compare, by name, and these; of large data, some episodes.
 
     ``agreement``: ARI with ``labels`` (n,), where given; ``label_accuracy`` after matching and ``ari`` with the truth,
     where it is known. Nothing where a step has no command, or where every step is the same.
     """
     if not demos.action_space.continuous or demos.observations is None or demos.n_steps <= n_phases:
-        return {}
+        return {}, None
     kept = some_trajectories(demos, SAMPLE, seed)
     if len(kept) < len(demos):
         labels = None if labels is None else labels[steps_of(demos.offsets, kept)]
         demos = demos.subset(kept)
     found = {}
-    for name, own in simple_labels(demos, n_phases, seed).items():
+    simple = simple_labels(demos, n_phases, seed)
+    names = [demos.name_of(i) for i in range(len(demos))]
+    table = pd.DataFrame({"trajectory": np.repeat(names, demos.lengths), "step": demos.step_index} | simple)
+    for name, own in simple.items():
         agree: dict[str, float] = {}
         if labels is not None:
             agree["agreement"] = float(ari(labels, own))
         if demos.labels is not None:
             agree |= {"label_accuracy": float(label_accuracy(demos.labels, own)), "ari": float(ari(demos.labels, own))}
         found[name] = agree
-    return found
+    return found, table
 
 
 def chain_data(demos: Demonstrations, vectors: npt.ArrayLike) -> Demonstrations:

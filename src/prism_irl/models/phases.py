@@ -25,12 +25,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 
 from prism_irl.data.continuous import (
     CONSTANT,
@@ -45,6 +46,7 @@ from prism_irl.data.demonstrations import Demonstrations, some_trajectories, ste
 from prism_irl.data.labels import FAR, check_known, out_of_order
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
+from prism_irl.labels import ari
 from prism_irl.mdp import MDP
 from prism_irl.models.base import FloatArray, IntArray, IntentionModel
 from prism_irl.models.choices import left_out
@@ -525,6 +527,34 @@ class Phases(IntentionModel):
         for rows, part, moved in self._parts(demos):
             found[rows] = self._forward(moved, part.offsets)[1]
         return found
+
+    def stability(self, demos: Demonstrations) -> dict[str, Any] | None:
+        """``halves_agreement`` (ARI) of fits to every other episode and to the rest, None of fewer than four episodes.
+
+        ``halves_by_phase`` are the shares, (K,), of the steps that either of them calls by a phase and both do.
+        """
+        part = demos.subset(some_trajectories(demos, SOME, self.seed))
+        if len(part) < 4 or self.n_intentions < 2:
+            return None
+        bare, K = replace(part, partial_labels=None, partial_label_names=None), self.n_intentions
+        own, halves = self.predict(part), []
+        for half in (0, 1):
+            model = Phases(n_intentions=K, order=self._order, n_starts=2, seed=self.seed)
+            labels = model.fit(bare.subset(np.arange(half, len(bare), 2))).predict(bare)
+            shared = np.bincount(labels * K + own, minlength=K * K).reshape(K, K)
+            halves.append(linear_sum_assignment(-shared)[1][labels])
+        first, second = halves
+        both = np.bincount(first[first == second], minlength=K)
+        either = np.bincount(first, minlength=K) + np.bincount(second, minlength=K) - both
+        return {
+            "halves_agreement": float(ari(first, second)),
+            "halves_by_phase": (both / np.maximum(either, 1)).tolist(),
+        }
+
+    @property
+    def _order(self) -> Order:
+        """What was asked for, or chosen."""
+        return self.order if self.order != "auto" else "once" if self.order_ == "once" else "free"
 
     def filter(self) -> PhaseFilter:
         """A stream: one (observation, command) in, K probabilities out."""

@@ -104,7 +104,7 @@ class Curves(NamedTuple):
     band: float
     rows: list[Row]
     columns: list[tuple[str, str]]
-    phases: list[tuple[int, str, str]]
+    phases: list[tuple[int, str, str, str]]
     unusual: list[tuple[str, str]]
 
 
@@ -127,6 +127,7 @@ def curves(explorer: Mapping[str, Any], names: Sequence[str], step: float | None
     for one in found["lengths"]:
         lasts = "" if one is None or step is None else f", {in_seconds(one[1], step)}"
         lengths.append("never" if one is None else f"{one[1]:.0f} ({one[0]:.0f} to {one[2]:.0f}){lasts}")
+    stable = [f"{share:.0%}" for share in found.get("stable") or []] or [""] * len(lengths)
     reasons: dict[str, list[str]] = {}
     for one in found["unusual"]:
         reasons.setdefault(str(one["episode"]), []).append(str(one["reason"]).format(*names))
@@ -137,6 +138,6 @@ def curves(explorer: Mapping[str, Any], names: Sequence[str], step: float | None
         BAND,
         rows,
         list(zip(found["columns"], DASHES, strict=False)),
-        [(k, does, length) for k, (does, length) in enumerate(zip(found["does"], lengths, strict=True))],
+        list(zip(range(len(lengths)), found["does"], lengths, stable, strict=True)),
         [(name, ", ".join(own)) for name, own in list(reasons.items())[:MOST]],
     )
