@@ -106,11 +106,9 @@ def judged(cell: tuple[str, int, int], parallel: bool) -> dict[str, Any]:
     task, n, seed = cell
     demos = demonstrations(task, n, seed)
     assert demos.labels is not None
-    truth, K = demos.labels, len(np.unique(demos.labels))
-    kept = np.full(len(truth), True)
-    if task in SURGERY:  # the last class is what nobody labelled
-        K -= 1
-        kept = truth < K
+    truth = demos.labels
+    K = recorded(task, seed).n_intentions if task in SURGERY else len(np.unique(truth))
+    kept = truth < K  # of surgery, what nobody labelled is a further class
     bare = replace(demos, labels=None)
     told, free = Intentions(K).fit(bare), Intentions().fit(bare)
     labels = {OURS: told.predict(bare), FOUND: free.predict(bare), **simple_labels(bare, K)}

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from support import prism
+from worlds.scripted import episodes
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "robots.md"
+JOINTS = [*(f"joint_{i}.pos" for i in range(7)), "gripper.pos"]
 
 
-def episodes(n: int = 8, length: int = 40):
-    """An arm that goes through five commands in order."""
-    rng = np.random.default_rng(0)
-    means = rng.normal(0.0, 2.0, (5, 3))
-    for index in range(n):
-        phase = np.repeat(np.arange(5), length // 5)
-        command = means[phase] + rng.normal(0.0, 0.3, (length, 3))
-        yield Episode(
-            index, command, np.cumsum(command, axis=0), phases=phase.astype(np.int32), phase_names=tuple("abcde")
-        )
-
-
-def test_from_a_lerobot_folder_to_phases_in_five_commands(tmp_path):
-    block = PAGE.read_text(encoding="utf-8").split("```")[1]
-    commands = [line for line in block.splitlines() if line.startswith("prism ")]
+def test_from_a_lerobot_folder_to_named_phases_in_five_commands(tmp_path):
+    blocks = PAGE.read_text(encoding="utf-8").split("```")
+    commands = [line for line in blocks[1].splitlines() if line.startswith("prism ")]
     assert len(commands) == 5
-    write_lerobot(tmp_path / "arm_lerobot", episodes(), fps=10, robot_type="test")
+    write_lerobot(
+        tmp_path / "arm_lerobot", episodes("drawer", 8, seed=5), fps=15, state_names=JOINTS, action_names=JOINTS
+    )
+    printed = ""
     for command in commands:
         done = prism(*shlex.split(command)[1:], cwd=tmp_path)
         assert done.returncode == 0, (command, done.stderr)
-    phases = pd.read_parquet(tmp_path / "phases.parquet")
-    assert phases["predicted_intention"].nunique() == 5
+        printed += done.stdout
+    for line in (blocks[3] + blocks[5]).splitlines()[1:]:  # what the page shows, but for its numbers
+        for word in re.findall(r"[A-Za-z]{4,}", line.partition("…")[0]):
+            assert word in printed or word in ("text",), word
+    names = shlex.split(commands[1])[3].split(",")
     frames = pd.read_parquet(next((tmp_path / "arm_with_phases" / "data").rglob("*.parquet")))
-    assert [row["style"] for row in frames["language_persistent"][0]] == ["motion"] * 5
-    assert (tmp_path / "runs" / "arm" / "report.html").is_file()
+    rows = frames["language_persistent"][0]
+    assert [row["content"] for row in rows if row["style"] == "subtask"] == names
+    assert sum(row["style"] == "motion" for row in rows) == 8
+    assert "reach handle" in (tmp_path / "phases.vtt").read_text(encoding="utf-8")
+    page = (tmp_path / "runs" / "arm" / "report.html").read_text(encoding="utf-8")
+    assert "what the robot does" in page
+    assert "gripper.pos goes" in page
+    assert (tmp_path / "runs" / "arm" / "baselines.csv").is_file()

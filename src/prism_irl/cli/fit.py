@@ -234,7 +234,9 @@ def show(metrics: dict[str, Any], names: list[str] | None = None) -> None:
         print(one_line("intentions     " + ", ".join(shares)))
     for sentence in choices(plain):
         print(f"note           {sentence}")
-    if metrics["em"] is not None:
+    if "halves_agreement" in plain:
+        print(f"halves         {plain['halves_agreement']:.2f} agreement (ARI) between fits to halves of the episodes")
+    elif metrics["em"] is not None:
         agreement = metrics["agreement"]
         told = "– (no second start came as far)"
         if agreement is not None:

@@ -96,6 +96,8 @@ def segment(
         return
     if table is None or out is None:
         raise InputError("Give the table to segment and --out, or --stream to read rows from standard input.")
+    if write_back is None and out.suffix.lower() in SECONDS and table.is_dir():
+        write_back = table  # a recording knows its frames per second
     if write_back is not None and out.exists() and not (overwrite and out.suffix.lower() in SECONDS):
         raise InputError(f"{out} exists already; --write-back makes a copy, so choose a new folder for it.")
     if out.exists() and not overwrite:

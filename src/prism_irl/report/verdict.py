@@ -208,6 +208,9 @@ FIT_RULES = (
         # one intention claims nothing that a habit could refute, nor does a labelling that looks ahead
         Rule("bad", lambda f: f.worse and f.several and not f.looks_ahead,
              "It predicts worse than {worse} nats per step, on {where} trajectories{chose}."),
+        Rule("info", lambda f: f.worse and f.demonstrated,
+             "Its policies predict commands worse than {worse} nats per step, on {where} trajectories{chose}; they are "
+             "there for streams, and labels do not come from them."),
         Rule("warning", lambda f: f.worse,
              "It predicts worse than {worse} nats per step, on {where} trajectories{chose}."),
         Rule("info", lambda f: f.part == "train",
@@ -223,7 +226,7 @@ FIT_RULES = (
              "robot, however well they predict and agree (see the guide on robots). Compare with policies on "
              "features, prism reproduce bridge DATASET."),
     )),
-    Group("trust", lambda f: f.several and f.iterated, (
+    Group("trust", lambda f: f.several and (f.iterated or f.demonstrated), (
         Rule("bad", lambda f: f.halves is not None and f.halves < AGREEMENT_BAD,
              "Another half of the data gives other intentions, do not interpret them: {apart}."),
         Rule("warning", lambda f: f.halves is not None and f.halves < AGREEMENT_GOOD,
@@ -250,7 +253,7 @@ FIT_RULES = (
         Rule("good", _always, "Every intention is used; the rarest, {least}."),
     )),
     # Each intention by its own dwell: long ones must not hide one that has become an action.
-    Group("switches", lambda f: f.several and (f.dwell is not None or bool(f.short)), (
+    Group("switches", lambda f: f.several and not f.demonstrated and (f.dwell is not None or bool(f.short)), (
         Rule("bad", lambda f: f.dwell is not None and f.dwell < SHORT_DWELL,
              "The intentions have become actions: they last {dwell:.1f} steps on average. " + ADVICE),
         Rule("bad", lambda f: len(f.short) == 1,
@@ -259,7 +262,10 @@ FIT_RULES = (
              "Some intentions have become an action: {all_short} at a time. " + ADVICE),
         Rule("good", _always, "Intentions last: {dwell:.1f} steps on average{shortest}."),
     )),
-    Group("trust", lambda f: f.scored, (
+    Group("trust", lambda f: f.demonstrated and f.alike is not None, (
+        Rule("info", _always, "Of simple labellings {alike} is most like these phases; look where they differ."),
+    )),
+    Group("trust", lambda f: f.scored and not f.demonstrated, (
         Rule("warning", lambda f: f.gap is None,
              "There are no validation trajectories, so overfitting cannot be judged."),
         Rule("warning", lambda f: f.gap > OVERFITTING_GAP,
@@ -283,7 +289,7 @@ def judge_fit(metrics: Mapping[str, Any]) -> list[Finding]:
     trust = [Finding("info", text) for text in choices(metrics)]
     trust += [Finding("warning", str(note)) for note in (notes if isinstance(notes, list) else [])]
     trust += [finding for finding in said if finding.topic == "trust"]
-    trust += [evidence_finding(metrics)] if facts.several else []
+    trust += [evidence_finding(metrics)] if facts.several and not facts.demonstrated else []
     others = [finding for finding in said if finding.topic != "trust"]
     return _worst_first(others + [finding._replace(topic="trust") for finding in cautious(trust)])
 
@@ -303,6 +309,8 @@ def _facts(metrics: Mapping[str, Any]) -> SimpleNamespace:
         if own is not None and score > own + WORSE
     ]
     agreement, halves = number(metrics.get("agreement")), number(metrics.get("halves_agreement"))
+    simple = {name: number(mapping(one).get("agreement")) for name, one in mapping(metrics.get("baselines")).items()}
+    alike = max(((value, name) for name, value in simple.items() if value is not None), default=None)
     starts = em.get("starts")
     usage, dwells = _per_intention(metrics, "usage"), _per_intention(metrics, "dwell_per_intention")
     least = min(usage, key=lambda item: item[1], default=None)
@@ -322,6 +330,9 @@ def _facts(metrics: Mapping[str, Any]) -> SimpleNamespace:
         looks_ahead=metrics.get("looks_ahead") is True, tokens=bool(metrics.get("tokens")),
         agreement=agreement, agree="" if agreement is None else signed(agreement, 2), nearly=AGREEMENT_MARGIN,
         halves=halves,
+        # phases of demonstrations: replication and simple labellings say what evidence and likelihood say elsewhere
+        demonstrated=metrics.get("looks_ahead") is True and halves is not None,
+        alike=None if alike is None else f"{alike[1]} (ARI {alike[0]:.2f})",
         apart="labellings by fits to disjoint halves of the data agree to "
         f"{'' if halves is None else signed(halves, 2)} (1 is the same cut)",
         least=None if least is None else f"{least[0]}, in {100 * least[1]:.0f}% of steps",
@@ -400,7 +411,7 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
     if metrics.get("looks_ahead") is True:
         said.append(
             "Labels look at what happens before and after a step; scores do not, they are those of the commands. The "
-            "curve of EM is that of the windows, and is no prediction."
+            "curve of EM is that of what is labelled, and is no prediction."
         )
     return said
 
