@@ -543,7 +543,7 @@ class TestNpz:
             ({"n_states": "many"}, ("'n_states'",)),
             ({"n_states": [3, 3]}, ("'n_states'",)),
             ({"states": [[0, -1], [0, 0]]}, ("The state -1", "step 1", "negative")),
-            ({"states": [[0, 0.5], [0, 0]]}, ("The state 0.5", "discretise")),
+            ({"states": [[0, 2.5], [0, 0]]}, ("The state 2.5", "discretise")),
             ({"state_names": ["a", "b"]}, ("The state 2", "step 2")),
             ({"state_names": ["a", "b", "c"], "n_states": 4}, ("4 ids cannot have 3 names",)),
             ({"valid_actions": np.ones((2, 2))}, ("mask", "(2, 2)")),

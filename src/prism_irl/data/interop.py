@@ -157,7 +157,7 @@ def from_imitation(
                 "such as imitation's rollouts."
             ) from None
     kept = [one for one in found if one[1]]
-    return _build(kept, (state or np.asarray, action or np.asarray), (n_states, n_actions))
+    return _build(kept, (state or (lambda ids: ids), action or (lambda ids: ids)), (n_states, n_actions))
 
 
 def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:

@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prism_irl import storage
+from prism_irl.checked import BROKEN
+from prism_irl.errors import InputError, brief
 
 COLUMN = "language_persistent"
 FEATURE = {"dtype": "language", "shape": [1], "names": None}
@@ -117,9 +119,12 @@ def timestamps(folder: Path) -> dict[int, tuple[npt.NDArray[np.int64], npt.NDArr
     """Frame numbers and timestamps of every episode of a LeRobot dataset."""
     found: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}
     for path in sorted((folder / "data").rglob("*.parquet")):
-        with pq.ParquetFile(path) as file:
-            table = file.read(columns=["episode_index", "frame_index", "timestamp"])
-        episode, frame, time = (np.ravel(table[name].to_numpy()) for name in table.column_names)
+        try:
+            with pq.ParquetFile(path) as file:
+                table = file.read(columns=["episode_index", "frame_index", "timestamp"])
+            episode, frame, time = (np.ravel(table[name].to_numpy()) for name in table.column_names)
+        except (*BROKEN, pa.ArrowException) as error:
+            raise InputError(f"{path} is damaged and cannot be copied ({brief(error)}); restore it.") from None
         for index in np.unique(episode).tolist():
             here = episode == index
             found.setdefault(index, []).append((frame[here], time[here]))
