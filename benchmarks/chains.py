@@ -1,6 +1,8 @@
-"""Forward–backward and a Baum–Welch iteration against hmmlearn's scaling implementation."""
+"""Forward–backward and a Baum–Welch iteration against hmmlearn's scaling implementation; goals that end against NumPy."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from prism_irl.core.stats import Parts
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.renewal import Renewal, expected_counts
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
 from timing import Row
@@ -63,6 +66,7 @@ def rows(n: int = 190) -> list[Row]:
             inner=20,
         ),
         _iteration(data, K),
+        _goals(data),
     ]
 
 
@@ -87,3 +91,43 @@ def _iteration(data: Prepared, K: int) -> Row:
     np.testing.assert_allclose(policies.policies, other.policies, atol=1e-9)
     work = f"EM iteration of a Markov chain over a table, {data.n_steps:,} steps, K={K}"
     return Row.by_turns(work, "the same by beliefs about every step", by_beliefs, by_counts, "", 21)
+
+
+def _goals(data: Prepared, K: int = 25) -> Row:
+    """Both passes of goals that end, among K places: in O(K) per step, beside matrices (K, K) as one would write them."""
+    rng, demos = np.random.default_rng(3), data.demos
+    table = rng.uniform(0.05, 1.0, (demos.n_states * demos.n_actions, K))
+    owner = np.full(demos.n_states, -1)
+    owner[rng.choice(demos.n_states, K, replace=False)] = np.arange(K)
+    rows, at = demos.states.astype(np.int64) * demos.n_actions + demos.actions, owner[demos.states]
+    even, offsets = np.full(K, 1.0 / K), demos.offsets.astype(np.int64)
+    chain = Renewal(even, even[None], np.tile([0.05, 0.5, 0.5, 0.5], (K, 1)))
+
+    def plain() -> np.ndarray:
+        smoothed = np.empty((demos.n_steps, K))
+        for first, last in pairwise(offsets):
+            e, f, kernels = table[rows[first:last]], smoothed[first:last], np.empty((last - first, K, K))
+            for t in range(last - first):
+                leaving = chain.leaving[:, 0].copy()
+                if t:
+                    before, now = at[first + t - 1], at[first + t]
+                    if before >= 0:
+                        leaving[before] = chain.leaving[before, 2 if before == now else 3]
+                    if now >= 0 and now != before:
+                        leaving[now] = chain.leaving[now, 1]
+                kernels[t] = np.diag(1 - leaving) + leaving[:, None] * even
+                f[t] = (f[t - 1] @ kernels[t] if t else even) * e[t]
+                f[t] /= f[t].sum()
+            b = np.ones(K)
+            for t in range(last - first - 2, -1, -1):
+                b = kernels[t + 1] @ (e[t + 1] * b)
+                b /= b.sum()
+                f[t] *= b
+                f[t] /= f[t].sum()
+        return smoothed
+
+    counts = np.zeros_like(table)
+    np.add.at(counts, rows, plain())
+    np.testing.assert_allclose(expected_counts(chain, table, rows, at, offsets).counts, counts, atol=1e-7)
+    work = f"both passes of goals that end, {demos.n_steps:,} steps, {K} places"
+    return Row.by_turns(work, "plain NumPy", plain, lambda: expected_counts(chain, table, rows, at, offsets), "20×", 3)
