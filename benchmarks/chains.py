@@ -1,4 +1,4 @@
-"""Forward–backward and a Baum–Welch iteration against hmmlearn's scaling implementation; goals that end against NumPy."""
+"""Forward–backward and a Baum–Welch iteration against hmmlearn (scaling); goals that end against plain NumPy."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _iteration(data: Prepared, K: int) -> Row:
 
 
 def _goals(data: Prepared, K: int = 25) -> Row:
-    """Both passes of goals that end, among K places: in O(K) per step, beside matrices (K, K) as one would write them."""
+    """Both passes of goals that end, among K places: in O(K) per step, beside matrices (K, K) written plainly."""
     rng, demos = np.random.default_rng(3), data.demos
     table = rng.uniform(0.05, 1.0, (demos.n_states * demos.n_actions, K))
     owner = np.full(demos.n_states, -1)
