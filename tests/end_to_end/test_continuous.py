@@ -41,8 +41,21 @@ def test_probabilities_of_tokens_are_not_compared_with_densities(folder, method)
 
 
 @pytest.mark.parametrize("command", ["evidence", "select"])
-def test_a_habit_over_states_needs_states(folder, command):
+def test_halves_of_few_trajectories_are_not_compared(folder, command):
     done = prism(command, "arm.csv", *COLUMNS, "--out", "no", cwd=folder)
     assert done.returncode == 2
-    assert f"prism {command} needs states and actions that come back" in done.stderr
+    assert "from 8 trajectories on" in done.stderr
     assert not (folder / "no").exists()
+
+
+@pytest.mark.parametrize("command", ["evidence", "select"])
+def test_both_commands_answer_in_the_same_words(folder, command):
+    walks(n_trajectories=12, length=25).drop(columns="intention").to_csv(folder / "more.csv", index=False)
+    few = ("--intentions", 2, "--surrogates", 2, "--jobs", 1, "--json")
+    done = prism(command, "more.csv", *COLUMNS, *few, "--out", command, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)
+    assert "beyond recordings spliced where position and last command are alike" in metrics["notes"][0]
+    assert not metrics["evidence"]["found"]  # two simulations say nothing
+    assert ("recommended" in metrics) == (command == "select")
+    assert "do not trust" not in (folder / command / "report.html").read_text().lower()

@@ -433,6 +433,21 @@ def text(**changes):
             {"found": False, "decided": False, "surrogates": 19, "least_surrogates": 39},
             {"found": False, "decided": False, "surrogates": 39, "least_surrogates": 39},
         ),
+        (
+            "Phases that disjoint halves of the data find agree to 0.83",
+            {"density": True, "g1": question(statistic=0.83)},
+            {},
+        ),
+        (
+            "position and last command tell them as well",
+            {"density": True, "found": False, "g1": question(**NO, statistic=0.83)},
+            {"density": True, "found": False, "g1": question(**NO, statistic=0.2)},
+        ),
+        (
+            "Do not interpret single steps",
+            {"density": True, "agreement": 0.3, "g1": question(statistic=0.3)},
+            {"density": True, "g1": question(statistic=0.83)},
+        ),
         ("do not interpret single steps", {"agreement": 0.39}, {}),
         ("do not interpret single steps", {"agreement_p_value": 0.2}, {}),
     ],

@@ -30,6 +30,9 @@ def evidence(
     A habit with as much memory as the data support, and with the individuals where --group names them, is simulated,
     and the simulations are analysed as the data are. Only what the data has and the simulations have not is evidence.
 
+    On continuous data (--observe, --act) the habit goes on as the nearest recorded steps did, and the question is
+    whether phases of disjoint halves agree more than on its simulations.
+
     Columns that --events names are tested, too: whether intentions say more about them than a habit would.
 
     Example: prism evidence mouse.csv --trajectory bout --group animal --events water --jobs 2 --out runs/evidence
@@ -56,8 +59,9 @@ def evidence(
     """
     from prism_irl.cli.printing import print_evidence
     from prism_irl.cli.progress import counting
-    from prism_irl.cli.sources import check_tokens, content, read_source
+    from prism_irl.cli.sources import content, read_source
     from prism_irl.scale.fanout import cluster
+    from prism_irl.studies import continuous
     from prism_irl.studies import evidence as study
     from prism_irl.studies.gains import Analysis
     from prism_irl.studies.selection import parse_intentions
@@ -74,23 +78,22 @@ def evidence(
         raise InputError(f"--surrogates is {surrogates}; give at least 39 for an answer that can be yes.")
     limits.check_option("surrogates", surrogates)
     source = read_source(table, columns, world)
-    check_tokens(source.demos, "evidence")
     source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 
+    if source.demos.state_space.continuous:
+        continuous.check_halves(source.demos)
+
     def work(path: Path, report: Any) -> dict[str, Any]:
-        return study.evidence(
-            source.demos,
-            analysis,
-            path,
-            surrogates=surrogates,
-            cloning=cloning,
-            mdp=source.mdp,
-            events=source.events,
-            covariates=source.covariates,
-            jobs=cut.jobs,
-            title=f"Are there intentions in {table.name}?",
-            on_part=lambda done, total: report("parts of the analysis", done, total, ""),
-        )
+        shared: dict[str, Any] = {
+            "surrogates": surrogates,
+            "jobs": cut.jobs,
+            "title": f"Are there intentions in {table.name}?",
+            "on_part": lambda done, total: report("parts of the analysis", done, total, ""),
+        }
+        if source.demos.state_space.continuous:
+            return continuous.evidence(source.demos, path, intentions=analysis.intentions, seed=seed, **shared)
+        known: dict[str, Any] = {"mdp": source.mdp, "events": source.events, "covariates": source.covariates}
+        return study.evidence(source.demos, analysis, path, cloning=cloning, **known, **shared)
 
     with cluster(cut.scheduler):
         folder.make(

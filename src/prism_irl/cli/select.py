@@ -61,11 +61,12 @@ def select_command(
     seed
         The one source of randomness.
     """
-    from prism_irl.cli.printing import print_score_intervals, print_selection
+    from prism_irl.cli.printing import print_evidence, print_score_intervals, print_selection
     from prism_irl.cli.progress import fits_and_parts
-    from prism_irl.cli.sources import check_tokens, content, read_source
+    from prism_irl.cli.sources import content, read_source
     from prism_irl.evaluation.checks import check_simulations
     from prism_irl.scale.fanout import cluster
+    from prism_irl.studies import continuous
     from prism_irl.studies.intervals import scoring
     from prism_irl.studies.selection import Select, parse_intentions, select
 
@@ -83,17 +84,25 @@ def select_command(
         seed=seed,
     )
     source = read_source(table, columns, world)
-    check_tokens(source.demos, "select")
     demos, title = source.demos, f"How many intentions in {table.name}?"
     demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
     scoring(demos, intervals)
 
+    if demos.state_space.continuous:
+        continuous.check_halves(demos)
+
     def work(path: Path, callbacks: Any) -> dict[str, Any]:
+        if demos.state_space.continuous:
+            tried: dict[str, Any] = {"intentions": settings.intentions, "surrogates": max(surrogates, 1), "seed": seed}
+            tried |= {"selects": True, "title": title}
+            return continuous.evidence(demos, path, **tried, jobs=cut.jobs, on_part=callbacks[1])
         options: dict[str, Any] = {"mdp": source.mdp, "jobs": cut.jobs, "title": title, "events": source.events}
         options |= {"layout": source.layout, "simulations": simulations, "intervals": intervals}
         return select(demos, settings, path, on_fit=callbacks[0], on_part=callbacks[1], **options)
 
     def show(metrics: dict[str, Any]) -> None:
+        if metrics.get("density"):
+            return print_evidence(metrics)
         print_selection(metrics)
         print_score_intervals(metrics)
 

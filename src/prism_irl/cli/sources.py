@@ -102,15 +102,6 @@ def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.b
     return {name: known[name] for name in names}
 
 
-def check_tokens(demos: Demonstrations, command: str) -> None:
-    """Refuse continuous data where a habit over states is what a command compares with."""
-    if demos.state_space.continuous:
-        raise InputError(
-            f"prism {command} needs states and actions that come back, and these data are continuous; compare numbers "
-            "of intentions with prism compare --methods markov+features-k2,markov+features-k3."
-        )
-
-
 def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> Table:
     """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes.
 

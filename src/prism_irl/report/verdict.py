@@ -482,6 +482,14 @@ def _beyond_habit(found: Mapping[str, Any]) -> str:
     one = mapping(found.get("g1"))
     if not one:
         return ""
+    if found.get("density"):
+        text = (
+            f"Phases that disjoint halves of the data find agree to {one['statistic']:.2f} (1 is the same cut, 0 is "
+            f"chance), {one['effect']:+.2f} beyond recordings spliced where position and last command are alike (95% "
+            f"interval {one['low']:+.2f} to {one['high']:+.2f}; {_p(one)}{_verdict(one, found)})."
+        )
+        same = one["statistic"] >= POOR_AGREEMENT and not found.get("found") and found.get("decided", True)
+        return text + (" They are there, but position and last command tell them as well." if same else "")
     knows = f"a habit that remembers {_steps(found)}"
     if found.get("individuals"):
         knows += " and knows the individuals"
@@ -554,6 +562,8 @@ def _halves_agree(found: Mapping[str, Any]) -> Finding | None:
     good = value >= POOR_AGREEMENT and p <= (number(found.get("level")) or 0.05)
     text = f"Labellings from disjoint halves of the data agree to {value:.2f} (1 is the same cut, 0 is chance"
     text += f"; p = {p:.2g} among simulations of the habit)"
+    if found.get("density"):  # the question itself
+        return None if good or not found.get("found") else Finding("warning", "Do not interpret single steps.")
     if not good:
         text += ": do not interpret single steps"
     return Finding("good" if good and found.get("found") else "warning", f"{text}.")
@@ -566,8 +576,8 @@ def evidence_finding(metrics: Mapping[str, Any]) -> Finding:
     if p is None and metrics.get("density"):
         return Finding(
             "warning",
-            f"{UNTESTED}: prism evidence reads states and actions, not continuous commands. Fit two halves of the "
-            "recordings apart, see whether they agree, and hold simple baselines beside the phases (guide on robots).",
+            f"{UNTESTED}: prism evidence DATA with the same --observe and --act compares phases of disjoint halves "
+            "with those of a habit's recordings; hold simple baselines beside the phases, too (guide on robots).",
         )
     if p is None:
         return Finding("warning", f"{UNTESTED}: run prism evidence DATA.")

@@ -28,7 +28,7 @@ from prism_irl.report.verdict import sentences
 from prism_irl.studies import null, results
 from prism_irl.studies.cross_validation import cross_validate
 from prism_irl.studies.gains import Analysis, independent
-from prism_irl.studies.null import EXCEEDING, FLOOR, LEVEL, MOST, EvidenceResult, OnPart, Question, Task
+from prism_irl.studies.null import EXCEEDING, LEVEL, MOST, EvidenceResult, OnPart, Task
 
 NAMES = {
     "uniform": "uniform over valid actions",
@@ -124,8 +124,8 @@ def summary(tested: EvidenceResult) -> dict[str, Any]:
         "decided": decided,
         "p_value": min(adjusted),
         "level": LEVEL,
-        "g1": _question(one, adjusted[0], found[0]),
-        "g2": None if two is None else _question(two, adjusted[1], found[1]),
+        "g1": one.to_json(adjusted[0], found[0]),
+        "g2": None if two is None else two.to_json(adjusted[1], found[1]),
         "gain": one.effect,
         "gain_low": one.low,
         "gain_high": one.high,
@@ -150,22 +150,6 @@ def summary(tested: EvidenceResult) -> dict[str, Any]:
     }
     n = answer["surrogates"]
     return answer | {"seconds_for_999": None if decided else answer["seconds"] * 999 / n}
-
-
-def _question(question: Question, adjusted: float, found: bool) -> dict[str, Any]:
-    return {
-        "found": found,
-        "statistic": question.statistic,
-        "effect": question.effect,
-        "low": question.low,
-        "high": question.high,
-        "p_value": question.p_value,
-        "p_adjusted": adjusted,
-        "floor": FLOOR,
-        "surrogates": len(question.surrogates),
-        "surrogate_mean": float(np.mean(question.surrogates)),
-        "surrogate_std": float(np.std(question.surrogates)),
-    }
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

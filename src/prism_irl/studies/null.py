@@ -85,6 +85,7 @@ class Question(NamedTuple):
     low: float
     high: float
     surrogates: tuple[float, ...]
+    floor: float = FLOOR
 
     @property
     def reached(self) -> int:
@@ -100,13 +101,29 @@ class Question(NamedTuple):
     @property
     def counts(self) -> bool:
         """Whether the interval lies above zero and the effect above the floor."""
-        return self.low > 0 and self.effect >= FLOOR
+        return self.low > 0 and self.effect >= self.floor
 
     @property
     def far(self) -> bool:
         """Whether no surrogate comes near."""
         spread = np.std(self.surrogates) if len(self.surrogates) > 1 else np.inf
         return not self.reached and bool(self.statistic > np.mean(self.surrogates) + FAR * spread)
+
+    def to_json(self, adjusted: float, found: bool) -> dict[str, Any]:
+        """What metrics.json keeps, with the p-value after Holm's correction."""
+        return {
+            "found": found,
+            "statistic": self.statistic,
+            "effect": self.effect,
+            "low": self.low,
+            "high": self.high,
+            "p_value": self.p_value,
+            "p_adjusted": adjusted,
+            "floor": self.floor,
+            "surrogates": len(self.surrogates),
+            "surrogate_mean": float(np.mean(self.surrogates)),
+            "surrogate_std": float(np.std(self.surrogates)),
+        }
 
     def settled(self, most: int) -> bool:
         """Whether more surrogates could hardly change the answer."""
