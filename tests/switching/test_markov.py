@@ -85,7 +85,7 @@ def test_gradient_of_the_loss_is_that_of_the_true_log_marginal(name, penalty, da
     chain = recurrent(name, switch_penalty=penalty)
     (batch,) = data.batches
     log_emission = gather(batch, emission)
-    chain.loss(batch, log_emission).backward()
+    chain.loss(batch, log_emission)[0].backward()
     found = [parameter.grad.clone() for parameter in chain.parameters()]
 
     chain.zero_grad()

@@ -78,28 +78,23 @@ class Gate(SwitchingModule):
 
         Further epochs keep the responsibilities of the first, as Algorithm 1 does.
         """
-        data = parts.data
-        log_emission = log_prob_of(data)
+        data, known = parts.data, 0
+        log_emission = log_prob_of(data).double()
         n, K = log_emission.shape
         weights, likelihood = torch.zeros(n, K, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
-        self._train(data, log_emission, weights, likelihood, seed)
-        nothing = np.empty((0, K))
-        yield data, Posterior(weights.numpy(), nothing, nothing, likelihood.numpy())
-
-    def _train(self, data: Prepared, log_emission: Tensor, weights: Tensor, likelihood: Tensor, seed: Any) -> None:
-        """Epochs of Adam; responsibilities (n, K) and likelihoods (n,) are filled in until they are known."""
-        n, known, log_emission = len(weights), 0, log_emission.double().contiguous()
         for batch in self.optimiser.minibatches(data, seed):
             logits = self.network(batch)
             if known < n:
-                posterior, of_steps = responsibilities(logits.detach(), data.gather(batch, log_emission))
+                posterior, of_steps = responsibilities(logits, data.gather(batch, log_emission))
                 scatter(batch, posterior, weights)
                 scatter(batch, of_steps, likelihood)
+                known += len(batch.real)
             else:
                 posterior = data.gather(batch, weights)
             log_gate = torch.log_softmax(logits, dim=-1)
             self.optimiser.step(gate_loss(log_gate, posterior.float(), batch.mask, self.l1, self.kl))
-            known += len(batch.real)
+        nothing = np.empty((0, K))
+        yield data, Posterior(weights.numpy(), nothing, nothing, likelihood.numpy())
 
     def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:
         """Mix the policies; a gate that reads the action is evaluated for every candidate and normalised."""

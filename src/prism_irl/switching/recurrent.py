@@ -79,16 +79,12 @@ class RecurrentChain(SwitchingModule, Chain):
         )
         return self._kernel(outputs), carry
 
-    def loss(self, batch: Batch, log_emission: Tensor) -> Tensor:
-        """Negative log marginal per step plus λ times the mean mass off the diagonal.
+    def loss(self, batch: Batch, log_emission: Tensor) -> tuple[Tensor, BatchPosterior]:
+        """Negative log marginal per step plus λ times the mean mass off the diagonal, and the posterior held fixed.
 
         By the gradient identity, Σ posterior · log-probability with the posterior held fixed has exactly the
         gradient of the log marginal, so that autograd never walks through the recursion.
         """
-        return self.loss_and_beliefs(batch, log_emission)[0]
-
-    def loss_and_beliefs(self, batch: Batch, log_emission: Tensor) -> tuple[Tensor, BatchPosterior]:
-        """`loss`, and the posterior that it holds fixed."""
         initial, kernel = self.log_initial(), self.log_kernel(batch)
         beliefs = infer(initial, kernel, log_emission, batch.mask, pairwise=True)
         assert beliefs.pairwise is not None
@@ -129,7 +125,7 @@ class RecurrentChain(SwitchingModule, Chain):
 
     def _learn(self, batch: Batch, log_emission: Tensor, smoothed: Tensor, likelihood: Tensor) -> None:
         """One gradient step; the beliefs that it held fixed go to their places in the flat arrays."""
-        loss, beliefs = self.loss_and_beliefs(batch, log_emission)
+        loss, beliefs = self.loss(batch, log_emission)
         scatter(batch, beliefs.responsibilities, smoothed)
         scatter(batch, beliefs.log_likelihood, likelihood)
         self.optimiser.step(loss)
