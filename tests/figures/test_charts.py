@@ -14,7 +14,6 @@ from prism_irl.figures.charts import (
     em_curves,
     method_bars,
     occupancy_scatter,
-    power,
     simulated_bands,
 )
 from prism_irl.figures.style import PALETTE
@@ -179,27 +178,6 @@ def test_the_budget_has_a_bar_an_interval_and_words_per_row(ax):
     assert budget(ax, wide).get_xlim()[0] < -1.5  # an interval is seen to its end
     with pytest.raises(InputError, match="no rows"):
         budget(ax, [])
-
-
-def test_power_has_a_line_per_world_and_a_band_for_what_is_wrong(ax):
-    found = {
-        f"{world} {n}": {"world": world, "n": n, "share": share, "low": share - 0.1, "high": min(share + 0.1, 1.0)}
-        for world, shares in {"errands": (0.9, 0.5), "mice": (1.0, 0.7)}.items()
-        for n, share in zip((200, 50), shares, strict=True)
-    }
-    power(ax, found, {"share": 0.04, "low": 0.01, "high": 0.12}, level=0.05)
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts == ["no intentions", "level 0.05", "errands", "mice"]
-    ax.figure.draw_without_rendering()
-    assert ax.get_legend().get_window_extent().x0 >= ax.get_window_extent().x1  # beside the axes, and over no bar
-    lines = [container.lines[0] for container in ax.containers]
-    for line, shares in zip(lines, ([0.5, 0.9], [0.7, 1.0]), strict=True):
-        np.testing.assert_allclose(line.get_ydata(), shares)  # from few trajectories to many
-        np.testing.assert_allclose(line.get_xdata(), [50, 200], rtol=0.05)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["50", "200"]
-    assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[0.04, 0.04], [0.05, 0.05]]
-    band = ax.patches[0].get_extents().transformed(ax.transData.inverted())
-    np.testing.assert_allclose([band.y0, band.y1], [0.01, 0.12])
 
 
 def test_the_line_of_an_animal_ends_in_its_two_dots():

@@ -325,40 +325,6 @@ def data_among_surrogates(ax: Axes, value: float, surrogates: Sequence[float], l
     return ax
 
 
-def power(ax: Axes, found: Mapping[str, Mapping[str, Any]], wrong: Mapping[str, float], *, level: float) -> Axes:
-    """Draw how often evidence is found against the number of trajectories.
-
-    Parameters
-    ----------
-    ax : Axes
-    found : mapping of dict
-        ``world``, ``n``, ``share``, ``low`` and ``high`` of every world with intentions and size.
-    wrong : dict
-        ``share``, ``low`` and ``high`` of data without intentions.
-    level : float
-        Of the test, a dashed line.
-    """
-    ax.axhspan(wrong["low"], wrong["high"], color=MUTED, alpha=0.25, linewidth=0)
-    ax.axhline(wrong["share"], color=MUTED, linewidth=1.0, label="no intentions")
-    ax.axhline(level, color=INK, linestyle=(0, (4, 2)), linewidth=0.8, label=f"level {level:.2g}")
-    worlds = list(dict.fromkeys(str(row["world"]) for row in found.values()))
-    for i, world in enumerate(worlds):
-        own = sorted((row for row in found.values() if row["world"] == world), key=lambda row: row["n"])
-        n, share, low, high = (np.array([row[key] for row in own], float) for key in ("n", "share", "low", "high"))
-        near = n * (1 + 0.03 * (i - (len(worlds) - 1) / 2))  # so that bars do not cover one another
-        color = PALETTE[(i * 2) % len(PALETTE)]
-        ax.errorbar(
-            near, share, [share - low, high - share], fmt="o-", color=color, markersize=4, label=world, capsize=2
-        )
-    sizes = sorted({int(row["n"]) for row in found.values()})
-    ax.set_xscale("log")
-    ax.set_xticks(sizes, [str(n) for n in sizes])
-    ax.minorticks_off()
-    ax.set(xlabel="trajectories", ylabel="evidence found", ylim=(-0.03, 1.03))
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the axes: bars may reach anywhere within
-    return ax
-
-
 def _stacked(values: np.ndarray, value: float) -> np.ndarray:
     """Heights of dots, so that those that lie close together are seen one by one."""
     width = max(float(np.ptp([*values, value])), 1e-12) / 28

@@ -24,8 +24,7 @@ from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
-from prism_irl.models.plotting import Plot
-from prism_irl.models.reporting import remembering, report, summary
+from prism_irl.models.reporting import Plot, remembering, report, summary
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -109,7 +109,8 @@ def _aim(k: int, explorer: Mapping[str, Any]) -> str:
     layout, first = explorer.get("layout"), name_of(explorer, "state", int(one["leads_to"][0][0]))
     if layout is None:
         acts = [f"{name_of(explorer, 'action', int(a))} {_percent(share)}" for a, share in one["acts"][:2]]
-        return _chooses(k, explorer) or f"{apart[-1] if apart else f'does {listed(acts)}'} of the time"
+        chosen = [f"does {choice}" for choice in _choices_of(k, explorer, 1)]
+        return chosen[0] if chosen else f"{apart[-1] if apart else f'does {listed(acts)}'} of the time"
     if layout["kind"] == "cells":  # places have no names but what was measured there
         return "is mostly around " + first.partition("(")[2].rstrip(")")
     if one["leads_to"][0][1] >= HEADS_FOR:
@@ -119,17 +120,20 @@ def _aim(k: int, explorer: Mapping[str, Any]) -> str:
     return f"roams, and {apart[0]} of the time" if apart else "roams"
 
 
-def _chooses(k: int, explorer: Mapping[str, Any]) -> str:
-    """The choice that sets an intention apart from the others most, where something does."""
+def _choices_of(k: int, explorer: Mapping[str, Any], most: int) -> list[str]:
+    """The choices that set an intention apart from the others most, where something does."""
     if explorer.get("choices") is None or explorer["n_intentions"] == 1:
-        return ""
+        return []
     shares, apart = differences(np.array(explorer["choices"], float))
-    s, a = np.unravel_index(int(np.argmax(apart[k])), apart[k].shape)
-    if apart[k, s, a] < APART:
-        return ""
-    act, state = name_of(explorer, "action", int(a)), name_of(explorer, "state", int(s))
-    own, others = shares[k, s, a], shares[k, s, a] - apart[k, s, a]
-    return f"does {act} in “{state}” ({_percent(own)}, others {_percent(others)})"
+    found = []
+    for i in np.argsort(-apart[k].ravel(), kind="stable")[:most]:
+        s, a = np.unravel_index(int(i), apart[k].shape)
+        if apart[k, s, a] < APART:
+            break
+        act, state = name_of(explorer, "action", int(a)), name_of(explorer, "state", int(s))
+        own, others = shares[k, s, a], shares[k, s, a] - apart[k, s, a]
+        found.append(f"{act} in “{state}” ({_percent(own)}, others {_percent(others)})")
+    return found
 
 
 # -- five questions ----------------------------------------------------------------------------------------------------
@@ -254,6 +258,10 @@ def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any], step: flo
     at_a_time = f"{one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}"
     if does := mapping(explorer.get("movement")).get("does"):
         return f"{does[k]}. {_percent(one['share'])} of the steps, {at_a_time}."
+    acts = [(int(a), share) for a, share in one["acts"][:2] if share >= HARDLY]
+    done = ", ".join(f"{name_of(explorer, 'action', a)} {_percent(share)}" for a, share in acts)
+    if explorer.get("layout") is None and (choices := _choices_of(k, explorer, 3)):  # states are no places
+        return f"does {listed(choices)}. In all {done}. {_percent(one['share'])} of the steps, {at_a_time}."
     alike, told = _alike(explorer), 1
     if places[0][1] >= HEADS_FOR:
         text = f"{'like all others ' if alike else ''}heads for {places[0][0]}, where it would spend "
@@ -269,15 +277,12 @@ def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any], step: flo
         text += f"{_percent(places[0][1])} of its time"
     named = {int(s) for s, _ in one["leads_to"][:told]}
     told_acts = {int(i) for what, i, *_ in one.get("more", []) if what == "action"} if _several(explorer) else set()
-    acts = [(int(a), share) for a, share in one["acts"][:2] if int(a) not in told_acts]
+    acts = [(a, share) for a, share in acts if a not in told_acts]
     text = f"{text}.{_more(one, explorer, named)}"
     if acts:
         text += " Mostly does " if not told_acts else " Also does "
         text += ", ".join(f"{name_of(explorer, 'action', a)} {_percent(share)}" for a, share in acts) + "."
-    lasts = in_seconds(one["dwell"], step)
-    return (
-        f"{text} {_percent(one['share'])} of the steps, {one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}."
-    )
+    return f"{text} {_percent(one['share'])} of the steps, {at_a_time}."
 
 
 def _several(explorer: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prism_irl.figures.palette import intention_color
+from prism_irl.report.screen import in_seconds
 from prism_irl.report.verdict import (
     REFERENCES,
     WORSE,
@@ -147,59 +148,42 @@ def _kind(key: str, recommended: str | None) -> str:
     return "reference" if key in REFERENCES else ""
 
 
-class Tile(NamedTuple):
-    """One large number with its name, a remark and a mark."""
-
-    title: str
-    text: str
-    remark: str = ""
-    mark: str = ""
-
-
-def fit_tiles(metrics: Mapping[str, Any]) -> list[Tile]:
-    """Return the numbers of a fit that matter most, the predictive log-likelihood first."""
+def fit_tiles(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the numbers of a fit that matter most, the predictive log-likelihood first: title, text, remark, mark."""
     tiles = []
-    for key, title in (("predictive_ll", "predictive LL"), ("paper_score", "paper score")):
-        scores = mapping(metrics.get(key))
-        train, validation = number(scores.get("train")), number(scores.get("validation"))
+
+    def tile(title: str, text: str, remark: str, mark: str = "") -> None:
+        tiles.append({"title": title, "text": text, "remark": remark, "mark": mark})
+
+    leaks = metrics.get("leaks", True)  # a fit that does not say whether its gate sees the action gets the mark
+    scores = (("predictive_ll", "predictive LL"), ("paper_score", "paper score"))
+    for key, title in scores if leaks else scores[:1]:  # else they are the same number
+        known = mapping(metrics.get(key))
+        train, validation = number(known.get("train")), number(known.get("validation"))
         value = train if validation is None else validation
-        if value is None:
-            continue
-        remark = f"{part_name(metrics)}, nats per step"
-        if validation is not None and train is not None:
-            remark += f" (training {signed(train)})"
-        # A fit that does not say whether its gate sees the action gets the mark: the safe side.
-        mark = "not a likelihood" if key == "paper_score" and metrics.get("leaks", True) else ""
-        tiles.append(Tile(title, signed(value), remark, mark))
+        if value is not None:
+            both = validation is not None and train is not None
+            remark = f"{part_name(metrics)}, nats per step" + (f" (training {signed(train or 0)})" if both else "")
+            tile(title, signed(value), remark, "not a likelihood" if key == "paper_score" else "")
     if (dwell := number(metrics.get("mean_dwell"))) is not None:
-        tiles.append(Tile("mean dwell", signed(dwell, 1), "steps per segment"))
+        lasts = in_seconds(dwell, number(metrics.get("step_seconds")))
+        tile("mean dwell", signed(dwell, 1), "steps per segment" + (f" ({lasts})" if lasts else ""))
     if "agreement" in metrics:
         agreement = number(metrics["agreement"])
         remark = "between equally likely starts" if agreement is not None else "no other start to compare with"
-        tiles.append(Tile("agreement", NOTHING if agreement is None else signed(agreement, 2), remark))
+        tile("agreement", NOTHING if agreement is None else signed(agreement, 2), remark)
     if (accuracy := number(metrics.get("label_accuracy"))) is not None:
-        tiles.append(Tile("label accuracy", f"{100 * accuracy:.1f}%", "steps with the true intention"))
-    for key, title, remark in (
-        ("ari", "ARI", "1 is the true segmentation, 0 is chance"),
-        ("boundary_f1", "boundary F1", "switches found within one step"),
-    ):
-        if (value := number(metrics.get(key))) is not None:
-            tiles.append(Tile(title, signed(value), remark))
+        tile("label accuracy", f"{100 * accuracy:.1f}%", "steps with the true intention")
+    if (ari := number(metrics.get("ari"))) is not None:
+        tile("ARI", signed(ari), "1 is the true segmentation, 0 is chance")
+    if (f1 := number(metrics.get("boundary_f1"))) is not None:
+        tile("boundary F1", signed(f1), "switches found within one step")
     if (seconds := number(mapping(metrics.get("em")).get("seconds"))) is not None:
-        tiles.append(Tile("fit time", f"{signed(seconds, 1)} s", "all starts"))
+        tile("fit time", f"{signed(seconds, 1)} s", "all starts")
     return tiles
 
 
-class Reference(NamedTuple):
-    """One row of the table that has a fit beside what is simpler."""
-
-    name: str
-    text: str
-    difference: str
-    kind: str
-
-
-def reference_rows(metrics: Mapping[str, Any]) -> list[Reference]:
+def reference_rows(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return uniform, one intention and habit, then the fit, by their predictive LL on the same trajectories."""
     part = scored_part(metrics)
     own = number(mapping(metrics.get("predictive_ll")).get(part))
@@ -209,8 +193,10 @@ def reference_rows(metrics: Mapping[str, Any]) -> list[Reference]:
         if score is not None and own is not None:
             name = f"{reference_name(str(key))} ({mapping(entry).get('name') or key})"
             kind = "worse" if score > own + WORSE else ""
-            rows.append(Reference(name, signed(score, 4), signed(own - score, 4), kind))
-    return [*rows, Reference("this fit", signed(own, 4), NOTHING, "own")] if rows and own is not None else []
+            rows.append({"name": name, "text": signed(score, 4), "difference": signed(own - score, 4), "kind": kind})
+    if not rows or own is None:
+        return []
+    return [*rows, {"name": "this fit", "text": signed(own, 4), "difference": NOTHING, "kind": "own"}]
 
 
 class Share(NamedTuple):
@@ -254,36 +240,24 @@ def _between(row: Mapping[str, Any], low: str, high: str) -> str:
     return " to ".join(signed(end, 4) for end in ends if end is not None) if None not in ends else NOTHING
 
 
-class Intention(NamedTuple):
-    """One row of the table of intentions."""
-
-    name: str
-    color: str
-    share: str
-    percent: float
-    dwell: str
-    share_interval: str = ""
-    dwell_interval: str = ""
-
-
-def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Intention]:
-    """Return share of steps and mean dwell of each intention, as far as they are known."""
+def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return share of steps and mean dwell of each intention, as far as they are known, with their intervals."""
     columns = [metrics.get(key) for key in ("usage", "dwell_per_intention")]
-    usage, dwells = (column if isinstance(column, list) else [] for column in columns)
-    rows = []
+    usage, dwells = (list(map(number, column)) if isinstance(column, list) else [] for column in columns)
+    rows, step = [], number(metrics.get("step_seconds"))
     for k in range(max(len(usage), len(dwells))):
-        share = number(usage[k]) if k < len(usage) else None
-        dwell = number(dwells[k]) if k < len(dwells) else None
+        share, dwell = (values[k] if k < len(values) else None for values in (usage, dwells))
         rows.append(
-            Intention(
-                f"intention {k}" if names is None else names[k],
-                intention_color(k),
-                NOTHING if share is None else f"{100 * share:.1f}%",
-                min(100.0, max(0.0, 100 * (share or 0.0))),
-                NOTHING if dwell is None else signed(dwell, 1),
-                _interval(metrics, "usage", k, 100, 1, "%"),
-                _interval(metrics, "dwell", k, 1, 1, ""),
-            )
+            {
+                "name": f"intention {k}" if names is None else names[k],
+                "color": intention_color(k),
+                "share": NOTHING if share is None else f"{100 * share:.1f}%",
+                "percent": min(100.0, max(0.0, 100 * (share or 0.0))),
+                "dwell": NOTHING if dwell is None else signed(dwell, 1),
+                "lasts": "" if dwell is None else in_seconds(dwell, step),
+                "share_interval": _interval(metrics, "usage", k, 100, 1, "%"),
+                "dwell_interval": _interval(metrics, "dwell", k, 1, 1, ""),
+            }
         )
     return rows
 
