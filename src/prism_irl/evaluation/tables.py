@@ -170,7 +170,8 @@ def trips(
     - ``from``, ``to``: place of the first step, and the place of the intention, by their names, else as numbers
     - ``first``, ``last``: steps within the trajectory, from 0, both included
     - ``length``: steps from the first one until the place is reached, or until the trip ends
-    - ``shortest``: expected steps of the shortest way from there, so that shortest / length says how direct the way is
+    - ``shortest``: expected steps of the shortest way from there, so that shortest / length says how direct the way is;
+      empty where the intention has no place
     - ``arrived``: whether the place is reached on the trip, or by its last step
     - ``probability``: mean probability of the intention during the trip
     """
@@ -199,7 +200,7 @@ def trips(
         "first": begins - demos.offsets[which],
         "last": ends - demos.offsets[which],
         "length": length,
-        "shortest": distances[goal, states[begins]],
+        "shortest": np.where(distances.min(axis=1)[goal] > 0, np.nan, distances[goal, states[begins]]),
         "arrived": arrived,
         "probability": (sums[ends + 1] - sums[begins]) / (ends + 1 - begins),
     }

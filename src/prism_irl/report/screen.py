@@ -216,7 +216,7 @@ def _trips(trips: Sequence[Mapping[str, str]], step: float | None) -> Phases:
 
     def cells(row: Mapping[str, str]) -> list[str]:
         length, shortest, sure = (_value(row.get(name)) for name in ("length", "shortest", "probability"))
-        arrived = {"true": "yes", "false": "–"}.get(str(row.get("arrived")).lower(), "")
+        arrived = {"true": "yes", "false": "–"}.get(str(row.get("arrived")).lower(), "") if row.get("to") else ""
         return [
             str(row.get("trajectory") or ""),
             str(row.get("first") or ""),
