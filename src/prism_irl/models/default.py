@@ -27,6 +27,8 @@ ALTERNATIVES: Mapping[tuple[str, str], tuple[str, ...]] = {("arrival", "places")
 CLEARLY, ERRORS, LEAST_HELD_OUT = 0.01, 2.0, 5
 """An alternative must predict held-out steps better by so many nats, and by so many standard errors over so many
 trajectories: labels are at stake, and likelihood alone is no reason to give up what places explain."""
+COUNTED: Mapping[tuple[str, str], str] = dict.fromkeys((("markov", "tabular"), ("recurrent", "tabular")), "markov")
+"""Default pairs whose number of intentions is chosen by `number_of_policies`, with the switching that compares them."""
 MOST_POLICIES, FOLDS, PIECES = 8, 3, 6
 """Most free policies that are tried, on folds of the trajectories; fewer trajectories are cut into so many pieces."""
 LEAST_GAIN = 0.002

@@ -30,6 +30,7 @@ from prism_irl.models.choices import check_individuals, chosen_accents, chosen_h
 from prism_irl.models.default import (
     ALTERNATIVES,
     CLEARLY,
+    COUNTED,
     ERRORS,
     LEAST_HELD_OUT,
     default_pair,
@@ -303,14 +304,14 @@ class Intentions(Settings, FittedPair):  # noqa: D101
             self._choose_number(train.demos)
 
     def _choose_number(self, demos: Demonstrations) -> None:
-        """As many free policies as left-out trajectories ask for, where the default is free policies."""
+        """As many policies as left-out trajectories ask for, where the default is free policies."""
         switching, rewards, why = self._default_pair
-        if rewards != "tabular":
+        if (compared := COUNTED.get((switching, rewards))) is None:
             return
 
         def fit(n_intentions: int, part: Demonstrations) -> Intentions:
             other = copy(self)
-            vars(other).update(_trial=("markov", rewards, why), n_intentions=n_intentions, n_starts=TRIAL_STARTS)
+            vars(other).update(_trial=(compared, rewards, why), n_intentions=n_intentions, n_starts=TRIAL_STARTS)
             other._fit_pair(part, None)
             return other
 
