@@ -251,7 +251,7 @@ class Data:
         The alignment of labels with outside events, and the history that was chosen.
         """
         row: dict[str, Any] = {}
-        if (length := getattr(model, "history_length_", 1)) > 1:
+        if (length := getattr(model, "history_length_", None) or 1) > 1:
             row |= {"history_length": length, "backoff": getattr(model, "backoff_", None)}
         if model.n_intentions < 2:
             return row

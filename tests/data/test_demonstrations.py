@@ -449,7 +449,7 @@ def test_whoever_is_known_is_in_the_sample():
     known = np.full(demos.n_steps, -1)
     known[[33, 101]] = 1  # in trajectories 6 and 20
     for seed in range(5):
-        assert {6, 20} <= set(some_trajectories(replace(demos, known=known), 15, seed).tolist())
+        assert {6, 20} <= set(some_trajectories(replace(demos, partial_labels=known), 15, seed).tolist())
 
 
 @settings(max_examples=20, deadline=None)

@@ -317,13 +317,14 @@ def test_events_of_boris_are_labels(tmp_path: Path) -> None:
     demos = replace(Demonstrations.from_arrays([[0] * 10], [[0] * 10]), times=np.arange(10) / 2.0)
     (tmp_path / "events.csv").write_text(AGGREGATED)
     told = with_labels(demos, tmp_path / "events.csv")
-    assert told.known is not None
-    assert told.known.tolist() == [0] * 4 + [1] * 4 + [-1] * 2
-    assert told.known_names == ("groom", "rear")
-    to_boris(interval_table(demos, np.maximum(told.known, 0), told.known_names)).to_csv(tmp_path / "t.csv", index=False)
+    assert told.partial_labels is not None
+    assert told.partial_labels.tolist() == [0] * 4 + [1] * 4 + [-1] * 2
+    assert told.partial_label_names == ("groom", "rear")
+    bouts = interval_table(demos, np.maximum(told.partial_labels, 0), told.partial_label_names)
+    to_boris(bouts).to_csv(tmp_path / "t.csv", index=False)
     again = with_labels(demos, tmp_path / "t.csv")
-    assert again.known is not None
-    assert again.known.tolist() == [0] * 4 + [1] * 4 + [0] * 2
+    assert again.partial_labels is not None
+    assert again.partial_labels.tolist() == [0] * 4 + [1] * 4 + [0] * 2
     lines = (tmp_path / "t.csv").read_text().splitlines()
     (tmp_path / "t.csv").write_text("\n".join(lines[:2] + lines[3:]))
     with pytest.raises(InputError, match=r"groom at line 2 of .* is not followed by its STOP"):

@@ -165,9 +165,9 @@ class TestColumns:
         assert [str(name)[:10] for name in names] == ["2024-03-01", "2024-03-02"]
 
     def test_bad_rows_are_counted_and_the_first_is_named_by_its_line(self, tmp_path: Path) -> None:
-        text = 'trajectory,state,action,note\n\n1,0,0,"two\nlines"\n1,-3,0,\n1,-4,0,\n'
+        text = 'trajectory,state,action,note\n\n1,0,0,"two\nlines"\n1,inf,0,\n1,inf,0,\n'
         (tmp_path / "a.csv").write_text(text)
-        refused(tmp_path / "a.csv", "The state -3 ", "line 5", "(2 such rows in all)")
+        refused(tmp_path / "a.csv", "The state inf ", "line 5", "(2 such rows in all)")
 
     def test_excel_files_by_extra(self, tmp_path: Path) -> None:
         pytest.importorskip("openpyxl")

@@ -19,7 +19,10 @@ from safetensors.torch import load_file, save_file
 from prism_irl.worlds.frustration import FrustrationWorld
 from support import Done, prism
 
-SMALL = "--intentions 2 --hidden 8 --embedding 8 --n-starts 2 --max-iterations 4 --warm-up 3 --device cpu".split()
+SMALL = (
+    "--switching recurrent --intentions 2 --hidden 8 --embedding 8 "
+    "--n-starts 2 --max-iterations 4 --warm-up 3 --device cpu"
+).split()
 
 
 def refused(done: Done, *words: str) -> None:

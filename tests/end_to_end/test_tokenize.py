@@ -21,7 +21,10 @@ from prism_irl.robots.vision.tokenizer import Tokenizer
 from support import prism
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
-SMALL = "--intentions 2 --hidden 8 --embedding 8 --n-starts 1 --max-iterations 3 --warm-up 2 --device cpu".split()
+SMALL = (
+    "--switching recurrent --intentions 2 --hidden 8 --embedding 8 "
+    "--n-starts 1 --max-iterations 3 --warm-up 2 --device cpu"
+).split()
 
 
 def checksum(folder: Path) -> str:

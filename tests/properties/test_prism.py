@@ -327,7 +327,7 @@ def test_parameters_are_scikit_learns(kind, demos):
     assert model.get_params() == {**parameters, "n_intentions": 3}  # a fit leaves them alone
     copied = clone(model)
     assert copied.get_params() == model.get_params()
-    assert not hasattr(copied, "switching_")
+    assert "switching_" not in vars(copied)
     assert "n_intentions=3" not in repr(Intentions())
 
 

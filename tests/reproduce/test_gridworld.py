@@ -142,7 +142,7 @@ def test_figures_have_captions(tmp_path):
     assert set(captions) == drawn
     explored = json.loads((tmp_path / "explorer.json").read_text())
     assert explored["names"] == ["goal", "abandon"]
-    assert {"em", "agreement", "usage", "mean_dwell"} <= set(explored["fit"])
+    assert {"em", "usage", "mean_dwell"} <= set(explored["fit"])
     assert explored["fit"]["name"].startswith("Recurrent switching")  # and not the gate that sees the action
     assert "has not seen" in explored["fit"]["how"]
     for stem, caption in captions.items():

@@ -78,10 +78,10 @@ def evidence(
         raise InputError(f"--surrogates is {surrogates}; give at least 39 for an answer that can be yes.")
     limits.check_option("surrogates", surrogates)
     source = read_source(table, columns, world)
-    source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
-
     if source.demos.state_space.continuous:
         continuous.check_halves(source.demos)
+    else:
+        source.demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
 
     def work(path: Path, report: Any) -> dict[str, Any]:
         shared: dict[str, Any] = {

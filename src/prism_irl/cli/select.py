@@ -85,11 +85,11 @@ def select_command(
     )
     source = read_source(table, columns, world)
     demos, title = source.demos, f"How many intentions in {table.name}?"
-    demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
-    scoring(demos, intervals)
-
     if demos.state_space.continuous:
         continuous.check_halves(demos)
+    else:
+        demos.fold_indices(cut.folds, by=cut.by)  # refuses impossible folds before anything is written
+    scoring(demos, intervals)
 
     def work(path: Path, callbacks: Any) -> dict[str, Any]:
         if demos.state_space.continuous:

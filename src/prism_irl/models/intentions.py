@@ -72,11 +72,13 @@ class Intentions(Settings, FittedPair):  # noqa: D101
 
     def suited(self, demos: Demonstrations) -> IntentionModel:
         """Return `Phases` where the data suit them and nobody asked for what they do not have; else this model."""
+        if not self.chooses_pair or not demos.state_space.continuous:
+            return self
         from prism_irl.models.phases import Phases
 
         usual = self._defaults()
         given = {name: value for name, value in self.get_params(deep=False).items() if value not in (None, usual[name])}
-        if not self.chooses_pair or not set(given) <= set(Phases._defaults()) or not suits_phases(demos):
+        if not set(given) <= set(Phases._defaults()) or not suits_phases(demos):
             return self
         return Phases(**given)
 

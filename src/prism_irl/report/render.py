@@ -226,7 +226,9 @@ def _facts(metrics: Mapping[str, Any]) -> list[str]:
             plural = noun if count == 1 else "trajectories" if noun == "trajectory" else noun + "s"
             facts.append(f"{count:,.0f} {plural}")
     pair = metrics.get("pair")
-    return [*facts, str(pair).replace("+", " + ")] if pair else facts
+    if pair is not None and not isinstance(pair, str):
+        raise TypeError(f"the pair is {pair!r}")
+    return [*facts, pair.replace("+", " + ")] if pair else facts
 
 
 def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any] | None) -> list[str] | None:
