@@ -50,7 +50,9 @@ from prism_irl.devices import limit_threads  # noqa: E402
 from prism_irl.evaluation.metrics import evaluate  # noqa: E402
 from prism_irl.models.intentions import Intentions  # noqa: E402
 from prism_irl.worlds.frustration import FrustrationWorld  # noqa: E402
-from prism_irl.worlds.labyrinth import LabyrinthWorld  # noqa: E402
+
+sys.path.append(str(Path(__file__).parents[1] / "reproduce"))
+from worlds.labyrinth import LabyrinthWorld  # noqa: E402
 
 OTHER_GRID = FrustrationWorld(beta=3.0, barriers=((1, 1), (2, 3), (3, 2)))
 WORLDS: dict[str, tuple[Any, int, int]] = {

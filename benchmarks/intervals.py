@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import HIQL
 from prism_irl.studies import intervals
-from prism_irl.worlds.labyrinth import LabyrinthWorld
 from timing import machine, write
+
+sys.path.append(str(Path(__file__).parents[1] / "reproduce"))
+from worlds.labyrinth import LabyrinthWorld
 
 
 def data() -> tuple[Demonstrations, str]:

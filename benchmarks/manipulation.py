@@ -34,9 +34,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         os.environ["PRISM_DATA"] = temporary
         from prism_irl.cli.reproduce import import_script
-        from prism_irl.worlds.manipulation import PickAndPlace
 
-        bridge = import_script("bridge.run")
+        bridge, PickAndPlace = import_script("bridge.run"), import_script("worlds.manipulation").PickAndPlace
 
         out = arguments.out or Path(temporary) / "run"
         out.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +30,10 @@ from prism_irl.evaluation.metrics import evaluate  # noqa: E402
 from prism_irl.models.presets import HIQL  # noqa: E402
 from prism_irl.scale import fanout  # noqa: E402
 from prism_irl.worlds.frustration import FrustrationWorld  # noqa: E402
-from prism_irl.worlds.labyrinth import LabyrinthWorld  # noqa: E402
 from timing import machine, write  # noqa: E402
+
+sys.path.append(str(Path(__file__).parents[1] / "reproduce"))
+from worlds.labyrinth import LabyrinthWorld  # noqa: E402
 
 PRESENT = "validation"
 """The rule that the others are compared with: stop and choose by validation likelihood."""

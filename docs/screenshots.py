@@ -22,7 +22,9 @@ from pictures import small
 from prism_irl import maze
 from prism_irl.cli.main import main
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
-from prism_irl.worlds.labyrinth import LabyrinthWorld
+
+sys.path.append(str(Path(__file__).parents[1] / "reproduce"))
+from worlds.labyrinth import LabyrinthWorld
 
 IMAGES = Path(__file__).parent / "images" / "pages"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

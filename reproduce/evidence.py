@@ -28,8 +28,8 @@ from prism_irl.scale import fanout
 from prism_irl.studies import evidence, null, results
 from prism_irl.studies.gains import Analysis
 from prism_irl.worlds.frustration import FrustrationWorld
-from prism_irl.worlds.labyrinth import LabyrinthWorld
 from worlds.habits import HabitWorld
+from worlds.labyrinth import LabyrinthWorld
 from zoo import worlds
 
 SIZES = (40, 200)

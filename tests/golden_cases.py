@@ -18,7 +18,7 @@ import numpy as np
 
 import prism_irl as prism
 from prism_irl.worlds.frustration import FrustrationWorld
-from prism_irl.worlds.labyrinth import LabyrinthWorld
+from worlds.labyrinth import LabyrinthWorld
 
 # Few iterations: a network's rounding errors grow with every one, and another processor rounds differently.
 SMALL: dict[str, Any] = {"n_starts": 2, "max_iterations": 6}

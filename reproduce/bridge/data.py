@@ -21,7 +21,7 @@ from prism_irl.robots.vision.embeddings import EmbeddingCache, embed
 from prism_irl.robots.vision.encoders import make_encoder
 from prism_irl.robots.vision.rows import KeptRows
 from prism_irl.robots.vision.tokenizer import Tokenizer
-from prism_irl.worlds.manipulation import STATE_NAMES, PickAndPlace
+from worlds.manipulation import STATE_NAMES, PickAndPlace
 
 PAPER_BY_K = {1: -2.52187, 2: -1.81282, 3: -1.43000, 4: -1.16584, 5: -0.96912, 6: -0.82373}
 """Table num_latents of the paper, Bridge V2: test score of the RNN for each K; not likelihoods above K = 1."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from prism_irl.data.continuous import linear_design
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES
+from worlds.manipulation import ACTION_NAMES, STATE_NAMES
 
 FloatArray = npt.NDArray[np.float64]
 SOFTNESS = 0.03  # metres: closer than this a direction means nothing

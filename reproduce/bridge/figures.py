@@ -145,7 +145,7 @@ def _pictures(settings: Bridge, data: Data, demos: Demonstrations, i: int) -> np
     """Frames of the kept steps: recorded ones, or the simulation run once more with a camera; None without any."""
     index = int(_identifier(demos, i))
     if settings.dataset is None and not settings.frames:
-        from prism_irl.worlds.manipulation import PickAndPlace
+        from worlds.manipulation import PickAndPlace
 
         try:
             world = PickAndPlace(frame_size=96)

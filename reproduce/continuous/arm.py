@@ -20,8 +20,8 @@ from prism_irl import storage
 from prism_irl.data.read import read_arrays
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame
 from prism_irl.robots.vision.encoders import PixelEncoder
-from prism_irl.worlds.manipulation import CAMERA, PickAndPlace
 from worlds.arm_pictures import pictures
+from worlds.manipulation import CAMERA, PickAndPlace
 
 COMPONENTS = 16
 """Of the pictures, which are observed."""

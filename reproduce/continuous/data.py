@@ -20,8 +20,8 @@ from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
 from prism_irl.models.phase_baselines import smoothed
 from prism_irl.scale import fanout
-from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES, PickAndPlace
 from worlds.goals2d import GoalsSquare
+from worlds.manipulation import ACTION_NAMES, STATE_NAMES, PickAndPlace
 from worlds.point_maze import PointMaze
 
 SMOOTHING = 5

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.worlds.manipulation import STATE_NAMES
+from worlds.manipulation import STATE_NAMES
 
 FloatArray = npt.NDArray[np.float64]
 Canvas = npt.NDArray[np.float32]

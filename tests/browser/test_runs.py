@@ -27,7 +27,7 @@ from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.studies import comparison
 from prism_irl.studies import selection as selecting
 from prism_irl.worlds.frustration import FrustrationWorld
-from prism_irl.worlds.labyrinth import LabyrinthWorld
+from worlds.labyrinth import LabyrinthWorld
 
 QUESTIONS = ["Did", "How", "What", "When", "Can"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_irl.cli.main import FORMER, app, main
+from prism_irl.cli.main import FORMER, REMOVED, app, main
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -79,6 +79,14 @@ def test_every_flag_is_in_the_long_help_with_who_reads_it(capsys: pytest.Capture
 def test_former_flags_answer_with_their_new_name(former: str, now: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "mouse.csv", former, "x", "--out", "nowhere"]) == 2
     assert capsys.readouterr().err == f"prism: {former} is now called {now}; type that instead.\n"
+
+
+@pytest.mark.parametrize(("removed", "instead"), REMOVED.items())
+def test_removed_flags_say_what_takes_their_place(
+    removed: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", "mouse.csv", removed, "--out", "nowhere"]) == 2
+    assert capsys.readouterr().err == f"prism: {removed} is gone: {instead}.\n"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

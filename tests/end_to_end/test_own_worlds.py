@@ -13,8 +13,8 @@ from prism_irl import load, maze
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.models import registry
 from prism_irl.worlds.frustration import FrustrationWorld
-from prism_irl.worlds.labyrinth import LabyrinthWorld
 from support import page_of, prism
+from worlds.labyrinth import LabyrinthWorld
 
 QUICK = {"n_starts": 1, "max_iterations": 4, "device": "cpu"}
 FIT = "--intentions 3 --method hiql --n-starts 1 --max-iterations 4 --simulations 0 --device cpu".split()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.models.references import WorldOracle
-from prism_irl.worlds.labyrinth import LabyrinthWorld
+from worlds.labyrinth import LabyrinthWorld
 
 
 def test_the_truth_is_a_model():

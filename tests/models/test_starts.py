@@ -14,7 +14,7 @@ from prism_irl.models.starts import (
     random_responsibilities,
     window_responsibilities,
 )
-from prism_irl.worlds.labyrinth import LabyrinthWorld
+from worlds.labyrinth import LabyrinthWorld
 
 KINDS: tuple[StartKind, ...] = ("random", "windows", "annealed")
 

@@ -46,6 +46,10 @@ from prism_irl.errors import InputError, one_line
 FORMER = {"--inputs": "--covariates", "--since": "--time-since", "--observations": "--network-inputs"}
 FORMER |= {"--recount": "--count-all", "--power": "--window-weight"}
 """Flags of version 0.1.0 by the names that they have now."""
+REMOVED = {
+    "--world": "prism demo simulates its gridworld alone; prism sample writes tables of other worlds",
+}
+"""Flags of version 0.1.0 that are gone, and what takes their place."""
 
 app = App(
     name="prism",
@@ -107,6 +111,8 @@ def main(tokens: list[str] | None = None) -> int:
         for flag in (word.partition("=")[0] for word in arguments if "tokenize" not in arguments):
             if flag in FORMER:
                 raise InputError(f"{flag} is now called {FORMER[flag]}; type that instead.")
+            if flag in REMOVED:
+                raise InputError(f"{flag} is gone: {REMOVED[flag]}.")
         asked = {"--help", "-h", "--help-all"} & set(arguments)
         if asked and show_help(app, arguments, everything="--help-all" in asked):
             return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shlex
 import sys
 from contextlib import nullcontext
 from functools import partial
@@ -16,22 +15,16 @@ from prism_irl.errors import InputError
 
 
 def demo(
-    *,
-    world: Literal["gridworld", "labyrinth", "robot"] = "gridworld",
-    out: Path = Path("runs/demo"),
-    jobs: int = 2,
-    overwrite: bool = True,
-    common: CommonOptions = CommonOptions(),
+    *, out: Path = Path("runs/demo"), jobs: int = 2, overwrite: bool = True, common: CommonOptions = CommonOptions()
 ) -> None:
-    """Simulate an agent with hidden intentions and recover them, in a minute or three.
+    """Simulate an agent with hidden intentions and recover them, in a minute or two.
+
+    The agent of the gridworld wants a goal, and gives up in front of barriers.
 
     Example: prism demo
 
     Parameters
     ----------
-    world
-        gridworld: an expert with two goals that gives up in front of barriers; labyrinth: a mouse in a maze that wants
-        water, home or to explore; robot: an arm that picks up a block and places it (needs the extra sim).
     out
         Folder of the results.
     jobs
@@ -39,203 +32,89 @@ def demo(
     overwrite
         Replace the results of an earlier demo.
     """
-    FitsOptions(jobs)  # refuses what is no number of processes
-    folder = RunFolder(out, overwrite=overwrite, common=common)
-    if world == "robot":
-        _robot(folder)
-        return
     from prism_irl.cli.printing import print_experiment
     from prism_irl.cli.progress import fits_progress
 
-    work = partial(run_gridworld if world == "gridworld" else run_labyrinth, jobs=jobs)
-    folder.make(work, print_experiment, progress=fits_progress, config={"settings": {"world": world}})
+    FitsOptions(jobs)  # refuses what is no number of processes
+    folder = RunFolder(out, overwrite=overwrite, common=common)
+    folder.make(partial(run_gridworld, jobs=jobs), print_experiment, progress=fits_progress, config={})
 
 
 FOLDS = 5
-NETWORK = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
 
 
 def run_gridworld(folder: Path, on_fit: Any = None, *, jobs: int = 1, n: int = 512, **limits: Any) -> dict[str, Any]:
     """Return the metrics of methods on the frustration gridworld, and write the run: one fold of ``n`` trajectories.
 
-    ``limits`` are options of the learned methods (``n_starts``, ``max_iterations``).
+    The truth is scored beside the methods, and the best of them is shown. ``limits`` are options of the learned
+    methods (``n_starts``, ``max_iterations``).
     """
-    from prism_irl.report.places import grid
-    from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
-
-    world = FrustrationWorld()
-    simulation = world.simulate(n, seed=1)
-    learned = {"n_starts": 2, "max_iterations": 60, "batch_size": 64, **NETWORK, **limits}
-    options = {
-        "prism-recurrent": learned,
-        "prism-past": learned,
-        "prism-paper": {"max_iterations": learned["max_iterations"]},
-        "hiql": {},
-        "iavi": {},
-    }
-    note = (
-        f"{n} simulated trajectories, one of {FOLDS} folds. The expert wants the goal, and gives up after running into "
-        "barriers too often: a counter that no method sees, but the exact Bayes filter knows of."
-    )
-    return _compare(
-        folder,
-        world,
-        simulation,
-        options,
-        title="Frustration gridworld: a demonstration",
-        note=note,
-        intentions=INTENTIONS,
-        jobs=jobs,
-        on_fit=on_fit,
-        layout=grid(world.size, world.size, world.barriers),
-        actions=ACTIONS,
-        counter="frustration",
-        events={"barrier met": lambda demos: world.blocked[demos.states, demos.actions].astype(bool)},
-    )
-
-
-def run_labyrinth(folder: Path, on_fit: Any = None, *, jobs: int = 1, n: int = 200, **limits: Any) -> dict[str, Any]:
-    """Return the metrics of methods on a simulated mouse in the labyrinth, and write the run.
-
-    How many windows, starts and iterations it takes was raised once, after a smaller run had put recurrent switching
-    below HIQL, so the demonstration shows what the methods can do and is no independent evidence that one is ahead.
-    """
-    from prism_irl import maze
-    from prism_irl.worlds.labyrinth import INTENTIONS, LabyrinthWorld
-
-    world = LabyrinthWorld()
-    simulation = world.simulate(n, seed=1)
-    learned = {"n_starts": 4, "max_iterations": 60, **NETWORK, **limits}
-    chain = {"n_starts": limits.get("n_starts", 10)}
-    note = (
-        f"{n} simulated windows of {world.horizon} steps, one of {FOLDS} folds. The mouse wants water, home or to "
-        "explore; when it changes its mind depends on how long the port still rests and on how long it has been "
-        "inside, which no present state shows."
-    )
-    return _compare(
-        folder,
-        world,
-        simulation,
-        {"prism-recurrent": learned, "prism-past": learned, "hiql": chain, "iavi": {}},
-        title="Simulated labyrinth: a demonstration",
-        note=note,
-        intentions=INTENTIONS,
-        jobs=jobs,
-        on_fit=on_fit,
-        mdp=world.mdp,
-        start=maze.HOME,
-        actions=maze.ACTION_NAMES,
-        counter="port rests",
-        events={
-            "at the water port": lambda demos: demos.states == maze.WATER,
-            "at the entrance": lambda demos: demos.states == maze.HOME,
-        },
-    )
-
-
-def _compare(
-    folder: Path,
-    world: Any,
-    simulation: Any,
-    options: dict[str, dict[str, Any]],
-    *,
-    title: str,
-    note: str,
-    intentions: Any,
-    jobs: int,
-    on_fit: Any,
-    actions: Any,
-    counter: str,
-    events: dict[str, Any],
-    mdp: Any = None,
-    layout: Any = None,
-    start: int = 0,
-) -> dict[str, Any]:
-    """Fit methods to four fifths of a simulation, score them and the truth on the rest, and show the best of them."""
     import numpy as np
 
     from prism_irl.evaluation.truth import Truth, recovered_order
     from prism_irl.mdp import MDP
     from prism_irl.models import registry
     from prism_irl.models.references import WorldOracle
+    from prism_irl.report.places import grid
     from prism_irl.studies import results
     from prism_irl.studies.cross_validation import cross_validate
-    from prism_irl.studies.results import choose_exemplar, write_exemplar
+    from prism_irl.worlds.frustration import ACTIONS, INTENTIONS, FrustrationWorld
 
-    K = len(intentions)
+    world, K = FrustrationWorld(), len(INTENTIONS)
+    network = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
+    learned = {"n_starts": 2, "max_iterations": 60, "batch_size": 64, **network, **limits}
+    options: dict[str, dict[str, Any]] = {
+        "prism-recurrent": learned,
+        "prism-past": learned,
+        "prism-paper": {"max_iterations": learned["max_iterations"]},
+        "hiql": {},
+        "iavi": {},
+    }
     methods = [
         registry.Method("oracle", "Truth (Bayes filter)", WorldOracle(world)),
         *(registry.method(name, K, discount=world.discount, **own) for name, own in options.items()),
     ]
-    true_mdp = MDP.from_dense(world.transitions, discount=world.discount) if mdp is None else mdp
-    demos = simulation.demonstrations
+    demos, counters = world.simulate(n, seed=1)
+    mdp = MDP.from_dense(world.transitions, discount=world.discount)
     done = cross_validate(
         demos,
         methods,
         folds=FOLDS,
         only_folds=(0,),
-        mdp=mdp,
         jobs=jobs,
-        extra=Truth(true_mdp, world.rewards, world.policies, tuple(intentions), start),
+        extra=Truth(mdp, world.rewards, world.policies, INTENTIONS, 0),
         keep_models=True,
         on_fit=on_fit,
     )
-    notes = [note, "Starts and stopping points were chosen by likelihood inside the training part."]
+    notes = [
+        f"{n} simulated trajectories, one of {FOLDS} folds. The expert wants the goal, and gives up after running into "
+        "barriers too often: a counter that no method sees, but the exact Bayes filter knows of.",
+        "Starts and stopping points were chosen by likelihood inside the training part.",
+    ]
     result = {
-        **results.heading(title, demos, folds=1, experiment="demo", quick=True),
+        **results.heading("Frustration gridworld: a demonstration", demos, folds=1, experiment="demo", quick=True),
         "notes": notes,
         "methods": done.table(),
     }
     results.write_results(folder, result, done.rows)
-    bars = partial(results.likelihood_figure, result=result)
-    results.write_figures(folder / "figures", {"method_bars": bars})
-    best = choose_exemplar(methods, result["methods"])
+    results.write_figures(folder / "figures", {"method_bars": partial(results.likelihood_figure, result=result)})
+    best = results.choose_exemplar(methods, result["methods"])
     assert best is not None
     model, test = done.models()[best.id], demos.subset(done.test)
-    hidden = np.concatenate([simulation.counters[demos.offsets[i] : demos.offsets[i + 1]] for i in done.test])
-    write_exemplar(
+    results.write_exemplar(
         folder,
         test,
         model,
         name=f"{best.name}, the best predictor here with several intentions",
         how="It was fitted to the other trajectories; those shown are test trajectories, which it has not seen.",
         order=recovered_order(model, test, K),
-        layout=layout,
-        names=intentions,
-        actions=actions,
-        counters={counter: hidden},
-        events={event: is_one(test) for event, is_one in events.items()},
+        layout=grid(world.size, world.size, world.barriers),
+        names=INTENTIONS,
+        actions=ACTIONS,
+        counters={"frustration": counters[np.isin(demos.trajectory_index, done.test)]},
+        events={"barrier met": world.blocked[test.states, test.actions].astype(bool)},
     )
     return result
-
-
-ROBOT_EPISODES = 40
-HAND, GRIPPER = "observation.state[0:3]", "action[4],observation.state[17]"
-"""Where the hand is; the command to the gripper, and how far it is open."""
-OWN = 19
-"""Columns of the simulated arm that are its own; those behind are where the simulator put things."""
-
-
-def _robot(folder: RunFolder) -> None:
-    """Simulate a LeRobot dataset, and fit what a real arm has: hand and gripper."""
-    from prism_irl.cli.fit import fit
-    from prism_irl.cli.options import ColumnOptions, ModelOptions
-    from prism_irl.worlds.manipulation import PickAndPlace
-
-    world = PickAndPlace()
-    dataset = world.dataset(ROBOT_EPISODES, seed=0)
-    phases = len(world.phase_names)
-    model = ModelOptions(switching="ordered", rewards="features", n_intentions=phases)
-    # Stages of picking and placing show in the gripper, which is why it is what is done here.
-    fit(dataset, folder=folder, columns=ColumnOptions(observe=HAND, act=GRIPPER), model=model)
-    if folder.common.json:
-        return
-    print(f"\nThe dataset is {dataset}; look at docs/guide/robots.md for the five commands that begin there.")
-    print("Commands of the whole arm tell less about its phases than the gripper does; see for yourself:")
-    whole = f"observation.state[0:{OWN}]"
-    words = f"--observe '{whole}' --act action --switching ordered --intentions {phases} --out runs/arm"
-    print(f"  prism fit {shlex.quote(str(dataset))} {words}")
-    print("`prism reproduce continuous` and `bridge` put simple baselines beside such fits.")
 
 
 def sample(

@@ -19,7 +19,7 @@ from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
-from prism_irl.worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES
+from worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES
 
 TINY = {
     "n_intentions": 3,

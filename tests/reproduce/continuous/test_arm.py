@@ -9,7 +9,7 @@ from continuous import arm
 from continuous.data import OWN, episodes_of, load, prepare
 from continuous.methods import held_out, run_method, shown
 from continuous.run import ARM, Continuous, tasks_of
-from prism_irl.worlds.manipulation import ACTION_NAMES, STATE_NAMES
+from worlds.manipulation import ACTION_NAMES, STATE_NAMES
 
 SMALL = 0.1
 QUICK = {"n_starts": 1, "max_iterations": 3, "warm_up": 1, "n_candidates": 1}

@@ -24,7 +24,7 @@ from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.report.render import write_report
-from prism_irl.worlds.labyrinth import LabyrinthWorld
+from worlds.labyrinth import LabyrinthWorld
 
 TINY = Labyrinth(
     only_folds=(0,),

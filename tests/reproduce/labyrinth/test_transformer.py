@@ -7,7 +7,7 @@ from labyrinth import transformer
 from labyrinth.data import Labyrinth
 from prism_irl.errors import InputError
 from prism_irl.maze import maze_mdp
-from prism_irl.worlds.labyrinth import LabyrinthWorld
+from worlds.labyrinth import LabyrinthWorld
 
 SETTINGS = Labyrinth(paper_size=8, collapse_iterations=2)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_irl.worlds.manipulation import STATE_NAMES
 from worlds.arm_pictures import CUBE, pictures
+from worlds.manipulation import STATE_NAMES
 
 
 def state(**values: float) -> np.ndarray:

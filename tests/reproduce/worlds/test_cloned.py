@@ -8,8 +8,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.cloning import BehaviourCloning
 from prism_irl.models.references import NGram
-from prism_irl.worlds.labyrinth import LabyrinthWorld
 from worlds.cloned import ClonedWorld
+from worlds.labyrinth import LabyrinthWorld
 
 SMALL = {"hidden": 16, "embedding": 16, "max_epochs": 25, "batch_size": 5, "device": "cpu"}
 

@@ -5,8 +5,8 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import open_episodes
-from prism_irl.worlds import manipulation
-from prism_irl.worlds.manipulation import ACTION_NAMES, PHASE_UNTIL, PHASES, STATE_NAMES, PickAndPlace, phases_of
+from worlds import manipulation
+from worlds.manipulation import ACTION_NAMES, PHASE_UNTIL, PHASES, STATE_NAMES, PickAndPlace, phases_of
 
 
 def column(episode, name):

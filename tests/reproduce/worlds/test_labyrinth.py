@@ -7,7 +7,7 @@ import pytest
 
 from prism_irl import maze
 from prism_irl.errors import InputError
-from prism_irl.worlds.labyrinth import DRINK, EXPLORE, LEAVE, LabyrinthWorld
+from worlds.labyrinth import DRINK, EXPLORE, LEAVE, LabyrinthWorld
 
 
 @pytest.fixture(scope="module")
