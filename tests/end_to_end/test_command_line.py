@@ -165,7 +165,10 @@ def test_an_existing_run_is_not_touched_without_overwrite(run: Path, table: Path
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_killed_fit_resumes_to_the_same_result(table: Path, tmp_path: Path, how: signal.Signals) -> None:
     columns = "--trajectory bout --state cell --action move".split()
-    options = [*columns, *"--intentions 2 --hidden 8 --embedding 8 --n-starts 2 --warm-up 3 --device cpu".split()]
+    options = [
+        *columns,
+        *"--intentions 2 --switching recurrent --hidden 8 --embedding 8 --n-starts 2 --warm-up 3 --device cpu".split(),
+    ]
     options += "--max-iterations 100 --patience 100 --batch-size 4 --simulations 0".split()
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert prism("fit", table, *options, "--out", whole, cwd=tmp_path).returncode == 0

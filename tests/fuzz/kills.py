@@ -31,11 +31,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+FIT = (
+    "fit DATA --intentions 2 --switching recurrent --n-starts 2 --warm-up 2 --max-iterations 30 --patience 30 "
+    "--batch-size 4 --hidden 8 --embedding 8 --device cpu --simulations "
+)
 COMMANDS = {
-    "fit": "fit DATA --intentions 2 --n-starts 2 --warm-up 2 --max-iterations 30 --patience 30 --batch-size 4 "
-    "--hidden 8 --embedding 8 --simulations 0 --device cpu",
-    "replace": "fit DATA --intentions 2 --n-starts 2 --warm-up 2 --max-iterations 30 --patience 30 --batch-size 4 "
-    "--hidden 8 --embedding 8 --simulations 2 --device cpu",
+    "fit": FIT + "0",
+    "replace": FIT + "2",
     "select": "select DATA --intentions 1..2 --surrogates 2 --splits 1 --folds 2 --starts 1 --max-iterations 3 "
     "--jobs 1",
     "compare": "compare DATA --methods hiql,iavi,ngram --folds 3 --jobs 1",
