@@ -19,7 +19,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.presets import PAPER
 
-PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl", "transformer")
+PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl", "transformer", "sizes")
 
 PAPER_NUM_LATENTS = {
     1: (-0.86801, -0.87071),
@@ -81,6 +81,7 @@ class Labyrinth:
     explained, independent_fits : methods whose meaning is judged, each fitted so many times independently, as is the
         paper's model in the part published
     collapse_iterations, collapse_cases : EM iterations of the part transformer, and the first so many of its cases
+    sizes : hidden units and layers of the RNN in the part sizes
     swirl_changes : what is fitted on SWIRL's own split (`claims.SWIRL_CHANGES`)
     """
 
@@ -158,6 +159,7 @@ class Labyrinth:
     independent_fits: int = 3
     collapse_iterations: int = 60
     collapse_cases: int | None = None
+    sizes: tuple[tuple[int, int], ...] = ((8, 1), (32, 1), (64, 1), (128, 1), (256, 1), (128, 2))
     swirl_changes: tuple[str, ...] = ("swirl-2-plain", "swirl-2-masked", "swirl-2-warm", "swirl-2")
     quick: bool = False
 
@@ -188,6 +190,7 @@ class Labyrinth:
             independent_fits=2,
             collapse_iterations=3,
             collapse_cases=1,
+            sizes=((8, 1),),
             swirl_changes=("swirl-2-plain", "swirl-2-masked"),
             quick=True,
         )

@@ -1,11 +1,11 @@
 """The mouse labyrinth (paper §5.2, appendix D): the paper's tables as the paper computes them, and an honest answer.
 
-Eight parts, each of which can run alone and remembers its fits: *paper* (tables num_latents, model_type and timing),
+Nine parts, each of which can run alone and remembers its fits: *paper* (tables num_latents, model_type and timing),
 *honest* (every method by predictive likelihood, dwell, agreement and alignment), *frontier* (likelihood against dwell,
 by sweeping the penalties), *animals* (leave one animal out), *alignment* (what the intentions mean, against shuffled
 labels, with fits to all data), *published* (the paper's own model with several seeds: what it claims), *swirl* (what
-our SWIRL does differently) and *transformer* (why the paper's has collapsed). Parts that have run are put together into
-metrics.json, tables and figures.
+our SWIRL does differently), *transformer* (why the paper's has collapsed) and *sizes* (whether the paper's RNN
+saturates). Parts that have run are put together into metrics.json, tables and figures.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def run(
     work = labyrinth_parts.Work(cache, jobs, on_fit)
     for part in parts:
         clock = time.perf_counter()
-        room = {"published": claims, "swirl": claims, "transformer": transformer}.get(part, labyrinth_parts)
+        room = {"published": claims, "swirl": claims, "transformer": transformer, "sizes": transformer}.get(
+            part, labyrinth_parts
+        )
         runner: Runner = getattr(room, part)
         result = runner(settings, data, work)
         before = _saved(done, part, settings)

@@ -3,6 +3,8 @@
 The paper's Transformer is "a standard encoder with a padding mask": it reads the whole trajectory, the future included.
 Such a gate has a paper score and nothing else: there is no past to predict from, so it is no method of this package and
 lives here. Beside it stand our causal Transformer and the RNN with the same penalties and epochs.
+
+The part *sizes* asks whether the paper's RNN with one layer of 128 units saturates: fewer units, more, two layers.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from prism_irl.models.presets import PAPER, PRISM
 from prism_irl.models.references import Empirical
 from prism_irl.studies.cross_validation import data_key, fit_key, read_row, write_row
 from prism_irl.switching.gate import Gate
-from prism_irl.switching.networks import Carry, Transformer
+from prism_irl.switching.networks import Carry, Recurrent, Transformer
 from prism_irl.switching.options import Independent
 
 CASES: tuple[tuple[str, int, float], ...] = (
@@ -83,6 +85,32 @@ class WholeTrajectory(Independent):
         return Gate(network, n_intentions, l1=self.l1, kl=self.kl, optimiser=self._optimiser())
 
 
+class Deep(Recurrent):
+    """A vanilla RNN of several layers."""
+
+    def __init__(self, width: int, hidden: int, layers: int) -> None:
+        super().__init__("rnn", width, hidden)
+        self.core = nn.RNN(width, hidden, num_layers=layers, batch_first=True)
+        self.layers, self.compiled = layers, False
+
+    def initial(self, batch: int, like: Tensor) -> Carry:
+        """Hidden state of every layer before the first step."""
+        return (like.new_zeros(self.layers, batch, self.hidden),)
+
+
+@dataclass(frozen=True)
+class Layered(Independent):
+    """Options of the gate whose RNN has several layers."""
+
+    layers: int = 2
+
+    def build(self, n_intentions: int, demos: Demonstrations) -> Gate:
+        """The gate of the paper with a deeper network."""
+        network = self._network(demos, n_intentions, quiet=False)
+        network.core = Deep(self.embedding, self.hidden, self.layers)
+        return Gate(network, n_intentions, l1=self.l1, kl=self.kl, optimiser=self._optimiser())
+
+
 def gate(network: str, epochs: int, share: float, settings: Labyrinth) -> Intentions:
     """The paper's model of the labyrinth with another network, schedule or share of the penalties."""
     paper = PAPER["labyrinth"]
@@ -117,3 +145,30 @@ def transformer(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
         about = {"network": NAMES[network], "epochs": epochs, "penalties": share}
         rows.append({**about, "iterations": settings.collapse_iterations, **read_row(path)})
     return {"rows": rows, "one_intention": {"train": single.score(train), "test": single.score(test)}}
+
+
+def sized(hidden: int, layers: int, settings: Labyrinth) -> Intentions:
+    """The paper's model of the labyrinth with another number of hidden units or layers."""
+    size = {"embedding": settings.paper_size, "hidden": hidden}
+    found = PRISM.paper("labyrinth", max_iterations=settings.paper_iterations, **size)
+    if layers == 1:
+        return found
+    paper = PAPER["labyrinth"]
+    deep = Layered(**size, l1=paper["l1"], kl=paper["kl"], learning_rate=1e-3, observe="current", layers=layers)
+    return Intentions(switching=deep, rewards="tabular", **found.get_params(deep=False))
+
+
+def sizes(settings: Labyrinth, data: Data, work: Work) -> dict[str, Any]:
+    """Both scores on the first fold against the number of hidden units and layers; one start, nothing held out."""
+    training, testing = data.demos.fold_indices(settings.folds)[settings.tested_folds[0]]
+    train, test = data.demos.subset(training), data.demos.subset(testing)
+    rows = []
+    for hidden, layers in settings.sizes:
+        model = sized(hidden, layers, settings)
+        path = work.cache / f"{fit_key(model, data_key(train, data.mdp, None), 'sizes')[:32]}.json"
+        if not path.is_file():
+            model.fit(train, data.mdp)
+            scores = {"paper_score_train": model.paper_score(train), "paper_score_test": model.paper_score(test)}
+            write_row(path, {**scores, "predictive_test": model.score(test)})
+        rows.append({"hidden": hidden, "layers": layers, **read_row(path)})
+    return {"rows": rows, "iterations": settings.paper_iterations}

@@ -86,7 +86,7 @@ def reproduce(
         (of bridge: those of its likelihood table).
     parts
         Comma-separated parts of the labyrinth to run: paper, honest, frontier, animals, alignment, published, swirl,
-        transformer [default: all]; methods of the zoo.
+        transformer, sizes [default: all]; methods of the zoo.
     first_seed
         Seed of the first simulated study, or world of the zoo, of which those from it on are analysed [default: 0 of
         study; 1000 of the zoo, whose seeds below are for development].

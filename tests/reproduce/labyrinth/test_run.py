@@ -32,6 +32,7 @@ TINY = Labyrinth(
     network_ks=(2, 3),
     collapse_iterations=1,
     collapse_cases=1,
+    sizes=((4, 1), (8, 2)),
     swirl_changes=("swirl-2-masked",),
     paper_ks=(1, 2, 3),
     paper_iterations=2,

@@ -47,3 +47,17 @@ def test_the_first_case_is_as_published():
     assert (options.embedding, options.learning_rate, options.observe) == (128, 1e-3, "current")
     assert (model.n_intentions, model.n_starts, model.starts, model.seed) == (3, 1, "random", 42)
     assert transformer.gate("rnn", 1, 1.0, Labyrinth()).switching == "independent"
+
+
+def test_a_deeper_network_predicts_and_one_layer_is_the_papers():
+    demos = LabyrinthWorld().simulate(4, 30, seed=0).demonstrations
+    model = transformer.sized(8, 2, Labyrinth(paper_size=8, paper_iterations=2)).fit(demos, maze_mdp())
+    assert model.switching_.network.core.core.num_layers == 2
+    probabilities = model.action_proba(demos)
+    assert abs(probabilities.sum(axis=1) - 1).max() < 1e-5
+    live = model.filter()
+    for state, action in zip(demos.states[:5], demos.actions[:5], strict=True):
+        belief = live.step(int(state), int(action))
+    assert abs(float(belief.sum()) - 1) < 1e-5
+    paper = transformer.sized(128, 1, Labyrinth()).switching_options
+    assert (paper.hidden, paper.embedding, paper.l1, paper.kl, paper.epochs_per_m_step) == (128, 128, 2.22, 1.48, 1)
