@@ -16,7 +16,9 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 suppress_warnings = ["toc.empty_glob"]  # pages that a checkout does not have yet
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_dmath_double_inline = False
+html_math_renderer = "paths"
 myst_heading_anchors = 3
 # Notebooks are executed by the tests; PRISM_DOCS_EXECUTE=1 also puts their results into the pages.
 nb_execution_mode = "force" if os.environ.get("PRISM_DOCS_EXECUTE") else "off"
@@ -27,6 +29,8 @@ html_title = "PRISM"
 html_theme_options = {"show_prev_next": False, "navigation_with_keys": False, "secondary_sidebar_items": ["page-toc"]}
 html_sidebars: dict[str, list[str]] = {"index": []}
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # signatures name every parameter, docstrings say what it is
@@ -35,6 +39,7 @@ napoleon_use_rtype = False
 napoleon_use_ivar = True
 
 LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
+SUM = re.compile(r"(\\sum_(?:\{[^}]*\}|\w)(?:\^\w)?)")
 CONTINUED = re.compile(r"^(\w+(?:, \w+)*,)\n(?=\w)", re.MULTILINE)
 
 
@@ -85,8 +90,47 @@ def list_flags(app):
     (Path(app.srcdir) / "reference" / "flags.inc").write_text("\n".join(pages), encoding="utf-8")
 
 
+def formula(latex):
+    """A formula as a picture of its own colour and size, without fonts, scripts or a network; its text is its name."""
+    from html import escape
+
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    spaced = SUM.sub(r"\1\,", " ".join(latex.split()))
+    path = TextPath((0, 0), f"${spaced}$", size=16.5, prop=FontProperties(math_fontfamily="stix"))  # as large as text
+    (left, low), (right, high) = path.vertices.min(axis=0) - 1, path.vertices.max(axis=0) + 1
+    drawn = []
+    for points, code in path.iter_segments(simplify=False):
+        points = points.round(2)
+        pairs = [f"{x:g} {-y:g}" for x, y in zip(points[::2], points[1::2], strict=True)]
+        drawn.append({1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}[int(code)] + ("" if code == 79 else " ".join(pairs)))
+    return (
+        f'<svg class="formula" role="img" aria-label="{escape(latex.strip())}" width="{right - left:.1f}" '
+        f'height="{high - low:.1f}" viewBox="{left:.1f} {-high:.1f} {right - left:.1f} {high - low:.1f}" '
+        f'style="vertical-align:{low:.1f}px;max-width:100%"><path fill="currentColor" d="{"".join(drawn)}"/></svg>'
+    )
+
+
+def visit_inline(writer, node):
+    """Write a formula within a sentence."""
+    from docutils import nodes
+
+    writer.body.append(formula(node.astext()))
+    raise nodes.SkipNode
+
+
+def visit_block(writer, node):
+    """Write a formula that stands apart, which may be scrolled where the screen is narrow."""
+    from docutils import nodes
+
+    writer.body.append(f'<div style="overflow-x:auto;margin:1em 2em">{formula(node.astext())}</div>\n')
+    raise nodes.SkipNode
+
+
 def setup(app):
     """Run before napoleon, which makes its own links."""
+    app.add_html_math_renderer("paths", (visit_inline, None), (visit_block, None))
     app.connect("builder-inited", list_methods)
     app.connect("builder-inited", list_flags)
     app.connect("autodoc-process-docstring", as_written, priority=100)
