@@ -176,7 +176,7 @@ def loose_numbers(text: str) -> list[str]:
 
 
 def prose(text: str) -> list[str]:
-    """Paragraphs and list items of a page, without blocks, code, tables and headings; a piece of code is one word."""
+    """Paragraphs and list items of a page, without blocks, code, tables and headings; a piece of code or a formula is one word."""
     text = BLOCK.sub("\n\n", text)
     text = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", "\n", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"<!--.*?-->|\$\$.*?\$\$", "", text, flags=re.DOTALL)
@@ -186,7 +186,7 @@ def prose(text: str) -> list[str]:
             lines.append("")
         else:
             lines.append(re.sub(r"^\s*([-*]|\d+\.|:) +", "\n", line))
-    text = re.sub(r"`[^`]*`", "Code", "\n".join(lines))
+    text = re.sub(r"`[^`]*`|\$[^$]+\$", "Code", "\n".join(lines))
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
 
