@@ -65,15 +65,32 @@ def test_what_comes_before_the_first_iteration_is_no_measure_of_the_others(clock
 
 def test_one_estimate_for_several_steps(clock: Clock) -> None:
     """A preparation of a minute, 100 parts of a second, and a step half as long as all of that: 99 + 80 seconds."""
-    whole = progress.Whole({"evidence": 2.0, "fit": 1.0})
-    with whole.during("evidence"), progress.counting("parts") as tell:
+    whole = progress.Whole({"parts": 2.0, "EM": 1.0})
+    with whole.waiting(), progress.counting("parts") as tell:
         clock.now += 60
         for done in range(1, 101):
             clock.now += 1
             tell("parts", done, 100)
-    with whole.during("fit"):
+    with whole.waiting():
         assert iterate(clock, 1.0, 80).count("will take") == 1
-    assert "all of this will take about 3 minutes more" in progress.console.file.getvalue()  # type: ignore[attr-defined]
+    said = progress.console.file.getvalue()  # type: ignore[attr-defined]
+    assert "all of this will take about 3 minutes more" in said
+    assert "otherwise" not in said
+
+
+def test_an_estimate_that_turns_out_wrong_is_said_again_and_what_is_not_known_is_not_said(clock: Clock) -> None:
+    whole = progress.Whole({"parts": 2.0, "EM": 1.0})
+    with whole.waiting(), progress.counting("parts") as tell:
+        for done in range(1, 31):
+            clock.now += 1
+            tell("parts", done, 100, left=float("nan"))
+        assert "will take" not in progress.console.file.getvalue()  # type: ignore[attr-defined]
+        tell("parts", 31, 100, left=100.0)
+        tell("parts", 32, 100, left=300.0)
+        tell("parts", 33, 100, left=299.0)
+    told = progress.console.file.getvalue()  # type: ignore[attr-defined]
+    assert "all of this will take about 3 minutes more" in told
+    assert told.count("otherwise: about 8 minutes more") == 1
 
 
 def test_what_is_short_is_silent(clock: Clock) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prism_irl import storage
 from prism_irl.cli import runs
 from prism_irl.cli.options import ColumnOptions, CommonOptions, ModelOptions, WorldOptions, given
-from prism_irl.cli.progress import Whole, say
+from prism_irl.cli.progress import Whole, patience, say
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
 
@@ -277,23 +277,27 @@ def _analyze(
     from prism_irl.cli.sources import read_table
     from prism_irl.cli.study import recognise
 
-    found = recognise(table, given(columns))
+    with patience(f"reading {table.name}"):
+        found = recognise(table, given(columns))
     named: dict[str, Any] = dict(found.columns)
+    if columns.hz is None and found.hz is not None:
+        named["hz"] = found.hz
     columns = replace(columns, events=tuple(found.events), **named)
     say(found.said)
-    demos = read_table(table, columns, world).demos
+    with patience(f"reading {table.name}"):
+        demos = read_table(table, columns, world).demos
     say(f"{demos.n_steps:,} steps in {len(demos):,} trajectories.")
     request = {"data": demos.checksum(), "columns": found.columns, **vars(settings), "world": world.described()}
     del request["jobs"]
     _claim(folder, storage.read_plain(request), overwrite=overwrite)
     steps = _steps(table, folder, settings, columns, world, demos)
     left = {name: run for name in steps if (run := _unfinished(folder / name)) is not None}
-    whole = Whole({name: SIZES[name] for name in left})
+    whole = Whole({work: size for name in left for work, size in SIZES[name].items()})
     for number, (name, run) in enumerate(left.items(), 1):
         say(f"step {number} of {len(left)}: {ABOUT[name]}")
         log = io.StringIO()
         try:
-            with contextlib.redirect_stdout(log), whole.during(name):
+            with contextlib.redirect_stdout(log), whole.waiting():
                 steps[name](run)
         finally:
             with (folder / "log.txt").open("a", encoding="utf-8") as file:
@@ -316,8 +320,12 @@ ABOUT = {
     "fit": "what are they after, and when do they switch?",
 }
 """What a step asks."""
-SIZES = {"evidence": 3.0, "select": 6.0, "fit": 2.0}
-"""How long steps take in comparison: what is left of all is told from the pace of the one that is made."""
+SIZES: dict[str, dict[str, float]] = {
+    "evidence": {"parts of the analysis": 3.0},
+    "select": {"fits": 3.0, "habit and surrogates": 3.0},
+    "fit": {"EM": 1.0},
+}
+"""How long the work of each step takes in comparison: what is left of all is told from the pace of what goes on."""
 
 
 def _steps(

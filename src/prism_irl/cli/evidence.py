@@ -88,7 +88,7 @@ def evidence(
             "surrogates": surrogates,
             "jobs": cut.jobs,
             "title": f"Are there intentions in {table.name}?",
-            "on_part": lambda done, total: report("parts of the analysis", done, total, ""),
+            "on_part": lambda done, total, left: report("parts of the analysis", done, total, "", left=left),
         }
         if source.demos.state_space.continuous:
             return continuous.evidence(source.demos, path, intentions=analysis.intentions, seed=seed, **shared)

@@ -89,7 +89,7 @@ def fit(
         limits.check_option(name, value)
     with ExitStack() as claim:
         from prism_irl.cli.fitted import describe_and_write
-        from prism_irl.cli.progress import writer_class
+        from prism_irl.cli.progress import patience, writer_class
         from prism_irl.cli.sources import (
             find_evidence,
             read_evidence,
@@ -110,7 +110,8 @@ def fit(
             writer_class()
         if method is not None or preset is not None or {"switching", "rewards"} <= set(given(model)):
             build_model(model, preset, method)  # refused before anything is read
-        source = read_table(table, columns, world)
+        with patience(f"reading {table.name}"):
+            source = read_table(table, columns, world)
         assert source.rows is not None
         rows, covariates = read_inputs(source.rows, columns)
         demos, mdp = rows.demonstrations, source.mdp
@@ -135,7 +136,8 @@ def fit(
                 memory.announce(demos, estimator)
                 if (advice := limits.crowded()) is not None:
                     print(f"prism: {advice}", file=sys.stderr)
-            with _watched(path if tensorboard else None, resume=resume) as on_iteration:
+            watched = _watched(path if tensorboard else None, resume=resume)
+            with patience("fitting"), watched as on_iteration:
                 watch: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "on_iteration": on_iteration}
                 if scheduler is not None:
                     watch["run"] = claim.enter_context(_workers(estimator, scheduler))
@@ -151,8 +153,9 @@ def fit(
 
             with cluster(scheduler):
                 written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
-        metrics = describe_and_write(path, estimator, rows, **written)
-        write_report(path)
+        with patience("describing and drawing what was found"):
+            metrics = describe_and_write(path, estimator, rows, **written)
+            write_report(path)
         shutil.rmtree(checkpoint)  # last: whatever is killed before that goes on from it
     from prism_irl.report.names import FILE, read_names
 

@@ -136,9 +136,11 @@ class RunFolder:
             described = self.origin(time.perf_counter() - clock)
             storage.write_json(folder / "config.json", {**described, **known})
             if report:
+                from prism_irl.cli.progress import patience
                 from prism_irl.report.render import write_report
 
-                write_report(folder)
+                with patience("drawing the page"):
+                    write_report(folder)
         self.tell(metrics, show, report=report)
         return metrics
 

@@ -8,6 +8,7 @@ is asked for in one sentence. A column ``group`` that holds a treatment is a con
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -156,13 +157,14 @@ def _without_study(arguments: list[str]) -> tuple[list[str], Path | None]:
     return words, None if found is None else Path(found)
 
 
-def write_study(path: Path, table: str, columns: Mapping[str, str], events: list[str], conditions: list[str]) -> None:
+def write_study(path: Path, table: str, found: Recognised) -> None:
     """Write a study file with comments, which says what was recognised and what else can be said."""
-    known: dict[str, Any] = dict(columns)
-    if events:
-        known["events"] = events
-    if conditions:
-        known |= {"by": conditions[0]} | ({"unit": columns["group"]} if "group" in columns else {})
+    known: dict[str, Any] = dict(found.columns) | ({} if found.hz is None else {"hz": found.hz})
+    if found.events:
+        known["events"] = found.events
+    if found.conditions:
+        known |= {"by": found.conditions[0]}
+        known |= {"unit": found.columns["group"]} if "group" in found.columns else {}
     text = [
         f"# What the columns of {table} are. Every command reads this from the folder of the data, or --study FILE;",
         "# what is typed wins. Take away the # of a line to use it.",
@@ -178,18 +180,24 @@ def write_study(path: Path, table: str, columns: Mapping[str, str], events: list
 # -- columns that are recognised ---------------------------------------------------------------------------------------
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "trajectory": ("trajectory", "bout", "episode", "session", "run", "demo", "walk", "sequence", "block", "traj"),
-    "state": ("state", "cell", "node", "position", "place", "location", "stimulus", "cue", "room", "patch"),
-    "action": ("action", "move", "choice", "direction", "turn", "response", "movement"),
-    "time": ("time", "timestamp", "t", "seconds", "step", "trial", "frame"),
-    "group": ("animal", "mouse", "subject", "rat", "monkey", "participant", "animal_id", "subject_id", "id", "group"),
-    "intention": ("intention",),
+    role: tuple(words.split())
+    for role, words in {
+        "trajectory": "trajectory bout episode session run demo walk sequence block traj window day recording trial",
+        "state": "state cell node position place location stimulus cue room patch zone tile syllable context",
+        "action": "action move choice direction turn response movement dir decision act button",
+        "time": "time timestamp t seconds step trial frame",
+        "group": "animal mouse subject rat monkey participant bird fish fly person id group",
+        "intention": "intention",
+    }.items()
 }
-"""Usual names of a role's column, in any case, the likeliest first."""
-CONDITIONS = ("group", "treatment", "condition", "drug", "genotype", "sex", "cohort")
+"""Usual names of a role's column, in any case and without units or a word such as id, the likeliest first."""
+NUMBERS = ("observe", "act")
+FILLERS = ("id", "nr", "number", "num", "name", "label", "idx", "ms", "s", "sec", "ns", "us")
+CONDITIONS = ("group", "treatment", "condition", "drug", "genotype", "sex", "cohort", "phase", "epoch", "dose", "stage")
 TREATMENTS = ("control", "ctrl", "saline", "vehicle", "drug", "treated", "sham", "lesion", "wt", "ko", "placebo")
-COMMANDS = ("v", "d", "vel_", "cmd_", "command_", "action_", "act_", "delta_")
-"""What stands before the name of an observed number where a column holds its command: vx of x."""
+POSITIONS = ("pos", "position", "obs", "observation", "state")
+COMMANDS = ("vel", "velocity", "cmd", "command", "action", "act", "delta", "v", "d")
+"""What stands before or behind the name of a number that is observed, or commanded: vx of x, vel_x of pos_x."""
 FEW = 0.2
 """Different values of a column, as a share of its rows, above which it holds no states."""
 
@@ -199,112 +207,203 @@ class Recognised:
     """What a table's columns were taken for.
 
     ``columns``: role or option → column, several with commas between. ``events``: columns that are 1 where something
-    happened. ``conditions``: columns that compare animals or sessions.
+    happened. ``conditions``: columns that compare animals or sessions. ``hz``: steps per second, where times are in
+    milliseconds.
     """
 
     columns: dict[str, str] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
+    hz: float | None = None
 
     @property
     def said(self) -> str:
         """One line that says it all."""
         parts = [f"{role} {name}" for role, name in self.columns.items()]
         parts += [f"event {name}" for name in self.events] + [f"condition {name}" for name in self.conditions]
+        parts += [] if self.hz is None else [f"{self.hz:g} steps per second"]
         return f"Columns: {', '.join(parts)}."
 
 
 def recognise(table: Path, given: dict[str, Any]) -> Recognised:
     """Columns of the roles that are not ``given``; an `InputError` names both where two may be meant."""
-    from prism_irl.data.read import WRITABLE, matching, plain_table
+    from prism_irl.data.read import WRITABLE, matching, read_table_file
 
-    if table.is_dir() or table.suffix.lower() not in WRITABLE:  # a robot dataset or arrays, which name what they hold
-        roles = {role: str(name) for role, name in given.items() if role in (*NAMES, "observe", "act")}
-        return Recognised(roles, list(given.get("events", ())))
-    files = matching(table)
-    found = _recognise(plain_table(files[0]), given)
+    suffix, events = table.suffix.lower(), list(given.get("events", ()))
+    own = {role: str(name) for role, name in given.items() if role in (*NAMES, *NUMBERS)}
+    if table.is_dir():
+        return Recognised(own | {role: name for role, name in _vectors(table).items() if role not in own}, events)
+    if suffix not in (*WRITABLE, ".xlsx", ".nwb"):  # arrays, which name what they hold
+        return Recognised(own, events)
+    files = matching(table) if suffix in WRITABLE else [table]
+    wanted = [own[role] for role in ("state", "action") if role in own]
+    found = _recognise(read_table_file(files[0], wanted=wanted), given)
     if len(files) > 1 and "trajectory" not in given:
         found.columns["trajectory"] = f"file,{found.columns['trajectory']}"
     return found
 
 
+def _vectors(folder: Path) -> dict[str, str]:
+    """What is observed and done in a robot dataset, where its vectors are called so; nothing in other folders."""
+    from prism_irl.robots.continuous import ACTION, STATE, is_dataset
+    from prism_irl.robots.episodes import open_episodes
+
+    if not is_dataset(folder):
+        return {}
+    there = open_episodes(folder).further_vectors()
+    named = {
+        role: [name for name in there if _words(name)[-1:] in ([word], [f"{word}s"])] for role, word in WORDS.items()
+    }
+    usual = {"observe": STATE, "act": ACTION}
+    return {
+        role: names[0] if len(names) == 1 and usual[role] not in there else usual[role] for role, names in named.items()
+    }
+
+
+WORDS = {"observe": "state", "act": "action"}
+
+
 def _recognise(frame: pd.DataFrame, given: dict[str, Any]) -> Recognised:
     left = [str(name) for name in frame.columns]
-    found = Recognised({role: str(name) for role, name in given.items() if role in (*NAMES, "observe", "act")})
+    found = Recognised({role: str(name) for role, name in given.items() if role in (*NAMES, *NUMBERS)})
     taken = {part.strip() for name in found.columns.values() for part in name.split(",")} | {
         str(name) for name in given.get("events", ())
     }
     left = [name for name in left if name not in taken]
     for role in ("group", "time", "intention"):
-        if role not in found.columns and (name := _named(role, left)) is not None:
-            if name.lower() == "group" and is_treatment(frame[name]):
+        if role not in found.columns and (names := _named(role, left)):
+            if _core(names[0]) == "group" and is_treatment(frame[names[0]]):
                 continue
-            found.columns[role] = name
-            left.remove(name)
+            found.columns[role] = names[0]
+            left.remove(names[0])
     if "trajectory" not in found.columns:
-        found.columns["trajectory"] = _trajectory(frame, left, found.columns.get("group"))
-        left = [name for name in left if name not in found.columns["trajectory"].split(",")]
-    unit = found.columns["trajectory"].split(",")
-    found.conditions = [name for name in left if name.lower() in CONDITIONS and _constant(frame, name, unit)]
-    left = [name for name in left if name not in found.conditions]
+        found.columns["trajectory"] = _trajectory(frame, left, found)
+    unit = [name for name in found.columns["trajectory"].split(",") if name in frame.columns]
+    alike = [name for name in left if name not in unit and unit and _constant(frame, name, unit)]
+    found.conditions = [name for name in alike if _core(name) in CONDITIONS]
+    tokens = {*NAMES["state"], *NAMES["action"]}
+    alike = [name for name in alike if frame[name].dtype.kind != "f" and _core(name) not in tokens]
+    left = [name for name in left if name not in unit and name not in alike]
     _tokens_or_numbers(frame, left, found)
     used = {part for name in found.columns.values() for part in name.split(",")}
     found.events = [*given.get("events", ())] or [name for name in left if name not in used and _marks(frame[name])]
+    if (time := found.columns.get("time")) is not None and "ms" in re.findall(r"[^\W_]+", time.lower()):
+        found.hz = _per_second(frame, unit, time)
     order = ("trajectory", "state", "action", "observe", "act", "time", "group", "intention")
     found.columns = {role: found.columns[role] for role in order if role in found.columns}
     return found
 
 
-def _named(role: str, left: Sequence[str]) -> str | None:
-    """The column with the likeliest name of a role."""
-    low = {name.lower(): name for name in reversed(left)}
-    return next((low[name] for name in NAMES[role] if name in low), None)
+def _per_second(frame: pd.DataFrame, unit: list[str], time: str) -> float | None:
+    """Steps per second of times in milliseconds."""
+    if frame[time].dtype.kind not in "iuf" or not unit:
+        return None
+    usual = float(frame.groupby(unit, dropna=False)[time].diff().median())
+    return float(f"{1000 / usual:.6g}") if usual > 0 else None
 
 
-def _trajectory(frame: pd.DataFrame, left: Sequence[str], group: str | None) -> str:
-    """Columns that name a trajectory together: what runs, and the animal where runs are numbered anew for each."""
-    runs = [name for name in left if name.lower() in NAMES["trajectory"] and name.lower() != "trajectory"]
-    runs = [name for name in left if name.lower() == "trajectory"] or runs
-    if not runs and group is None:
+def _words(name: str) -> list[str]:
+    """Words of a name in small letters, without what stands in brackets: mouse, id of MouseID; time of Time (s)."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", re.sub(r"\(.*?\)|\[.*?\]", "", name))
+    return re.findall(r"[^\W_]+", plain.lower())
+
+
+def _core(name: str) -> str:
+    """The one word that a name is without fillers; all of it where there are several."""
+    words = _words(name)
+    kept = [word for word in words if word not in FILLERS] or words
+    return kept[0] if len(kept) == 1 else " ".join(words)
+
+
+def _named(role: str, left: Sequence[str]) -> list[str]:
+    """Columns with a usual name of a role, the likeliest first."""
+    found = [name for name in left if _core(name) in NAMES[role]]
+    return sorted(found, key=lambda name: (NAMES[role].index(_core(name)), name.lower() != _core(name)))
+
+
+def _trajectory(frame: pd.DataFrame, left: Sequence[str], found: Recognised) -> str:
+    """Columns that name a trajectory together: what runs, and the animal where runs are numbered anew for each.
+
+    A trial with several rows is a run and no time. What comes back within the others (a block), or has one row, is no
+    run. Where rows of a trajectory have the same time, the one column that tells them apart is part of its name.
+    """
+    time, fixed = found.columns.get("time"), [found.columns["group"]] if "group" in found.columns else []
+    named = [name for name in left if _core(name) in NAMES["trajectory"]]
+    runs = [name for name in named if _core(name) == "trajectory"] or named
+
+    def tied(keys: Sequence[str], clock: str | None) -> bool:
+        return bool(keys and clock is not None and frame.duplicated([*keys, clock]).any())
+
+    if time is not None and _core(time) == "trial" and tied([*fixed, *runs] or [time], time):
+        runs, time = [*runs, time], None
+        del found.columns["time"]
+    for name in runs[::-1]:
+        others = [*fixed, *(run for run in runs if run != name)]
+        if others and not tied(others, time) and _is_no_run(frame, name, others):
+            runs.remove(name)
+    keys = runs if fixed and runs and _constant(frame, fixed[0], runs) else [*fixed, *runs]
+    if not keys:
         raise InputError(
             f"No column of the table names the trajectory (there are {', '.join(left[:20])}); name it with "
             "--trajectory, or several that do so together: --trajectory animal,bout."
         )
-    if group is None or (runs and _constant(frame, group, runs)):
-        return ",".join(runs)
-    return ",".join([group, *runs])
+    if tied(keys, time):
+        more = [name for name in left if name not in runs and _is_token(frame[name]) and not tied([*keys, name], time)]
+        keys = [*keys, *more] if len(more) == 1 else keys
+    return ",".join(keys)
+
+
+def _is_no_run(frame: pd.DataFrame, name: str, others: list[str]) -> bool:
+    """Whether a column's values come back within the others, or change with every row."""
+    unit = frame.groupby(others, dropna=False, sort=False).ngroup().to_numpy()
+    both = frame.groupby([*others, name], dropna=False, sort=False).ngroup().to_numpy()
+    ordered = both[unit.argsort(kind="stable")]
+    blocks = 1 + int((ordered[1:] != ordered[:-1]).sum())
+    return blocks > both.max() + 1 or len(frame) < 2 * (both.max() + 1)
 
 
 def _tokens_or_numbers(frame: pd.DataFrame, left: Sequence[str], found: Recognised) -> None:
     """State and action, or the columns that are observed and commanded where they are numbers."""
-    if {"observe", "act"} & set(found.columns):
+    if set(NUMBERS) & set(found.columns):
         return
     numbers = [name for name in left if frame[name].dtype.kind == "f"]
-    plain = {name.lower(): name for name in numbers}
-    commands = [
-        name
-        for name in numbers
-        for start in COMMANDS
-        if name.lower().startswith(start) and name.lower().removeprefix(start) in plain
-    ]
-    if commands and not {"state", "action"} & set(found.columns) and _named("state", left) is None:
+    observed = {_without(name, POSITIONS): name for name in numbers}
+    commands = {name: _without(name, COMMANDS) for name in numbers}
+    commands = {name: core for name, core in commands.items() if observed.get(core, name) != name}
+    if commands and not {"state", "action"} & set(found.columns) and not _named("state", left):
         found.columns["observe"] = ",".join(name for name in numbers if name not in commands)
-        found.columns["act"] = ",".join(dict.fromkeys(commands))
+        found.columns["act"] = ",".join(commands)
         return
     for role in ("state", "action"):
         if role not in found.columns:
             found.columns[role] = _token(frame, [name for name in left if name not in found.columns.values()], role)
 
 
+def _without(name: str, marks: Sequence[str]) -> str:
+    """A name without the word before or behind it that says what kind of number it is: x of vx, vel_x and x_vel."""
+    words = _words(name)
+    for ends in (words[:1], words[-1:]):
+        if len(words) > 1 and ends[0] in marks:
+            return " ".join(words[1:] if ends == words[:1] else words[:-1])
+    plain = " ".join(words)
+    short = next((mark for mark in marks if len(mark) == 1 and plain.startswith(mark) and len(plain) > 1), "")
+    return plain.removeprefix(short)
+
+
 def _token(frame: pd.DataFrame, left: Sequence[str], role: str) -> str:
     """The column of a state or an action: its own name, else a usual one, else the only one that it can be."""
-    exact = [name for name in left if name.lower() == role]
-    usual = exact or [name for name in left if name.lower() in NAMES[role]]
-    other = NAMES["action" if role == "state" else "state"]
+    usual = [name for name in left if _core(name) == role] or _named(role, left)
     if not usual:
-        usual = [name for name in left if name.lower() not in other and _is_token(frame[name])]
+        other = NAMES["action" if role == "state" else "state"]
+        usual = [name for name in left if _core(name) not in other and _is_token(frame[name])]
     if len(usual) == 1:
         return usual[0]
+    numbers = [name for name in left if frame[name].dtype.kind == "f"]
+    if not usual and numbers:
+        raise InputError(
+            f"No column of the table looks like the {role}, and no number like the command of another (vx of x); name "
+            f"them with --state and --action, or with --observe {','.join(numbers[:3])} and --act."
+        )
     if not usual:
         there = ", ".join(map(str, frame.columns[:20]))
         raise InputError(f"No column of the table looks like the {role} (there are {there}); name it with --{role}.")
@@ -362,7 +461,7 @@ def init(
         raise InputError(f"There is a {target} already; pass --overwrite to replace it, or another --out.")
     found = recognise(table, given(columns))
     try:
-        write_study(target, table.name, found.columns, found.events, found.conditions)
+        write_study(target, table.name, found)
     except OSError as error:
         raise InputError(f"Cannot write {target} ({error.strerror}); choose another --out.") from None
     print(one_line(found.said))

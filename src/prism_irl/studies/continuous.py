@@ -35,7 +35,7 @@ from prism_irl.report.verdict import sentences
 from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.gains import independent
-from prism_irl.studies.null import EXCEEDING, LEVEL, MOST, OnPart, Question
+from prism_irl.studies.null import EXCEEDING, LEVEL, MOST, OnWork, Question
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -104,7 +104,7 @@ def evidence(
     jobs: int = 1,
     title: str = "Are there phases?",
     selects: bool = False,
-    on_part: OnPart | None = None,
+    on_part: OnWork | None = None,
 ) -> dict[str, Any]:
     """Test, write metrics.json, table.csv and the figure, and return the metrics, by the keys of `studies.evidence`.
 
@@ -122,7 +122,7 @@ def evidence(
     while not rows or (len(rows) <= surrogates and not question(rows).settled(surrogates)):
         numbers = [0] if not rows else list(range(len(rows), min(len(rows) + batch, surrogates + 1)))
         done = len(rows)
-        tell = None if on_part is None else lambda n, done=done: on_part(done + n, surrogates + 1)
+        tell = None if on_part is None else lambda n, done=done: on_part(done + n, surrogates + 1, None)
         rows += fanout.remembered(
             _agreements, numbers, shared, lambda b: cache / f"{key}-{b:04d}.json", jobs=jobs, on_rows=tell
         )

@@ -28,7 +28,7 @@ from prism_irl.report.verdict import sentences
 from prism_irl.studies import null, results
 from prism_irl.studies.cross_validation import cross_validate
 from prism_irl.studies.gains import Analysis, independent
-from prism_irl.studies.null import EXCEEDING, LEVEL, MOST, EvidenceResult, OnPart, Task
+from prism_irl.studies.null import EXCEEDING, LEVEL, MOST, EvidenceResult, OnWork, Task
 
 NAMES = {
     "uniform": "uniform over valid actions",
@@ -70,7 +70,7 @@ def evidence(
     events: null.Events | None = None,
     covariates: Sequence[str] = (),
     title: str = "Are there intentions?",
-    on_part: OnPart | None = None,
+    on_part: OnWork | None = None,
 ) -> dict[str, Any]:
     """Test, write metrics.json, table.csv and figures, and return the metrics."""
     cache = folder / "cache"

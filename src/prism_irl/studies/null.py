@@ -21,7 +21,7 @@ import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +63,10 @@ FITTED, LIVELIEST = 2, 0.25
 RESAMPLES = 2000
 PARTS = ("gain", "goals", "halves")
 OnPart = Callable[[int, int], None]
+"""Called with how many parts are done, and how many there are."""
+OnWork = Callable[[int, int, float | None], None]
+"""Called with how many parts are done, how many there are at most, and the seconds that are left: NaN before they are
+known, None where the pace tells them."""
 Events = Mapping[str, npt.NDArray[np.bool_]]
 FloatArray = npt.NDArray[np.float64]
 
@@ -223,7 +227,7 @@ def run(
     jobs: int = 1,
     cache: Path | None = None,
     events: Events | None = None,
-    on_part: OnPart | None = None,
+    on_part: OnWork | None = None,
 ) -> EvidenceResult:
     """Analyse the data and surrogates until both questions are settled.
 
@@ -234,7 +238,7 @@ def run(
     jobs : parts at the same time on this machine; on a cluster inside `scale.fanout.cluster`
     cache : folder that remembers finished parts, by data and settings
     events : name → (n,) bool, what happened at the steps; the alignment of intentions with it is tested, too
-    on_part : called with how many parts are done, and how many there are at most
+    on_part : see `OnWork`
     """
     if surrogates < 1:
         raise InputError("Give at least one surrogate; 39 allow for a clear answer, 199 for most others.")
@@ -252,8 +256,12 @@ def run(
         return None if cache is None else cache / f"{key}{told}-{task.data:04d}-{task.part}.json"
 
     def work_off(tasks: list[Task]) -> None:
-        done = len(found.rows)
-        tell = None if on_part is None else lambda rows: on_part(done + rows, most)
+        done, began, left = len(found.rows), time.monotonic(), _seconds_left(found, parts, jobs)
+
+        def tell(rows: int) -> None:
+            if on_part is not None:
+                on_part(done + rows, most, left if math.isnan(left) else max(left - (time.monotonic() - began), 0.0))
+
         rows = fanout.remembered(_run_part, tasks, shared, path, jobs=jobs, on_rows=tell)
         found.rows |= dict(zip(tasks, rows, strict=True))
 
@@ -273,6 +281,29 @@ def run(
 def _is_settled(found: EvidenceResult, part: str) -> bool:
     question = found.g1 if part == "gain" else found.g2
     return question is None or question.settled(found.most)
+
+
+def _seconds_left(found: EvidenceResult, parts: Sequence[str], jobs: int) -> float:
+    """What the surrogates that are still needed will take, by those that are done; NaN before the first of them."""
+    if Task(1, "gain") not in found.rows:
+        return math.nan
+    wanted, total = 0, 0.0
+    for part in (part for part in ("gain", "goals", "halves") if part in parts):
+        took = [row["seconds"] for task, row in found.rows.items() if task.part == part and task.data > 0]
+        question = found.g1 if part == "gain" else found.g2
+        if part == "halves":
+            needed = min(wanted, AGREEMENTS)
+        elif question is None or question.settled(found.most):
+            needed = len(took)
+        elif not question.counts:
+            needed = ENOUGH
+        else:  # those that have reached the data say when enough of them will have
+            needed = math.ceil(EXCEEDING * len(took) / question.reached) if question.reached else CLEAR
+            needed = needed if question.reached or question.far else found.most
+        needed = min(max(needed, len(took)), found.most)
+        wanted = max(wanted, needed)
+        total += max(needed - len(took), 0) * float(np.mean(took or [0.0]))
+    return total / max(jobs, 1)
 
 
 def _events_key(events: Events | None) -> str:

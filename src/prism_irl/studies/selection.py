@@ -36,7 +36,7 @@ from prism_irl.studies import evidence, null, results
 from prism_irl.studies.cross_validation import Evaluation, Extra, OnFit, cross_validate, fit_to_all
 from prism_irl.studies.gains import Analysis, independent
 from prism_irl.studies.intervals import scoring, write_score_intervals
-from prism_irl.studies.null import MOST, EvidenceResult, OnPart
+from prism_irl.studies.null import MOST, EvidenceResult, OnWork
 
 AGREEMENT = 0.8  # halves that agree less than this do not settle which step belongs to which intention
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
@@ -436,7 +436,7 @@ def select(
     jobs: int = 1,
     title: str = "How many intentions?",
     on_fit: OnFit | None = None,
-    on_part: OnPart | None = None,
+    on_part: OnWork | None = None,
     events: Mapping[str, Any] | None = None,
     layout: Mapping[str, Any] | None = None,
     simulations: int = 0,
@@ -519,7 +519,7 @@ def try_numbers(
 
 
 def _tested(
-    demos: Demonstrations, settings: Select, mdp: MDP | None, jobs: int, cache: Path, on_part: OnPart | None
+    demos: Demonstrations, settings: Select, mdp: MDP | None, jobs: int, cache: Path, on_part: OnWork | None
 ) -> EvidenceResult:
     """The test against a habit, with the folds of the selection."""
     cache.mkdir(exist_ok=True)
