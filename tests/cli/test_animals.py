@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.cli.animals import two_levels
+from prism_irl.cli.animals import compared_levels
 from support import prism
 from worlds.cohort import CohortWorld
 
@@ -19,7 +19,9 @@ def folder(tmp_path_factory):
     frame = cohort.demonstrations.to_pandas().rename(columns={"group": "animal", "intention": "truth"})
     frame["drug"] = cohort.condition[cohort.demonstrations.trajectory_index]
     frame["dose"] = np.array(["0", "1", "2"])[cohort.demonstrations.trajectory_index % 3]
-    frame.sample(frac=1, random_state=0).to_csv(folder / "mouse.csv", index=False)
+    frame = frame.sample(frac=1, random_state=0)
+    frame["epoch"] = np.where(frame.groupby("trajectory").cumcount() < 20, "early", "late")
+    frame.to_csv(folder / "mouse.csv", index=False)
     (frame[["animal", "drug"]].drop_duplicates()).to_csv(folder / "animals.csv", index=False)
     quick = ("--n-starts", 2, "--max-iterations", 40, "--simulations", 0)
     done = prism("fit", "mouse.csv", "--method", "hiql", "--intentions", 2, *quick, "--out", "run", cwd=folder)
@@ -69,6 +71,22 @@ def test_two_of_three_levels_can_be_named(folder):
     assert json.loads(done.stdout)["paired"]
 
 
+def test_three_conditions_and_epochs_of_a_trajectory_are_compared(folder):
+    done = prism("contrast", "run", "--by", "dose", "--unit", "animal", "--json", "--overwrite", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["levels"] == ["0", "1", "2"]
+    assert all(len(test["values"]) == 3 for test in found["tests"] if test["values"] is not None)
+    assert [pair["levels"] for pair in found["pairs"]] == [["0", "1"], ["0", "2"], ["1", "2"]]
+    page = (folder / "run" / "report.html").read_text()
+    assert "Conditions by dose: 1 and 2 against 0" in page
+    assert "which differ" in page
+    done = prism("contrast", "run", "--by", "epoch", "--unit", "animal", "--overwrite", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "epoch changes within trajectories: 30 of them are compared in 60 stretches." in done.stderr
+    assert "10 in column animal, each under both" in " ".join(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -76,8 +94,9 @@ def test_two_of_three_levels_can_be_named(folder):
         (("--by", "drug", "--unit", "nobody"), "There is no column 'nobody' for --unit"),
         (("--by", "drug"), "Name its column with --unit"),
         (("--by", "state", "--unit", "animal"), "changes within a trajectory"),
-        (("--by", "dose", "--unit", "animal"), "has 3 values (0, 1, 2); name two of them with --levels"),
-        (("--by", "dose", "--unit", "animal", "--levels", "0"), "give two different values"),
+        (("--by", "trajectory", "--unit", "animal"), "values (0, 1, 10"),
+        (("--by", "dose", "--unit", "animal", "--intervals", "20"), "--intervals compares two conditions"),
+        (("--by", "dose", "--unit", "animal", "--levels", "0"), "give two to 6 different values"),
         (("--by", "dose", "--unit", "animal", "--levels", "0,9"), "never is '9'"),
         (("--by", "sex", "--unit", "animal", "--table", "animals.csv"), "has no column 'sex'"),
         (("--by", "drug", "--unit", "animal", "--table", "gone.csv"), "There is no file gone.csv"),
@@ -119,5 +138,5 @@ def test_the_report_of_another_fit_does_not_show_it(folder):
 )
 def test_a_control_comes_first_unless_somebody_says_otherwise(there, expected):
     column = np.array(there * 2)
-    assert two_levels(column, None, "drug") == expected
-    assert two_levels(column, ",".join(there), "drug") == there
+    assert compared_levels(column, None, "drug") == expected
+    assert compared_levels(column, ",".join(there), "drug") == there

@@ -26,7 +26,7 @@ WRONG: dict[tuple[str, str], list[tuple[tuple[str, ...], str]]] = {
         (("--by", "same", "--unit", "animal"), "everywhere"),
     ],
     ("contrast", "unit"): [(("--by", "drug", "--unit", "gone"), "There is no column 'gone'")],
-    ("contrast", "levels"): [((*BY, "--levels", "drug"), "give two different values")],
+    ("contrast", "levels"): [((*BY, "--levels", "drug"), "give two to 6 different values")],
     ("contrast", "table"): [((*BY, "--table", "gone.csv"), "There is no file")],
     ("contrast", "intervals"): [
         ((*BY, "--intervals", "3"), "give 20 or more"),

@@ -23,31 +23,31 @@ def paired(n):
 def test_every_assignment_of_an_unpaired_design_occurs_once(n, m):
     found = resampling.assignments(unpaired(n, m))
     assert found.exact
-    assert len(found.second) == len(np.unique(found.second, axis=0)) == comb(n + m, m)
-    assert (found.second.sum(axis=1) == m).all()
-    np.testing.assert_array_equal(found.second[0], unpaired(n, m).second)
+    assert len(found.level) == len(np.unique(found.level, axis=0)) == comb(n + m, m)
+    assert (found.level.sum(axis=1) == m).all()
+    np.testing.assert_array_equal(found.level[0], unpaired(n, m).second)
 
 
 @given(st.integers(1, 8))
 def test_a_paired_design_swaps_within_units(n):
     found = resampling.assignments(paired(n))
-    assert len(np.unique(found.second, axis=0)) == 2**n
-    assert (found.second.reshape(-1, n, 2).sum(axis=2) == 1).all()
+    assert len(np.unique(found.level, axis=0)) == 2**n
+    assert (found.level.reshape(-1, n, 2).sum(axis=2) == 1).all()
     assert found.smallest_p == pytest.approx(min(2 / 2**n, 1.0))
 
 
 def test_many_units_are_permuted_at_random_with_the_truth_among_them():
     found = resampling.assignments(unpaired(15, 15))
     assert not found.exact
-    assert len(found.second) == resampling.DRAWN + 1
-    np.testing.assert_array_equal(found.second[0], unpaired(15, 15).second)
+    assert len(found.level) == resampling.DRAWN + 1
+    np.testing.assert_array_equal(found.level[0], unpaired(15, 15).second)
 
 
 def test_p_is_the_share_of_assignments_that_reach_the_truth():
     values = np.array([0.3, 0.1, 0.9, 0.4, 0.2, 0.8])
     cells = unpaired(3, 3)
     tried = resampling.assignments(cells)
-    differences = np.abs([values[s].mean() - values[~s].mean() for s in tried.second])
+    differences = np.abs([values[s].mean() - values[~s].mean() for s in tried.level])
     p = resampling.p_values(differences[:, None])[0]
     assert p == (differences >= differences[0] - 1e-12).mean()
 

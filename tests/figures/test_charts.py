@@ -183,7 +183,7 @@ def test_the_budget_has_a_bar_an_interval_and_words_per_row(ax):
 def test_the_line_of_an_animal_ends_in_its_two_dots():
     _figure, (ax,) = style.new_figure()
     first, second = {"a": 0.2, "b": 0.3, "c": 0.1}, {"a": 0.5, "b": 0.1}
-    charts.unit_dots(ax, first, second, (0.2, 0.3), ("saline", "drug"))
+    charts.unit_dots(ax, (first, second), (0.2, 0.3), ("saline", "drug"))
     dots = {(x, y) for line in ax.lines if line.get_marker() == "o" for x, y in zip(*line.get_data(), strict=True)}
     joins = [np.transpose(line.get_data()) for line in ax.lines if line.get_marker() != "o"]
     assert len(dots) == 5

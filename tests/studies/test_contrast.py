@@ -135,6 +135,45 @@ def test_cells_are_animals_under_conditions():
     assert apart.cell.tolist() == [0, 1, -1]
 
 
+def test_three_groups_are_compared_and_the_pairs_that_differ_named():
+    model, demos, condition = study(usage=4.0)
+    drugged = np.unique(demos.groups[condition == "drug"])
+    low = np.isin(demos.groups, drugged[::2])
+    three = np.where(condition == "saline", "saline", np.where(low, "low", "high"))
+    levels = ("saline", "low", "high")
+    found = contrast(model, demos, demos.groups, three, levels=levels)
+    assert found["n_per_level"] == [8, 4, 4]
+    test = best(found, "usage")
+    assert test["p_adjusted"] <= 0.05
+    assert test["difference"] == pytest.approx(max(test["values"]) - min(test["values"]))
+    words = in_words(found, None, TESTED)
+    assert "Under saline, low and high the usage of intention" in words
+    assert "high − saline" in words
+    assert "high − low" not in words
+    again = contrast(model, demos, demos.groups, three, levels=levels[::-1])
+    assert best(again, "usage")["difference"] == pytest.approx(test["difference"])
+
+
+def test_groups_of_one_kind_are_told_apart_no_more_often_than_chance(usage):
+    model, demos, _ = usage
+    animals, rng, small = np.unique(demos.groups), np.random.default_rng(0), 0
+    for _ in range(10):
+        group = dict(zip(animals, rng.permutation(np.arange(len(animals)) % 3).astype(str), strict=True))
+        three = np.array([group[name] for name in demos.groups])
+        found = contrast(model, demos, demos.groups, three, levels=("0", "1", "2"))
+        small += min(t["p_adjusted"] for t in found["tests"]) <= 0.05
+    assert small <= 3
+
+
+def test_animals_with_some_of_three_conditions_are_refused():
+    unit, condition = np.array(list("aabb")), np.array(["x", "y", "y", "z"])
+    with pytest.raises(InputError, match="none has all"):
+        design(unit, condition, ("x", "y", "z"))
+    plan = design(np.array(list("aaabbb")), np.array(list("xyzxyz")), ("x", "y", "z"))
+    assert plan.cells.paired
+    assert plan.cells.level.tolist() == [0, 1, 2, 0, 1, 2]
+
+
 def test_a_condition_that_nobody_has_is_refused(usage):
     model, demos, condition = usage
     with pytest.raises(InputError, match="No animal has condition = 'salt'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ CONTROLS = {
     "+/+", "pre", "before", "off", "none", "untreated", "naive", "0", "false", "no",
 }  # fmt: skip
 """Values that a difference is taken from, where nobody says otherwise."""
+MOST_LEVELS = 6
 
 
 def contrast(
@@ -34,7 +36,7 @@ def contrast(
     overwrite: bool = False,
     common: CommonOptions = CommonOptions(),
 ) -> None:
-    """Compare two conditions: usage, dwell, switching, places and rewards, with whole animals as the unit.
+    """Compare conditions: usage, dwell, switching, places and rewards, with whole animals as the unit.
 
     The fit never reads the conditions, and whole animals are permuted. The answer becomes a section of the run's
     report.
@@ -43,18 +45,21 @@ def contrast(
 
     Example: prism contrast runs/mouse --by genotype --unit animal --table animals.csv
 
+    Example: prism contrast runs/mouse --by dose --levels saline,low,high --unit animal
+
     Parameters
     ----------
     run
         Folder of a prism fit.
     by
-        Column with the condition, the same in all rows of a trajectory: of the table that was fitted, or of --table.
+        Column with the condition: of the table that was fitted, or of --table. Where it changes within trajectories
+        (epochs of a session), each stretch of one value counts as a trajectory.
     unit
-        Column with the animal; the same animal under both conditions makes the design a paired one [default: the
+        Column with the animal; the same animal under all conditions makes the design a paired one [default: the
         --group of the fit].
     levels
-        The two values to compare, such as saline,drug, where the column has others, too; differences are second minus
-        first [default: a control (saline, vehicle, control, sham, wt, baseline, …) first, else in alphabetical order].
+        The values to compare, such as saline,drug; the difference of two is second minus first [default: all, a control
+        (saline, vehicle, control, sham, wt, baseline, …) first, else in the order of numbers or of the alphabet].
     table
         A second table with the column --by and either the unit or the trajectory, one row for each.
     intervals
@@ -72,6 +77,7 @@ def contrast(
     from prism_irl import storage
     from prism_irl.cli.fitted import open_run_data
     from prism_irl.cli.printing import print_contrast, print_json
+    from prism_irl.cli.progress import say
     from prism_irl.cli.report import write_again
     from prism_irl.cli.runs import adding
     from prism_irl.report.contrast import in_words
@@ -85,9 +91,21 @@ def contrast(
     check_intervals(intervals, data.model, data.demos)
     check_new(run, by, overwrite=overwrite)
     who, unit_name = _units(data, unit)
-    condition = data.column(by, "by") if table is None else data.joined(table, by, unit_name, who)
-    chosen = two_levels(condition, levels, by)
-    found = study.contrast(data.model, data.demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
+    demos = data.demos
+    if table is not None:
+        condition = data.joined(table, by, unit_name, who)
+    else:
+        demos, condition, owner = data.stretches(by, "by")
+        if len(demos) > len(data.demos):
+            pieces = f"{len(data.demos):,} of them are compared in {len(demos):,} stretches"
+            say(f"{by} changes within trajectories: {pieces}.")
+        who = who[owner]
+    chosen = compared_levels(condition, levels, by)
+    if intervals and (len(chosen) > 2 or len(demos) > len(data.demos)):
+        raise InputError(
+            "--intervals compares two conditions of whole trajectories; leave it out, or name two --levels."
+        )
+    found = study.contrast(data.model, demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
     if intervals:
         found = _refitted(found, data, who, condition, intervals, jobs, seed)
     fit = storage.read_object(run / "metrics.json")
@@ -137,24 +155,28 @@ def _units(data: RunData, unit: str | None) -> tuple[Any, str]:
     return data.column(name, "unit"), name
 
 
-def two_levels(condition: Any, levels: str | None, by: str) -> tuple[str, str]:
-    """The two conditions to compare."""
+def compared_levels(condition: Any, levels: str | None, by: str) -> tuple[str, ...]:
+    """The conditions to compare."""
     there = sorted(set(condition.astype(str).tolist()))
     if levels is not None:
         given = [level.strip() for level in levels.split(",")]
-        if len(given) != 2 or given[0] == given[1]:
-            raise InputError(f"--levels is {levels!r}; give two different values, such as saline,drug.")
+        if len(set(given)) != len(given) or not 2 <= len(given) <= MOST_LEVELS:
+            raise InputError(
+                f"--levels is {levels!r}; give two to {MOST_LEVELS} different values, such as saline,drug."
+            )
         for level in given:
             if level not in there:
                 raise InputError(f"The column {by!r} never is {level!r}; it is one of {', '.join(there[:20])}.")
-        return given[0], given[1]
+        return tuple(given)
     if len(there) < 2:
         raise InputError(f"The column {by!r} is {there[0]!r} everywhere; a contrast needs two conditions.")
-    if len(there) > 2:
-        some = ", ".join(there[:10]) + (", …" if len(there) > 10 else "")
-        raise InputError(f"The column {by!r} has {len(there)} values ({some}); name two of them with --levels.")
-    first, second = sorted(there, key=lambda level: level.strip().lower() not in CONTROLS)  # stable: else by alphabet
-    return first, second
+    if len(there) > MOST_LEVELS:
+        raise InputError(
+            f"The column {by!r} has {len(there)} values ({', '.join(there[:10])}, …); name some with --levels."
+        )
+    with suppress(ValueError):
+        there.sort(key=float)
+    return tuple(sorted(there, key=lambda level: level.strip().lower() not in CONTROLS))  # stable
 
 
 def individuals(

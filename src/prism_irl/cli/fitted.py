@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,6 +113,19 @@ class RunData(NamedTuple):
         """A column that is the same in all rows of a trajectory, one value for each, (N,)."""
         return per_trajectory(self.demos, column_of(self.frame, name, f"--{role}"), name, self.table.order)
 
+    def stretches(self, name: str, role: str) -> tuple[Demonstrations, Any, Any]:
+        """Trajectories, cut where a column changes if that is seldom; its value and the trajectory of each, (N,)."""
+        column, demos = column_of(self.frame, name, f"--{role}"), self.demos
+        codes, found = factorize(column, name, lambda row: f"row {row} of column {name!r}")
+        flat = codes[self.table.order]
+        offsets = np.union1d(demos.offsets, 1 + np.flatnonzero(flat[1:] != flat[:-1]))
+        if len(offsets) == len(demos.offsets) or demos.n_steps < SHORTEST * (len(offsets) - 1):
+            return demos, self.column(name, role), np.arange(len(demos))
+        owner = demos.trajectory_index[offsets[:-1]]
+        groups = None if demos.groups is None else demos.groups[owner]
+        cut = replace(demos, offsets=offsets, groups=groups, trajectory_names=None)
+        return cut, np.array([str(value) for value in found])[flat[offsets[:-1]]], owner
+
     def joined(self, path: Path, by: str, unit: str, who: Any) -> Any:
         """The column ``by`` of a second table that has a row per unit, or per trajectory, (N,)."""
         other = plain_table(path)
@@ -136,6 +149,10 @@ class RunData(NamedTuple):
             if name not in known:
                 raise InputError(f"{path} has no row for {key} {name}; add one, or leave that {key} out of the fit.")
         return np.array([known[name] for name in wanted.astype(str)])
+
+
+SHORTEST = 5
+"""Steps of a stretch of one condition on average, below which it is no epoch."""
 
 
 def per_trajectory(demos: Demonstrations, values: pd.Series[Any], name: str, order: Any) -> Any:

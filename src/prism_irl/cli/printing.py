@@ -192,17 +192,12 @@ def print_contrast(found: Mapping[str, Any], names: Sequence[str], fit: Mapping[
     from prism_irl.report.contrast import section
 
     shown = section(found, names, fit)
-    rows = [row._asdict() | {"style": "bold" if row.clear else None} for row in shown.rows]
-    one, two = found["levels"]
-    columns = {
-        "measure": ("what", 0),
-        one: ("first", 0),
-        two: ("second", 0),
-        f"{two} − {one}": ("difference", 0),
-        "95% interval": ("interval", 0),
-        "p": ("p", 0),
-        "adjusted p": ("adjusted", 0),
-    }
+    titles = [title for title, _ in shown.columns]
+    columns = {"measure": ("what", 0)} | {title: (title, 0) for title in titles}
+    rows = [
+        dict[str, Any](zip(titles, row.cells, strict=True)) | {"what": row.what, "style": "bold" if row.clear else None}
+        for row in shown.rows
+    ]
     print_table(shown.title, rows, columns)
     for finding in shown.findings:
         print(finding.text)

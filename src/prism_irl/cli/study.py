@@ -359,7 +359,7 @@ def _is_no_run(frame: pd.DataFrame, name: str, others: list[str]) -> bool:
     both = frame.groupby([*others, name], dropna=False, sort=False).ngroup().to_numpy()
     ordered = both[unit.argsort(kind="stable")]
     blocks = 1 + int((ordered[1:] != ordered[:-1]).sum())
-    return blocks > both.max() + 1 or len(frame) < 2 * (both.max() + 1)
+    return bool(blocks > both.max() + 1 or len(frame) < 2 * (both.max() + 1))
 
 
 def _tokens_or_numbers(frame: pd.DataFrame, left: Sequence[str], found: Recognised) -> None:

@@ -8,9 +8,10 @@ design every unit has a cell per condition, and the two are swapped or not (Fish
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
-from math import comb
+from math import comb, factorial, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,21 @@ LEVEL = 0.95
 
 
 class Cells(NamedTuple):
-    """Which unit and which of two conditions each cell belongs to: ``units`` (C,), ``second`` (C,) bool."""
+    """Which unit and which condition, numbered from 0, each cell belongs to: ``units`` (C,), ``level`` (C,)."""
 
     units: IntArray
-    second: BoolArray
+    level: IntArray | BoolArray
     paired: bool
+
+    @property
+    def second(self) -> BoolArray:
+        """Whether a cell is of the second of two conditions, (C,)."""
+        return np.asarray(self.level == 1)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of cells of every condition."""
+        return np.bincount(np.asarray(self.level, np.int64))
 
     @property
     def n_units(self) -> int:
@@ -41,26 +52,44 @@ class Cells(NamedTuple):
 
     @property
     def n_smaller(self) -> int:
-        """Units in the smaller condition."""
-        return int(min(self.second.sum(), (~self.second).sum()))
+        """Units in the smallest condition."""
+        return int(self.sizes.min())
 
 
 class Assignments(NamedTuple):
-    """``second`` (P, C) bool: the condition of every cell, the truth first; ``exact``: these are all there are."""
+    """``level`` (P, C): the condition of every cell, the truth first; ``exact``: these are all there are.
 
-    second: BoolArray
+    ``smallest_p`` is the smallest p that a statistic which does not care for the order of the conditions can have.
+    """
+
+    level: IntArray | BoolArray
     exact: bool
-
-    @property
-    def smallest_p(self) -> float:
-        """The smallest p that a statistic which does not care for the order of the conditions can have."""
-        mirrored = (self.second == ~self.second[0]).all(axis=1).any()
-        return (1 + bool(mirrored)) / len(self.second)
+    smallest_p: float
 
 
 def assignments(cells: Cells, seed: int = 0) -> Assignments:
-    """All ways to give the conditions to the units, or `DRAWN` random ones where there are too many."""
-    n, rng = len(cells.second), np.random.default_rng(seed)
+    """All ways to give conditions to the units; `DRAWN` random ones where there are too many, or more than two."""
+    rng = np.random.default_rng(seed)
+    if len(cells.sizes) > 2:
+        return _of_several(cells, rng)
+    found, exact = _of_two(cells, rng)
+    mirrored = (found == ~found[0]).all(axis=1).any()
+    return Assignments(found, exact, (1 + bool(mirrored)) / len(found))
+
+
+def _of_several(cells: Cells, rng: np.random.Generator) -> Assignments:
+    """Random ways to give three conditions or more to the units, within each unit where it has all of them."""
+    level = np.asarray(cells.level, np.int64)
+    G, n = len(cells.sizes), cells.n_units
+    rows = level.reshape(n, G) if cells.paired else level[None]
+    drawn = rng.permuted(np.tile(rows, (DRAWN, 1, 1)), axis=2).reshape(DRAWN, -1)
+    ways = factorial(G) ** n if cells.paired else factorial(len(level)) // prod(map(factorial, cells.sizes.tolist()))
+    alike = factorial(G) if cells.paired else prod(map(factorial, Counter(cells.sizes.tolist()).values()))
+    return Assignments(np.concatenate([level[None], drawn]), False, max(alike / ways, 1 / (DRAWN + 1)))
+
+
+def _of_two(cells: Cells, rng: np.random.Generator) -> tuple[BoolArray, bool]:
+    n = len(cells.second)
     if cells.paired:
         names, unit = np.unique(cells.units, return_inverse=True)
         exact = 2 ** len(names) <= MOST
@@ -68,16 +97,16 @@ def assignments(cells: Cells, seed: int = 0) -> Assignments:
             swaps = (np.arange(2 ** len(names))[:, None] >> np.arange(len(names))) & 1
         else:
             swaps = np.concatenate([np.zeros((1, len(names)), int), rng.integers(2, size=(DRAWN, len(names)))])
-        return Assignments(cells.second ^ swaps.astype(bool)[:, unit], exact)
+        return cells.second ^ swaps.astype(bool)[:, unit], exact
     k = int(cells.second.sum())
     if comb(n, k) <= MOST:
         chosen = np.array(list(combinations(range(n), k)))
         found = np.zeros((len(chosen), n), bool)
         np.put_along_axis(found, chosen, True, axis=1)
         truth = (found == cells.second).all(axis=1)
-        return Assignments(np.concatenate([found[truth], found[~truth]]), True)
+        return np.concatenate([found[truth], found[~truth]]), True
     shuffled = rng.permuted(np.tile(cells.second, (DRAWN, 1)), axis=1)
-    return Assignments(np.concatenate([cells.second[None], shuffled]), False)
+    return np.concatenate([cells.second[None], shuffled]), False
 
 
 def bootstrap_weights(cells: Cells, n: int, seed: int = 0) -> FloatArray:

@@ -7,6 +7,7 @@ is scored on) are hatched and say so, so that nobody compares them with the rest
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -368,28 +369,26 @@ def budget(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> Axes:
 
 def unit_dots(
     ax: Axes,
-    first: Mapping[str, float],
-    second: Mapping[str, float],
+    units: Sequence[Mapping[str, float]],
     groups: Sequence[float],
     levels: Sequence[str],
     *,
     color: str = PALETTE[0],
 ) -> Axes:
-    """Draw the value of every unit under two conditions.
+    """Draw the value of every unit under each condition.
 
     Parameters
     ----------
     ax : Axes
-    first, second : {unit: value}
-        A unit that is in both is joined by a line.
-    groups : (float, float)
-        Values of the two groups.
-    levels : (str, str)
+    units : {unit: value} of every condition
+        A unit that is in neighbouring ones is joined by a line.
+    groups : values of the groups
+    levels : names of the conditions
     """
-    if not first and not second:
-        raise InputError("There is no unit to draw; give at least one under either condition.")
+    if not any(units):
+        raise InputError("There is no unit to draw; give at least one under some condition.")
     places: list[dict[str, float]] = []
-    for x, values in enumerate((first, second)):
+    for x, values in enumerate(units):
         spots = np.array([values[name] for name in sorted(values)])
         # Spread by rank, so that equal animals do not hide one another and the figure is the same every time.
         across = x + (np.argsort(np.argsort(spots, kind="stable")) % 5 - 2) * 0.05
@@ -397,11 +396,12 @@ def unit_dots(
         ax.plot(across, spots, "o", color=color, alpha=0.65, markersize=3.5, markeredgewidth=0, label=levels[x])
         if np.isfinite(groups[x]):
             ax.hlines(groups[x], x - 0.28, x + 0.28, color=INK, linewidth=1.6)
-    for name in sorted(set(first) & set(second)):  # from dot to dot
-        ends = (places[0][name], places[1][name])
-        ax.plot(ends, (first[name], second[name]), color=FAINT, linewidth=0.8, zorder=1)
-    ax.set_xticks((0, 1), labels=list(levels))
-    ax.set_xlim(-0.5, 1.5)
+    for x, (left, right) in enumerate(pairwise(units)):
+        for name in sorted(set(left) & set(right)):  # from dot to dot
+            ends = (places[x][name], places[x + 1][name])
+            ax.plot(ends, (left[name], right[name]), color=FAINT, linewidth=0.8, zorder=1)
+    ax.set_xticks(range(len(levels)), labels=list(levels))
+    ax.set_xlim(-0.5, len(levels) - 0.5)
     ax.set_ylim(bottom=0)
     return ax
 

@@ -41,6 +41,7 @@ AS_FITTED = (
     " All are counted with the fit as it is; how often such intervals hold the truth was tried with a Markov chain and "
     "counted policies (--method hiql) only."
 )
+PAIRS = "Two conditions differ where a test of these two alone says so, its adjusted p times the number of pairs. "
 DIGITS = {"dwell": 1}
 
 
@@ -49,22 +50,17 @@ class Row(NamedTuple):
 
     what: str
     unit: str
-    first: str
-    second: str
-    difference: str
-    interval: str
-    p: str
-    adjusted: str
+    cells: list[str]
     clear: bool
 
 
 class Section(NamedTuple):
-    """One contrast on the page."""
+    """One contrast on the page; ``columns`` are headings of the cells, each with a remark."""
 
     key: str
     title: str
     findings: list[Finding]
-    levels: list[str]
+    columns: list[tuple[str, str]]
     rows: list[Row]
     how: str
 
@@ -94,7 +90,7 @@ def _is_whole(value: dict[str, Any]) -> bool:
     return (
         isinstance(value["by"], str)
         and isinstance(value["model"], str)
-        and len(value["levels"]) == 2
+        and len(value["levels"]) >= 2
         and all(test["measure"] in QUESTIONS for test in value["tests"])
         and isinstance(value["n_units"], int)
     )
@@ -103,13 +99,17 @@ def _is_whole(value: dict[str, Any]) -> bool:
 def section(contrast: Mapping[str, Any], names: Sequence[str] | None, fit: Mapping[str, Any]) -> Section:
     """What the page says of one contrast; ``fit`` is the metrics.json of the fit whose intentions are compared."""
     names = names or default_names(int(contrast["n_intentions"]))
-    rows = [_row(test, names) for test in contrast["tests"]]
-    title = f"{contrast['by']}: {contrast['levels'][1]} against {contrast['levels'][0]}"
+    levels = list(contrast["levels"])
+    rows = [_row(test, names, _of_pairs(contrast, test)) for test in contrast["tests"]]
+    title = f"{contrast['by']}: {listed(levels[1:])} against {levels[0]}"
+    compared = (
+        [(f"{levels[-1]} − {levels[0]}", ""), ("95% interval", "")] if len(levels) == 2 else [("which differ", "")]
+    )
     return Section(
         file_stem(contrast["by"]),
         title,
         findings(contrast, names) + _beside(contrast, fit),
-        list(contrast["levels"]),
+        [*((level, "") for level in levels), *compared, ("p", ""), ("adjusted p", "all questions")],
         rows,
         _how(contrast),
     )
@@ -128,37 +128,64 @@ def _beside(contrast: Mapping[str, Any], fit: Mapping[str, Any]) -> list[Finding
 
 def findings(contrast: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:
     """What differs, what was not found to differ, and what cannot be said."""
-    one, two = contrast["levels"]
-    n, m = contrast["n_per_level"]
-    unit = contrast["unit"]
-    who = f"{n} in column {unit}, each under both" if contrast["paired"] else f"{n} and {m} in column {unit}"
+    levels, sizes, unit = list(contrast["levels"]), contrast["n_per_level"], contrast["unit"]
+    each = "both" if len(levels) == 2 else "all"
+    who = f"{listed(list(map(str, sizes)))} in column {unit}"
+    who = f"{sizes[0]} in column {unit}, each under {each}" if contrast["paired"] else who
     found = []
     if contrast["left_out"]:
         some = listed(contrast["left_out"][:5]) + (", …" if len(contrast["left_out"]) > 5 else "")
-        found.append(Finding("warning", f"Left out, because they were seen under one condition only: {some}."))
+        found.append(Finding("warning", f"Left out, because they were not seen under {each} conditions: {some}."))
     if not contrast["enough_units"]:
         text = (
-            f"Too few to compare {two} with {one} ({who}): however large the difference, no p could be smaller than "
-            f"{contrast['smallest_p']:.2f}. Values and intervals are shown, p are not; record more of them."
+            f"Too few to compare {listed(levels[1:])} with {levels[0]} ({who}): however large the difference, no p "
+            f"could be smaller than {contrast['smallest_p']:.2f}. Values and intervals are shown, p are not; record "
+            "more of them."
         )
         return [Finding("bad", text), *found]
     clear = [test for test in contrast["tests"] if test["p_adjusted"] <= LEVEL]
     for name in QUESTIONS:
         own = sorted((t for t in clear if t["measure"] == name), key=lambda t: (t["p_adjusted"], t["p"]))
-        if own:
-            found.append(Finding("info", _sentence(own[0], contrast, names)))
+        found += [Finding("info", _sentence(test, contrast, names)) for test in own]
     missing = [QUESTIONS[name] for name in QUESTIONS if any(t["measure"] == name for t in contrast["tests"])]
     missing = [words for words in missing if words not in {QUESTIONS[t["measure"]] for t in clear}]
     if missing:
         text = (
-            f"No difference between {one} and {two} ({who}) was found in {listed(missing)} at the 5% level, all "
+            f"No difference between {listed(levels)} ({who}) was found in {listed(missing)} at the 5% level, all "
             "questions together; not finding one does not show that there is none: look at the intervals."
         )
         found.append(Finding("info", text))
     return found
 
 
+def _of_pairs(contrast: Mapping[str, Any], test: Mapping[str, Any]) -> list[str]:
+    """Pairs of conditions that differ clearly in the question of a test, of three conditions or more."""
+    found = []
+    for pair in contrast.get("pairs") or []:
+        same = ("measure", "intention", "to")
+        own = next(t for t in pair["tests"] if all(t.get(key) == test.get(key) for key in same))
+        if own["p_adjusted"] is not None and own["p_adjusted"] <= LEVEL:
+            one, two = pair["levels"]
+            by = "" if own["interval"] is None else f" {signed(own['difference'], DIGITS.get(test['measure'], 3))}"
+            found.append(f"{two} − {one}{by} (p = {_p(own['p_adjusted'])})")
+    return found
+
+
+def _sentence_of_several(test: Mapping[str, Any], contrast: Mapping[str, Any], names: Sequence[str]) -> str:
+    levels, pairs = list(contrast["levels"]), _of_pairs(contrast, test)
+    what, digits = _what(test, names), DIGITS.get(test["measure"], 3)
+    values = listed([_number(value, digits) for value in test["values"] or ()])
+    which = "time is not spent in the same places" if test["measure"] == "occupancy" else f"the {what} is not the same"
+    numbers = f": {values} {UNITS.get(test['unit'], test['unit'])}" if test["values"] else ""
+    return (
+        f"Under {listed(levels)} {which}{numbers}, p = {_p(test['p_adjusted'])} after correction for all questions; "
+        + (f"clear by themselves: {listed(pairs)}." if pairs else "no two of them differ clearly by themselves.")
+    )
+
+
 def _sentence(test: Mapping[str, Any], contrast: Mapping[str, Any], names: Sequence[str]) -> str:
+    if len(contrast["levels"]) > 2:
+        return _sentence_of_several(test, contrast, names)
     one, two = contrast["levels"]
     what, p = _what(test, names), f"p = {_p(test['p_adjusted'])} after correction for all questions"
     if test["interval"] is None:
@@ -196,16 +223,14 @@ def _p(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
 
 
-def _row(test: Mapping[str, Any], names: Sequence[str]) -> Row:
-    digits = DIGITS.get(test["measure"], 3)
-    values = test["values"] or (None, None)
-    first, second, shown = (_number(value, digits) for value in (*values, test["difference"]))
+def _row(test: Mapping[str, Any], names: Sequence[str], pairs: Sequence[str]) -> Row:
+    digits, n = DIGITS.get(test["measure"], 3), len(test["groups"])
+    values = [_number(value, digits) for value in test["values"] or [None] * n]
     ends = [_number(end, digits) for end in test["interval"] or ()]
     between = " to ".join(ends) if ends and "–" not in ends else "–"
+    compared = [_number(test["difference"], digits), between] if n == 2 else ["; ".join(pairs) or "–"]
     clear = test["p_adjusted"] is not None and test["p_adjusted"] <= LEVEL
-    return Row(
-        _what(test, names), test["unit"], first, second, shown, between, _p(test["p"]), _p(test["p_adjusted"]), clear
-    )
+    return Row(_what(test, names), test["unit"], [*values, *compared, _p(test["p"]), _p(test["p_adjusted"])], clear)
 
 
 def _number(value: Any, digits: int) -> str:
@@ -216,13 +241,15 @@ def _number(value: Any, digits: int) -> str:
 def _how(contrast: Mapping[str, Any]) -> str:
     many = f"{contrast['assignments']:,}"
     which = f"all {many} ways" if contrast["exact"] else f"{many} random ways"
-    how = "to swap the two conditions within each" if contrast["paired"] else "to give the conditions to them"
+    how = "to swap the conditions within each" if contrast["paired"] else "to give the conditions to them"
+    several = len(contrast["levels"]) > 2
     fit = f"each of {contrast['refitted']} draws fitted again" if contrast.get("refitted") else "with the fit as it is"
     estimated = {True: BY_CONDITION, False: AS_FITTED}.get(contrast.get("by_condition", ""), "")
     return (
         f"p is the share of {which} {how} that differ at least as much, whole members of column {contrast['unit']} "
         "being exchanged and never their steps; the last column corrects for all rows of the table (step-down maxT). "
-        f"Intervals are a bootstrap of the same, {fit}. Each weighs the same, however long it was "
+        + (PAIRS if several else f"Intervals are a bootstrap of the same, {fit}. ")
+        + "Each weighs the same, however long it was "
         "recorded. A distance (places: total variation; reward: root mean square) has no sign and no interval."
         f"{estimated}"
     )

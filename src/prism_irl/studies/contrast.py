@@ -1,16 +1,18 @@
-"""Two groups of animals: whether they differ in what they want, how often, or when they change their mind.
+"""Groups of animals: whether they differ in what they want, how often, or when they change their mind.
 
 The fit knows nothing of the conditions, so that animals can be exchanged between them: p is exact (or from random
 permutations) whatever the fit is worth. Differences and their intervals are then estimated with policies of each
 condition (`models.subject_models`): a group that wants something else would otherwise seem to switch more often. What
 is compared: usage, dwell, switch rate and kernel (`evaluation.units`); occupancy, by the total variation
 ½ Σ_s |p_B(s) − p_A(s)|; and the reward of each intention, by the likelihood ratio of the choices that it follows from,
-with the root mean square of r_B − r_A over the intention's steps as its size.
+with the root mean square of r_B − r_A over the intention's steps as its size. Of three groups or more the spread
+between them is ranked, and every pair is compared by itself, its p times the number of pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ from prism_irl.labels import match
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.subject_models import ConditionModels, OwnModels, has_own_chains, refit
 from prism_irl.report.contrast import FOLDER, file_stem, model_digest
+from prism_irl.report.verdict import listed
 from prism_irl.rewards.iavi import IAVI
 from prism_irl.scale import fanout
 from prism_irl.studies import results
@@ -57,21 +60,24 @@ class Design(NamedTuple):
     left_out: list[str]
 
 
-def design(unit: npt.NDArray[Any], condition: npt.NDArray[Any], levels: tuple[str, str]) -> Design:
-    """Cells of units (N,) and conditions (N,) of every trajectory; paired where units have both conditions.
+def design(unit: npt.NDArray[Any], condition: npt.NDArray[Any], levels: Sequence[str]) -> Design:
+    """Cells of units (N,) and conditions (N,) of every trajectory; paired where units have all conditions.
 
-    Units with one condition are left out of a paired design, and named.
+    Units without one of the conditions are left out of a paired design, and named.
     """
     who, what = unit.astype(str), condition.astype(str)
     seen = {level: set(who[what == level]) for level in levels}
-    both, either = seen[levels[0]] & seen[levels[1]], seen[levels[0]] | seen[levels[1]]
+    both, either = set.intersection(*seen.values()), set.union(*seen.values())
+    if not both and sum(map(len, seen.values())) > len(either):
+        raise InputError("Units have several of the conditions and none has all; name two of them with --levels.")
     used = sorted(both or either)
     keys = [(name, level) for name in used for level in levels if name in seen[level]]
     number = {key: i for i, key in enumerate(keys)}
     cell = np.array([number.get(key, -1) for key in zip(who.tolist(), what.tolist(), strict=True)])
     index = {name: i for i, name in enumerate(used)}
-    second = np.array([level == levels[1] for _, level in keys])
-    cells = Cells(np.array([index[name] for name, _ in keys]), second, bool(both))
+    number_of = {level: g for g, level in enumerate(levels)}
+    level = np.array([number_of[level] for _, level in keys], np.int64)
+    cells = Cells(np.array([index[name] for name, _ in keys]), level, bool(both))
     return Design(cell, cells, [name for name, _ in keys], sorted(either - both) if both else [])
 
 
@@ -81,37 +87,39 @@ def contrast(
     unit: npt.NDArray[Any],
     condition: npt.NDArray[Any],
     *,
-    levels: tuple[str, str],
+    levels: Sequence[str],
     by: str = "condition",
     unit_name: str = "animal",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Compare two conditions.
+    """Compare two conditions, or more.
 
     Parameters
     ----------
     model : a fitted model of ``demos``
     unit, condition : (N,)
         Animal and condition of every trajectory; trajectories of other conditions are left out.
-    levels : (str, str)
-        The two conditions; differences are second minus first.
+    levels : two strings or more
+        The conditions; a difference is second minus first, or the largest of any two.
 
     Returns
     -------
     dict
-        ``tests``, one entry per question, and what they rest on; see `docs/guide/conditions.md`.
+        ``tests``, one entry per question, and what they rest on; see `docs/guide/conditions.md`. Of three conditions or
+        more, ``pairs`` holds the tests of any two.
     """
     plan = design(unit, condition, levels)
-    for level, there in zip(levels, (~plan.cells.second, plan.cells.second), strict=True):
-        if not there.any():
-            raise InputError(f"No {unit_name} has {by} = {level!r}; name two values of the column with --levels.")
+    sizes = np.bincount(plan.cells.level, minlength=len(levels))
+    for level, size in zip(levels, sizes, strict=True):
+        if not size:
+            raise InputError(f"No {unit_name} has {by} = {level!r}; name values of the column with --levels.")
     chosen = plan.cell >= 0
     used, cell = demos.subset(chosen), plan.cell[chosen]
     own = OwnModels(model, used, cell) if has_own_chains(model) else None
     counts = estimated = units.count_units(model, used, cell, own)
     by_condition = own is not None and own.counts is not None
     if by_condition:
-        estimated = units.count_units(model, used, cell, ConditionModels(model, used, cell, plan.cells.second))
+        estimated = units.count_units(model, used, cell, ConditionModels(model, used, cell, plan.cells.level))
     tried = resampling.assignments(plan.cells, seed)
     enough = tried.smallest_p <= LEVEL
     tests = _tests(model, counts, estimated, plan.cells, tried, seed)
@@ -122,10 +130,10 @@ def contrast(
         "unit": unit_name,
         "levels": list(levels),
         "n_units": plan.cells.n_units,
-        "n_per_level": [int((~plan.cells.second).sum()), int(plan.cells.second.sum())],
+        "n_per_level": sizes.tolist(),
         "paired": plan.cells.paired,
         "left_out": plan.left_out,
-        "assignments": len(tried.second),
+        "assignments": len(tried.level),
         "exact": tried.exact,
         "smallest_p": tried.smallest_p,
         "enough_units": enough,
@@ -136,39 +144,58 @@ def contrast(
         "occupancy": _shares(counts, plan.cells),
         "per_unit": _per_unit(estimated, plan),
     }
+    if len(levels) > 2:
+        result["pairs"] = _pairs(model, demos, unit, condition, levels, seed)
     plain: dict[str, Any] = storage.read_plain(result)
     return plain
+
+
+def _pairs(
+    model: Any,
+    demos: Demonstrations,
+    unit: npt.NDArray[Any],
+    condition: npt.NDArray[Any],
+    levels: Sequence[str],
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Every two of the conditions by themselves; p adjusted for the questions of a pair, times the number of pairs."""
+    pairs = list(combinations(levels, 2))
+    found = []
+    for pair in pairs:
+        tests = contrast(model, demos, unit, condition, levels=pair, seed=seed)["tests"]
+        for test in tests:
+            test["p_adjusted"] = None if test["p"] is None else min(1.0, len(pairs) * test["p_adjusted"])
+        found.append({"levels": list(pair), "tests": tests})
+    return found
 
 
 def _tests(
     model: Any, counts: Counts, estimated: Counts, cells: Cells, tried: Assignments, seed: int
 ) -> list[dict[str, Any]]:
     """Every question: both p from ``counts``, blind to conditions; difference, interval and size from ``estimated``."""
-    a, b = (~tried.second).astype(float), tried.second.astype(float)
-    values = ratio(b, counts) - ratio(a, counts)
-    occupancy, reward = _occupancy(a, b, counts), _reward_distances(model, a[0], b[0], counts)
-    statistics = [np.nan_to_num(np.abs(values)), occupancy[:, None]]
-    statistics += [] if reward is None else [_choice_ratios(a, b, counts)]
+    groups = [(tried.level == g).astype(float) for g in range(len(cells.sizes))]
+    true = np.stack([weights[0] for weights in groups])
+    each = np.stack([ratio(weights, counts) for weights in groups])
+    occupancy, reward = _occupancy(groups, counts), _reward_distances(model, true, counts)
+    statistics = [_spread(each, cells.sizes), occupancy[:, None]]
+    statistics += [] if reward is None else [_choice_ratios(groups, counts)]
     everything = np.concatenate(statistics, axis=1)
     p, adjusted = resampling.p_values(everything), resampling.adjusted(everything)
-    weights = resampling.bootstrap_weights(cells, BOOTSTRAP, seed)
-    draws = ratio(weights * cells.second, estimated) - ratio(weights * ~cells.second, estimated)
-    ends = resampling.interval(draws, cells.n_smaller, 1 if cells.paired else 2)
-    groups = ratio(np.stack([a[0], b[0]]), estimated)
-    effect = _effects(estimated, cells)
+    values = ratio(true, estimated)
+    # A distance has no sign and no interval around 0: its p is what can be said of it.
+    nothing: dict[str, Any] = {"values": None, "interval": None, "effect": None}
     found: list[dict[str, Any]] = []
     for m, measure in enumerate(counts.measures):
-        found.append(
-            _entry(measure)
-            | {
-                "values": groups[:, m],
-                "difference": groups[1, m] - groups[0, m],
-                "interval": ends[:, m],
-                "effect": effect[m],
-            }
-        )
-    # A distance has no sign and no interval around 0: its p is what can be said of it.
-    nothing = {"values": None, "interval": None, "effect": None}
+        largest = np.fmax.reduce(values[:, m]) - np.fmin.reduce(values[:, m])
+        found.append(_entry(measure) | nothing | {"values": values[:, m], "difference": largest})
+    if len(groups) == 2:
+        weights = resampling.bootstrap_weights(cells, BOOTSTRAP, seed)
+        draws = ratio(weights * cells.second, estimated) - ratio(weights * ~cells.second, estimated)
+        ends = resampling.interval(draws, cells.n_smaller, 1 if cells.paired else 2)
+        effect = _effects(estimated, cells)
+        for m, test in enumerate(found):
+            difference = values[1, m] - values[0, m]
+            test |= {"difference": difference, "interval": ends[:, m], "effect": effect[m]}
     state = _largest(counts, cells)
     found.append(_entry(Measure("occupancy", unit="distance")) | nothing | {"difference": occupancy[0], "state": state})
     for k, distance in enumerate([] if reward is None else reward):
@@ -176,26 +203,34 @@ def _tests(
     return [test | {"p": p[m], "p_adjusted": adjusted[m]} for m, test in enumerate(found)]
 
 
+def _spread(values: FloatArray, sizes: IntArray) -> FloatArray:
+    """Standard deviation between groups (G, P, M) of these sizes, (P, M): of two, in proportion to their difference."""
+    share = np.where(np.isfinite(values), sizes[:, None, None], 0.0)
+    share = share / np.maximum(share.sum(axis=0), 1.0)
+    known = np.nan_to_num(values)
+    return np.asarray(np.sqrt((share * (known - (share * known).sum(axis=0)) ** 2).sum(axis=0)))
+
+
 def _entry(measure: Measure) -> dict[str, Any]:
     to = {} if measure.to is None else {"to": measure.to}
     return {"measure": measure.name, "intention": measure.intention, **to, "unit": measure.unit}
 
 
-def _occupancy(a: FloatArray, b: FloatArray, counts: Counts) -> FloatArray:
-    """Total variation between the mean shares of time of the two groups, (P,)."""
-    shares = [(w / w.sum(axis=1, keepdims=True)) @ counts.occupancy for w in (a, b)]
-    return np.asarray(0.5 * np.abs(shares[1] - shares[0]).sum(axis=1))
+def _occupancy(groups: Sequence[FloatArray], counts: Counts) -> FloatArray:
+    """Largest total variation between the mean shares of time of two groups, (P,)."""
+    shares = [(w / w.sum(axis=1, keepdims=True)) @ counts.occupancy for w in groups]
+    return np.asarray(np.max([0.5 * np.abs(one - two).sum(axis=1) for one, two in combinations(shares, 2)], axis=0))
 
 
 def _shares(counts: Counts, cells: Cells) -> FloatArray:
-    """Mean share of time in every state under the two conditions, (2, S)."""
-    return np.stack([counts.occupancy[~cells.second].mean(axis=0), counts.occupancy[cells.second].mean(axis=0)])
+    """Mean share of time in every state under each of G conditions, (G, S)."""
+    return np.stack([counts.occupancy[cells.level == g].mean(axis=0) for g in range(len(cells.sizes))])
 
 
 def _largest(counts: Counts, cells: Cells) -> dict[str, Any]:
-    """The state whose share of time differs most, and both shares."""
+    """The state whose share of time differs most, and its shares."""
     shares = _shares(counts, cells)
-    most = int(np.abs(shares[1] - shares[0]).argmax())
+    most = int(np.ptp(shares, axis=0).argmax())
     return {"state": most, "values": shares[:, most]}
 
 
@@ -204,19 +239,18 @@ def _steps(counts: Counts) -> FloatArray:
     return counts.choices.reshape(len(counts.choices), -1) * counts.steps
 
 
-def _choice_ratios(a: FloatArray, b: FloatArray, counts: Counts) -> FloatArray:
-    """Log-likelihood ratio of a policy for each group to one for both, (P, K).
+def _choice_ratios(groups: Sequence[FloatArray], counts: Counts) -> FloatArray:
+    """Log-likelihood ratio of a policy for each group to one for all, (P, K).
 
     With the same dynamics two rewards differ exactly where their policies do (softmax(Q) = π), and this ratio, unlike a
     distance between rewards, hardly depends on how often a group has an intention: another usage is no other reward.
     """
     steps, (_, K, S, A) = _steps(counts), counts.choices.shape
-    found = np.empty((len(a), K))
+    found = np.empty((len(groups[0]), K))
     both = _log_likelihood(steps.sum(axis=0).reshape(1, K, S, A))
-    for begin in range(0, len(a), BATCH):
+    for begin in range(0, len(found), BATCH):
         part = slice(begin, begin + BATCH)
-        groups = ((w[part] @ steps).reshape(-1, K, S, A) for w in (a, b))
-        found[part] = sum(_log_likelihood(own) for own in groups) - both
+        found[part] = sum(_log_likelihood((w[part] @ steps).reshape(-1, K, S, A)) for w in groups) - both
     return found
 
 
@@ -226,10 +260,10 @@ def _log_likelihood(choices: FloatArray) -> FloatArray:
     return np.asarray((special.xlogy(choices, choices).sum(-1) - special.xlogy(totals, totals)).sum(-1))
 
 
-def _reward_distances(model: Any, a: FloatArray, b: FloatArray, counts: Counts) -> FloatArray | None:
-    """Root mean square of r_B − r_A over the steps of each intention, (K,); None where there are no rewards.
+def _reward_distances(model: Any, groups: FloatArray, counts: Counts) -> FloatArray | None:
+    """Largest root mean square of r_B − r_A over the steps of each intention, (K,); None where there are no rewards.
 
-    ``a`` and ``b`` (C,) weigh the units of the two groups. IAVI of each group's choices, shrunk to those of all.
+    ``groups`` (G, C) weigh the units of each. IAVI of each group's choices, shrunk to those of all.
     """
     mdp = getattr(model, "mdp_", None)
     if mdp is None or mdp.n_states != counts.choices.shape[2] or getattr(model, "is_density", False):
@@ -238,12 +272,12 @@ def _reward_distances(model: Any, a: FloatArray, b: FloatArray, counts: Counts) 
     pooled = steps.sum(axis=0).reshape(counts.choices.shape[1:])
     shared = np.where(valid, pooled + SMOOTHING, 0.0)
     prior = SHRINKAGE * shared / shared.sum(-1, keepdims=True)
-    own = np.stack([(w @ steps).reshape(pooled.shape) + prior for w in (a, b)])
+    own = np.stack([(w @ steps).reshape(pooled.shape) + prior for w in groups])
     with np.errstate(divide="ignore"):
         rewards = IAVI(mdp).solve(np.log(own / own.sum(-1, keepdims=True))).rewards
-    squares = ((rewards[1] - rewards[0]) ** 2).sum(-1) / valid.sum(-1)
+    squares = np.stack([((one - two) ** 2).sum(-1) / valid.sum(-1) for one, two in combinations(rewards, 2)])
     visits = pooled.sum(-1)
-    return np.asarray(np.sqrt((squares * visits).sum(-1) / np.maximum(visits.sum(-1), 1e-12)))
+    return np.asarray(np.sqrt((squares * visits).sum(-1).max(axis=0) / np.maximum(visits.sum(-1), 1e-12)))
 
 
 def _effects(counts: Counts, cells: Cells) -> FloatArray:
@@ -269,10 +303,10 @@ def _per_unit(counts: Counts, plan: Design) -> list[dict[str, Any]]:
     with np.errstate(invalid="ignore", divide="ignore"):
         own = counts.over / counts.under
     rows = []
-    for c, (name, second) in enumerate(zip(plan.names, plan.cells.second, strict=True)):
+    for c, (name, level) in enumerate(zip(plan.names, plan.cells.level.tolist(), strict=True)):
         for m, measure in enumerate(counts.measures):
             value = float(own[c, m]) if np.isfinite(own[c, m]) else None
-            rows.append({"unit_of": name, "level": int(second), **_entry(measure), "value": value})
+            rows.append({"unit_of": name, "level": level, **_entry(measure), "value": value})
     return rows
 
 
@@ -390,8 +424,8 @@ def write_contrast(folder: Path, result: dict[str, Any], names: Sequence[str]) -
 
 
 def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    one, two = value["levels"]
-    captions: dict[str, str] = {}
+    levels, captions = value["levels"], dict[str, str]()
+    under = listed(levels)
     titles = {"usage": "share of steps", "dwell": "mean dwell in steps", "switch_rate": "switches per step"}
     with style.paper_style():
         for measure, label in titles.items():
@@ -401,41 +435,43 @@ def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str
             figure, axes = style.new_figure(1, len(tests), width=1.0 + 1.5 * len(tests), height=2.3)
             for ax, test in zip(axes, tests, strict=True):
                 _dots(ax, value, test, names)
+                if len(levels) > 2:
+                    ax.tick_params(axis="x", rotation=30)
             axes[0].set_ylabel(label)
             name = f"contrast-{stem}-{measure}"
             style.save(figure, folder / name)
             captions[name] = (
-                f"{label.capitalize()} under {one} and {two}: a dot per {value['unit']}, all of a condition as a bar."
+                f"{label.capitalize()} under {under}: a dot per {value['unit']}, all of a condition as a bar."
             )
         tests = [test for test in value["tests"] if test["measure"] == "kernel" and test["interval"] is not None]
         if tests:
             labels = [f"{style.short(names[t['intention']])} → {style.short(names[t['to']])}" for t in tests]
             figure, (ax,) = style.new_figure(width=4.4, height=0.9 + 0.25 * len(tests))
             drawing.difference_forest(ax, tests, labels)
-            ax.set_xlabel(f"switches per step, {two} minus {one}")
+            ax.set_xlabel(f"switches per step, {levels[1]} minus {levels[0]}")
             style.save(figure, folder / f"contrast-{stem}-kernel")
             captions[f"contrast-{stem}-kernel"] = (
-                f"Which switches are more frequent under {two} than under {one}, with 95% intervals; filled: clear "
-                "after correction for all questions."
+                f"Which switches are more frequent under {levels[1]} than under {levels[0]}, with 95% intervals; "
+                "filled: clear after correction for all questions."
             )
-        if value.get("occupancy"):
+        if value.get("occupancy") and len(levels) == 2:
             figure, (ax,) = style.new_figure(height=2.6)
             first, second = value["occupancy"]
             drawing.state_shares(ax, first, second, value["levels"])
             style.save(figure, folder / f"contrast-{stem}-occupancy")
-            captions[f"contrast-{stem}-occupancy"] = f"Where time is spent under {one} and {two}: a dot per state."
+            captions[f"contrast-{stem}-occupancy"] = f"Where time is spent under {under}: a dot per state."
     return captions
 
 
 def _dots(ax: Any, value: Mapping[str, Any], test: Mapping[str, Any], names: Sequence[str]) -> None:
     k = test["intention"]
     own = [row for row in value["per_unit"] if (row["measure"], row["intention"]) == (test["measure"], k)]
-    first, second = (
+    units_of = [
         {row["unit_of"]: row["value"] for row in own if row["level"] == side and row["value"] is not None}
-        for side in (0, 1)
-    )
+        for side in range(len(value["levels"]))
+    ]
     groups = [float("nan") if v is None else v for v in test["values"]]
     color = style.PALETTE[0] if k is None else style.intention_color(k)
-    drawing.unit_dots(ax, first, second, groups, value["levels"], color=color)
+    drawing.unit_dots(ax, units_of, groups, value["levels"], color=color)
     if k is not None:
         ax.set_title(style.short(names[k]))
