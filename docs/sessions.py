@@ -19,23 +19,28 @@ from pictures import small
 
 DOCS = Path(__file__).parent
 PAGES: dict[str, str] = {
-    "own_tables": "mouse",
-    "worlds": "mouse",
-    "simulations": "mouse",
-    "individuals": "mouse",
-    "what_if": "mouse",
-    "conditions": "mouse",
-    "sure": "mouse",
-    "covariates": "mouse",
-    "how_many": "mouse",
-    "trials": "choices",
-    "continuous": "walks",
-    "robots": "arm",
-    "few_labels": "arm",
-    "clusters": "arm",
+    "start/analyze": "first",
+    "guide/evidence": "first",
+    "guide/own_tables": "mouse",
+    "guide/worlds": "mouse",
+    "guide/simulations": "mouse",
+    "guide/individuals": "mouse",
+    "guide/what_if": "mouse",
+    "guide/conditions": "mouse",
+    "guide/sure": "mouse",
+    "guide/covariates": "mouse",
+    "guide/how_many": "mouse",
+    "guide/trials": "choices",
+    "guide/continuous": "walks",
+    "guide/robots": "arm",
+    "guide/few_labels": "arm",
+    "guide/clusters": "arm",
 }
-"""Page of the guide → the folder in which it is typed."""
+"""Page → the folder in which it is typed."""
 FIGURES: dict[str, str] = {
+    "places": "first/runs/quick/fit/figures/maps.png",
+    "surrogates": "first/runs/evidence/figures/evidence.png",
+    "budget": "first/runs/evidence/figures/budget.png",
     "raster": "mouse/runs/mouse/figures/segmentation.png",
     "maps": "mouse/runs/mouse/figures/maps.png",
     "checks": "mouse/runs/mouse/figures/checks.png",
@@ -88,7 +93,7 @@ def main() -> None:
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue
         (folder / place).mkdir(parents=True, exist_ok=True)
-        page = DOCS / "guide" / f"{name}.md"
+        page = DOCS / f"{name}.md"
         text = page.read_text(encoding="utf-8")
         page.write_text(sessions(text, folder / place), encoding="utf-8")
         print(page, flush=True)

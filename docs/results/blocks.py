@@ -176,7 +176,7 @@ def loose_numbers(text: str) -> list[str]:
 
 
 def prose(text: str) -> list[str]:
-    """Paragraphs and list items of a page, without blocks, code, tables and headings; a piece of code or a formula is one word."""
+    """Paragraphs and list items of a page, without blocks, tables and headings; code and formulas are one word each."""
     text = BLOCK.sub("\n\n", text)
     text = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", "\n", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"<!--.*?-->|\$\$.*?\$\$", "", text, flags=re.DOTALL)
