@@ -1,6 +1,5 @@
 """Sphinx: `make docs` builds these pages into build/docs, without warnings and without a network."""
 
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -20,9 +19,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_dmath_double_inline = False
 html_math_renderer = "paths"
 myst_heading_anchors = 3
-# Notebooks are executed by the tests; PRISM_DOCS_EXECUTE=1 also puts their results into the pages.
-nb_execution_mode = "force" if os.environ.get("PRISM_DOCS_EXECUTE") else "off"
-nb_execution_raise_on_error = True
+nb_execution_mode = "off"  # notebooks are stored with what they show: docs/sessions.py
 
 html_theme = "pydata_sphinx_theme"
 html_title = "PRISM"

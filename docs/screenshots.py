@@ -1,8 +1,9 @@
 """Pages of reports as pictures for the documentation: python docs/screenshots.py [--only gridworld].
 
-The picture of README is that of its own two commands (`--only mouse`). Five more kinds of data, all simulated: a grid,
-a maze with a map, sequences without geometry, a robot arm, ten animals. Each is a table, a `prism fit` as people type
-it, and a picture of the top of its page. Needs Chromium and playwright.
+The picture of README is that of its own two commands (`--only mouse`), once more with numbers for the text about it.
+Five more kinds of data, all simulated: a grid, a maze with a map, sequences without geometry, a robot arm, ten animals.
+Each is a table, a `prism fit` as people type it, and a picture of the top of its page. `--only mice` draws the real
+mice, where `PRISM_DATA` has them. Needs Chromium and playwright.
 """
 
 from __future__ import annotations
@@ -81,20 +82,9 @@ def syllables(folder: Path) -> list[str]:
 
 
 def robot(folder: Path) -> list[str]:
-    """An arm that reaches, grasps, carries and returns: positions and velocities, no tokens."""
-    rng = np.random.default_rng(0)
-    goals = np.array([[0.6, 0.1, 0.0], [0.6, 0.1, 0.4], [-0.4, 0.5, 0.4], [0.0, 0.0, 0.2]])
-    rows = []
-    for episode in range(30):
-        here = rng.normal(0, 0.1, 3)
-        for goal in goals + rng.normal(0, 0.03, goals.shape):
-            while np.linalg.norm(goal - here) > 0.06:
-                step = 0.25 * (goal - here) + rng.normal(0, 0.01, 3)
-                rows.append((episode, *here, *step))
-                here = here + step
-    columns = ["trajectory", "x", "y", "z", "vx", "vy", "vz"]
-    pd.DataFrame(rows, columns=columns).to_csv(folder / "steps.csv", index=False)
-    return ["--observe", "x,y,z", "--act", "vx,vy,vz", "--intentions", "4"]
+    """The sample arm: positions and velocities, no tokens."""
+    main(["sample", "arm", "--out", str(folder / "steps.csv")])
+    return ["--trajectory", "demo", "--observe", "x,y,z,grip", "--act", "vx,vy,vz,vgrip"]
 
 
 def ten_animals(folder: Path) -> list[str]:
@@ -127,38 +117,71 @@ PAGES: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
-def photograph(page: Path, image: Path) -> None:
-    """Save the top of a page."""
+MARKS = ("#answer-title", "#answer figure", "#raster", "#phases-title", "#answer .renaming", "#verdict details")
+"""What the numbers of the annotated page point at, in their order."""
+PARTS = {"mouse": {"trips": "#phases-title + *"}, "robot": {"curves": "#answer figure.picture"}}
+"""Parts of pages that have pictures of their own."""
+NUMBERED = """marks => marks.forEach((mark, i) => {
+  const box = document.querySelector(mark).getBoundingClientRect(), dot = document.createElement("b");
+  dot.textContent = i + 1;
+  dot.style.cssText = `position:absolute;left:${box.left + scrollX - 34}px;top:${box.top + scrollY}px;width:30px;` +
+    "height:30px;border-radius:15px;background:#b1001c;color:#fff;font:bold 17px/30px sans-serif;text-align:center";
+  document.body.append(dot);
+})"""
+
+
+def photograph(page: Path, name: str) -> None:
+    """Save the top of a page, the parts that have pictures of their own, and the page of README with numbers."""
     from playwright.sync_api import sync_playwright
 
     path = os.environ.get("PRISM_BROWSER") or next((p for name in BROWSERS if (p := shutil.which(name))), None)
+    IMAGES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path)
         tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         tab.goto(page.as_uri())
         tab.wait_for_timeout(500)
-        image.parent.mkdir(parents=True, exist_ok=True)
-        tab.screenshot(path=image)
+        made = [name, *PARTS.get(name, {})]
+        tab.screenshot(path=IMAGES / f"{name}.png")
+        for part, selector in PARTS.get(name, {}).items():
+            tab.locator(selector).first.screenshot(path=IMAGES / f"{part}.png")
+        if name == "mouse":
+            made.append("annotated")
+            tab.evaluate(NUMBERED, list(MARKS))
+            tab.screenshot(path=IMAGES / "annotated.png")
         browser.close()
-    small(image, image)
+    for one in made:
+        small(IMAGES / f"{one}.png", IMAGES / f"{one}.png")
+        print(IMAGES / f"{one}.png", flush=True)
+
+
+def mice(folder: Path) -> None:
+    """Maps and segmentation of the default fit to the real mice."""
+    if main(["fit", "labyrinth", "--simulations", "0", "--quiet", "--out", str(folder / "run")]):
+        raise SystemExit("The real mice are not here: prism data fetch labyrinth")
+    for figure, picture in {"maps": "mice_maps", "segmentation": "mice_segmentation"}.items():
+        small(folder / "run" / "figures" / f"{figure}.png", IMAGES / f"{picture}.png")
+        print(IMAGES / f"{picture}.png", flush=True)
 
 
 def run() -> int:
     """Make the pages that were asked for; returns the exit code of the first fit that fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["mouse", *PAGES], action="append")
+    parser.add_argument("--only", choices=["mouse", "mice", *PAGES], action="append")
     for name in parser.parse_args().only or ["mouse", *PAGES]:
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
             os.chdir(folder)
-            if name == "mouse":
-                photograph(mouse(folder), IMAGES / "mouse.png")
-                continue
-            code = main(["fit", "steps.csv", *PAGES[name](folder), *FIT, "--out", "run"])
-            if code:
-                return code
-            photograph(folder / "run" / "report.html", IMAGES / f"{name}.png")
-            print(IMAGES / f"{name}.png")
+            if name == "mice":
+                mice(folder)
+            elif name == "mouse":
+                photograph(mouse(folder), name)
+            else:
+                shared = [] if name == "robot" else FIT  # phases have no starts
+                code = main(["fit", "steps.csv", *PAGES[name](folder), *shared, "--out", "run"])
+                if code:
+                    return code
+                photograph(folder / "run" / "report.html", name)
             os.chdir(IMAGES)
     return 0
 

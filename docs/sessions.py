@@ -1,8 +1,9 @@
-"""What commands on the pages print and draw: python docs/sessions.py [FOLDER [PAGE …]] types and pastes.
+"""What commands on the pages print and draw: python docs/sessions.py [FOLDER [PAGE …]] types, runs and pastes.
 
 A page has sessions: blocks of `console` whose lines with a `$` are commands, followed by what they print. They are
 typed page after page in the order of `PAGES`, each in its folder: a later page may use the run of an earlier one.
 `FIGURES` says which figure of a run is which picture of the pages. `tests/docs/test_sessions.py` types them again.
+Notebooks (`notebooks/gridworld`) are executed, and kept with what they show.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ WIDTH = 110
 
 def commands_of(session: str) -> list[str]:
     """The commands of one session, continued lines joined."""
-    return re.findall(r"^\$ (.*(?:\\\n.*)*)", session, flags=re.MULTILINE)
+    return re.findall(r"^\$ ((?:.*\\\n)*.*)", session, flags=re.MULTILINE)
 
 
 def typed(command: str, folder: Path) -> str:
@@ -86,11 +87,29 @@ def sessions(text: str, folder: Path) -> str:
     return SESSION.sub(again, text)
 
 
+def execute(path: Path, folder: Path) -> None:
+    """Run a notebook from top to bottom, and keep what its cells show, without times."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, 4)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False)
+    client.execute(cwd=str(folder), env=environment)
+    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"]}
+    nbformat.write(notebook, path)
+
+
 def main() -> None:
-    """Type every session, paste what it prints, and keep the figures."""
+    """Type every session, paste what it prints, keep the figures, and execute the notebooks."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+    asked = sys.argv[2:]
+    for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
+        if not asked or f"notebooks/{path.stem}" in asked:
+            execute(path, folder)
+            print(path, flush=True)
     for name, place in PAGES.items():
-        if sys.argv[2:] and name not in sys.argv[2:]:
+        if asked and name not in asked:
             continue
         (folder / place).mkdir(parents=True, exist_ok=True)
         page = DOCS / f"{name}.md"
@@ -100,7 +119,7 @@ def main() -> None:
     for name, figure in FIGURES.items():
         if (folder / figure).is_file():
             small(folder / figure, DOCS / "images" / "guide" / f"{name}.png")
-        else:
+        elif not asked:
             print(f"There is no {figure}.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,9 @@ def executed(name: str, last: str, tmp_path: Path) -> tuple[Any, Any]:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     notebook = nbformat.read(tmp_path / "done.ipynb", 4)
+    stored = nbformat.read(NOTEBOOKS / f"{name}.ipynb", 4).cells
+    for before, after in zip(stored, notebook.cells, strict=False):
+        assert shown(before) == shown(after), "python docs/sessions.py keeps what a notebook shows"
     return notebook, json.loads(notebook.cells[-1].outputs[0].text)
 
 
@@ -58,10 +62,21 @@ def test_own_data(tmp_path: Path) -> None:
     assert found["scores"]["two, recurrent"] > found["scores"]["two, Markov chain"] > found["scores"]["one intention"]
 
 
-def test_notebooks_are_stored_without_results() -> None:
+def shown(cell: Any) -> str:
+    """What a cell prints, without its numbers."""
+    texts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])]
+    return re.sub(r"[-\d.e\s]+", " ", " ".join("".join(text) for text in texts))
+
+
+def test_notebooks_are_stored_with_what_they_show() -> None:
     nbformat = pytest.importorskip("nbformat", reason="needs nbclient")
     stored = sorted(NOTEBOOKS.glob("*.ipynb"))
     assert [path.stem for path in stored] == ["gridworld", "own_data"]
     for path in stored:
         cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-        assert all(not cell.outputs and cell.execution_count is None for cell in cells)
+        assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+        assert not [output for cell in cells for output in cell.outputs if output.output_type in ("error", "stream")][
+            1:
+        ]
+        assert sum(bool(cell.outputs) for cell in cells) >= len(cells) - 2
+        assert path.stat().st_size < 250_000
