@@ -126,10 +126,9 @@ def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Read what `write_sealed` wrote, or an object without a checksum, as earlier versions wrote them."""
+    """Read what `write_sealed` wrote; anything else is an `InputError`."""
     value = read_object(path)
-    seal = value.pop("sha256", None)
-    if seal is not None and seal != checksum(value):
+    if value.pop("sha256", None) != checksum(value):
         raise InputError(f"{path} is damaged: it is not what its checksum says; remove it, and it is made again.")
     return value
 

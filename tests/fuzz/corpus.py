@@ -25,6 +25,9 @@ from prism_irl.robots.episodes import Episode
 from prism_irl.robots.lerobot_writing import write_lerobot
 from recordings_on_disk import write_rlds
 
+TOO_MUCH = ("not enough memory", "File too large", "Cannot allocate memory")
+"""What the limits of a process say; nothing may come that far."""
+
 
 class WrongError(Exception):
     """The contract is broken: an internal error, more than one sentence, or another answer."""
@@ -142,6 +145,82 @@ class Corpus:
         return folder
 
     @cached_property
+    def recordings(self) -> dict[str, Path]:
+        """A file of robomimic and one of ALOHA."""
+        import h5py
+
+        rng, files = np.random.default_rng(3), {name: self.folder / f"{name}.hdf5" for name in ("robomimic", "aloha")}
+        with h5py.File(files["robomimic"], "w") as store:
+            for i in range(3):
+                demo = store.create_group(f"data/demo_{i}")
+                demo["actions"], demo["obs/eef"] = rng.normal(size=(6, 3)), rng.normal(size=(6, 2))
+                demo["obs/view"] = np.zeros((6, 4, 4, 3), np.uint8)
+        with h5py.File(files["aloha"], "w") as store:
+            store["action"], store["observations/qpos"] = rng.normal(size=(9, 3)), rng.normal(size=(9, 2))
+        return files
+
+    @cached_property
+    def replay(self) -> Path:
+        """A replay buffer of Diffusion Policy, in zarr's older format or in its present one."""
+        import zarr
+
+        rng, folder = np.random.default_rng(4), self.folder / "replay.zarr"
+        store = zarr.open_group(str(folder), mode="w", zarr_format=2)
+        for name, width in (("action", 3), ("state", 2)):
+            store.create_array(f"data/{name}", data=rng.normal(size=(18, width)).astype("f4"), chunks=(5, width))
+        store.create_array("meta/episode_ends", data=np.array([6, 12, 18]))
+        return folder
+
+    @cached_property
+    def kept(self) -> dict[str, tuple[list[Any], Path]]:
+        """A comparison and a selection with their caches, by verb: the words typed, and the folder."""
+        small = "--folds 2 --jobs 1".split()
+        few = "--intentions 1..2 --surrogates 1 --splits 1 --starts 1 --max-iterations 2".split()
+        typed = {"compare": ["--methods", "iavi,ngram", *small], "select": [*few, *small]}
+        found = {}
+        for verb, words in typed.items():
+            if run_main(verb, self.csv, *words, "--out", self.folder / verb)[0]:
+                raise WrongError(f"the good {verb} was refused")
+            found[verb] = ([verb, self.csv, *words], self.folder / verb)
+        return found
+
+    @cached_property
+    def interrupted(self) -> tuple[list[Any], Path]:
+        """The words of a fit, and the folder that it left when it was interrupted."""
+        from prism_irl import em
+
+        small = "--switching markov --intentions 2 --n-starts 2 --max-iterations 3 --simulations 0".split()
+        words, folder = ["fit", self.csv, *small], self.folder / "interrupted"
+        save, saved = em.storage.save_tensors, []
+
+        def interrupt(*given: Any) -> None:
+            save(*given)
+            saved.append(given)
+            if len(saved) == 2:
+                raise KeyboardInterrupt
+
+        nothing = io.StringIO()
+        with (
+            mock.patch.object(em, "CHECKPOINT_SECONDS", 1e-9),
+            mock.patch.object(em.storage, "save_tensors", interrupt),
+            contextlib.redirect_stderr(nothing),
+            contextlib.redirect_stdout(nothing),
+        ):
+            code = main([str(word) for word in (*words, "--out", folder)])
+        if code != 130 or not (folder / "checkpoint").is_dir():
+            raise WrongError(f"the interrupted fit ended with {code}")
+        return words, folder
+
+    @cached_property
+    def analysis(self) -> Path:
+        """An analysis of the first table."""
+        folder = self.folder / "analysis"
+        quick = "--quick --surrogates 1 --jobs 1 --intentions 2".split()
+        if run_main("analyze", self.csv, *quick, "--out", folder)[0]:
+            raise WrongError("the good analysis was refused")
+        return folder
+
+    @cached_property
     def excel(self) -> Path:
         """The first table as a spreadsheet."""
         pd.read_csv(self.csv).to_excel(self.folder / "data.xlsx", index=False)
@@ -164,8 +243,10 @@ def run_main(*arguments: object) -> tuple[int, str]:
     said = err.getvalue().strip().splitlines()
     if code not in (0, 2) or (code == 2 and (not said or not said[-1].startswith("prism: "))):
         raise WrongError(f"exit {code}: {' '.join(map(str, arguments))}: {err.getvalue()[-500:]}")
-    if code == 2 and len([line for line in said if not line.startswith("prism: warning")]) != 1:
+    if code == 2 and any(not line.startswith("prism: ") for line in said):  # notes, and one sentence
         raise WrongError(f"more than one line: {err.getvalue()[-800:]}")
+    if any(limit in said[-1] for limit in TOO_MUCH if code == 2):
+        raise WrongError(f"more than may be taken without asking: {said[-1]:.300}")
     for text in (err.getvalue(), out.getvalue()):
         if not text.replace("\n", "").isprintable():
             raise WrongError(f"control characters: {text!r:.300}")

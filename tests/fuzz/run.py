@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-ENVIRONMENT = {"PRISM_MAX_MEMORY": "1", "PRISM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+ENVIRONMENT = {"PRISM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
 """Of a fuzzing process and its workers; not of a test that imports this file."""
 SECONDS = 60
-BYTES = 4 * 10**9
+BYTES = 2 * 10**9
+"""Memory that a case may take beyond what its process has, and bytes of a file that it may write."""
 
 
 class SlowError(BaseException):
@@ -54,6 +55,9 @@ def run_case(corpus: Any, seed: int, number: int, folder: Path, kinds: Sequence[
     def too_slow(*_: Any) -> None:
         raise SlowError
 
+    before = _resident("VmRSS")
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is that of this case
     signal.signal(signal.SIGPROF, too_slow)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of computing: a busy machine is no fault of a case
     try:
@@ -68,8 +72,16 @@ def run_case(corpus: Any, seed: int, number: int, folder: Path, kinds: Sequence[
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         _remove(place)
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    used = _resident("VmHWM") - before
     return f"{target}: {used / 1e9:.1f} GB of memory" if used > BYTES else None
+
+
+def _resident(what: str) -> int:
+    """Bytes of memory of this process, now (VmRSS) or at most (VmHWM); 0 where nothing says it."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith(what)).split()[1])
+    return 0
 
 
 def _remove(folder: Path) -> None:
@@ -87,12 +99,21 @@ def work(seed: int, numbers: list[int], folder: str, results: Any, kinds: Sequen
         corpus_folder.mkdir()
         cases.mkdir()
         corpus = Corpus(corpus_folder)
+        resource.setrlimit(resource.RLIMIT_AS, (_virtual() + 3 * BYTES,) * 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, BYTES))
         for number in numbers:
             results.put((number, "begins"))
             said = run_case(corpus, seed, number, cases, kinds)
             results.put((number, said))
-            if said is not None and "longer than" in said:
+            if said is not None and ("longer than" in said or "memory" in said):
                 return  # what was interrupted, a compiler say, may not be whole; the others go on in a new process
+
+
+def _virtual() -> int:
+    """Bytes of address space that this process has."""
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    return 0
 
 
 def fuzz(seed: int, cases: int, jobs: int, kinds: Sequence[str] = ()) -> dict[int, str]:

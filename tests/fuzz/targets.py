@@ -2,7 +2,8 @@
 
 A case is right when it ends with a result or with one sentence; where the good answer is known, a result has to be it.
 Commands and readers of studies and robots are in `study_targets`, data of other libraries in `library_targets`,
-labels and data in several files in `file_targets`.
+labels and data in several files in `file_targets`, all other verbs, study files, recordings in arrays, caches and
+resumed runs in `verb_targets`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import library_targets
 import numpy as np
 import pandas as pd
 import study_targets
+import verb_targets
 from corpus import Corpus, WrongError, guarded, run_main
 from mutators import CELLS, mutate_array, mutate_bytes, mutate_csv, mutate_json
 
@@ -266,5 +268,6 @@ TARGETS: dict[str, tuple[int, Callable[[Corpus, random.Random, Path], None]]] = 
     **study_targets.TARGETS,
     **library_targets.TARGETS,
     **file_targets.TARGETS,
+    **verb_targets.TARGETS,
 }
 """Name → how often among a hundred cases or so, and what a case does."""

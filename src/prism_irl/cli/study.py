@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
+from prism_irl import storage
 from prism_irl.cli.options import ColumnOptions, given
-from prism_irl.errors import InputError, one_line
+from prism_irl.errors import InputError, brief, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +79,8 @@ def read_study(path: Path) -> dict[str, list[str]]:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read {path} ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file ({one_line(str(error))}); prism init writes one.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is no TOML file ({brief(error)}); prism init writes one.") from None
     values: dict[str, list[str]] = {}
     for table, content in found.items():
         if table not in KEYS or not isinstance(content, Mapping):
@@ -173,8 +174,8 @@ def write_study(path: Path, table: str, found: Recognised) -> None:
         text += ["", f"[{heading}]"]
         for key, (example, about) in keys.items():
             value = f"{key} = {json.dumps(known[key], ensure_ascii=False)}" if key in known else f"# {key} = {example}"
-            text.append(f"{value}  # {about}")
-    path.write_text("\n".join([*text, ""]), encoding="utf-8")
+            text.append(f"{value}  # {about}".replace("\x7f", "\\u007f"))  # which JSON allows and TOML does not
+    storage.write_text(path, "\n".join([*text, ""]))
 
 
 # -- columns that are recognised ---------------------------------------------------------------------------------------
@@ -264,11 +265,15 @@ WORDS = {"observe": "state", "act": "action"}
 
 
 def _recognise(frame: pd.DataFrame, given: dict[str, Any]) -> Recognised:
+    from prism_irl.data.rows import column_of
+
     left = [str(name) for name in frame.columns]
     found = Recognised({role: str(name) for role, name in given.items() if role in (*NAMES, *NUMBERS)})
     taken = {part.strip() for name in found.columns.values() for part in name.split(",")} | {
         str(name) for name in given.get("events", ())
     }
+    for name in sorted(taken - {"file"}):
+        column_of(frame, name, "the study")
     left = [name for name in left if name not in taken]
     for role in ("group", "time", "intention"):
         if role not in found.columns and (names := _named(role, left)):
@@ -460,9 +465,6 @@ def init(
     if target.exists() and not overwrite:
         raise InputError(f"There is a {target} already; pass --overwrite to replace it, or another --out.")
     found = recognise(table, given(columns))
-    try:
-        write_study(target, table.name, found)
-    except OSError as error:
-        raise InputError(f"Cannot write {target} ({error.strerror}); choose another --out.") from None
+    write_study(target, one_line(table.name), found)
     print(one_line(found.said))
     print(one_line(f"Written to {target}; correct it there, and type prism analyze {table} next."))

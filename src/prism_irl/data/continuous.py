@@ -521,7 +521,7 @@ def in_steps(window: int | str, demos: Demonstrations, rate: float | None = None
     if not 1 <= steps <= int(demos.lengths.max()):
         raise InputError(
             f"A window of {steps:.0f} steps each way is no part of a trajectory; the longest has "
-            f"{int(demos.lengths.max())} steps, so give a number from 1 to that."
+            f"{int(demos.lengths.max())}, so give no more than that, and 1 at least."
         )
     return int(steps)
 

@@ -417,7 +417,8 @@ class Demonstrations:
         if not 0 < fraction < 1:
             raise InputError(f"The split fraction must lie between 0 and 1, not {fraction}.")
         if n_units < 2:
-            raise InputError(f"Cannot split one {by} into two parts; give more data or split by trajectory.")
+            advice = "more data" if by == "trajectory" else "more data or split by trajectory"
+            raise InputError(f"Cannot split one {by} into two parts; give {advice}.")
         n_first = min(max(round(fraction * n_units), 1), n_units - 1)
         chosen = np.zeros(n_units, dtype=bool)
         chosen[np.random.default_rng(seed).permutation(n_units)[:n_first]] = True
@@ -439,7 +440,8 @@ class Demonstrations:
         n_units = int(units.max()) + 1
         if not 2 <= k <= n_units:
             units_are = "trajectories" if by == "trajectory" else "groups"
-            raise InputError(f"Cannot make {k} folds of {n_units} {units_are}; choose between 2 and {n_units}.")
+            choose = f"choose between 2 and {n_units}" if n_units > 1 else "give more data"
+            raise InputError(f"Cannot make {k} folds of {n_units} {units_are}; {choose}.")
         fold_of = np.empty(n_units, dtype=np.int64)
         fold_of[np.random.default_rng(seed).permutation(n_units)] = np.arange(n_units) % k
         return [(np.flatnonzero(fold_of[units] != i), np.flatnonzero(fold_of[units] == i)) for i in range(k)]

@@ -150,7 +150,7 @@ class HDF5Source(ArraySource):
                 with need("h5py", "hdf5").File(path, "r") as store:
                     if "data" in store and hasattr(store["data"], "keys"):
                         groups = [f"data/{name}" for name in sorted(store["data"], key=_numbered)]
-            except OSError as error:
+            except BROKEN as error:
                 if self.folder.is_file():
                     raise InputError(f"{path} is no HDF5 file ({brief(error)}); restore it from its source.") from None
             for group in groups:

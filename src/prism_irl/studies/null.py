@@ -241,7 +241,7 @@ def run(
     on_part : see `OnWork`
     """
     if surrogates < 1:
-        raise InputError("Give at least one surrogate; 39 allow for a clear answer, 199 for most others.")
+        raise InputError(f"--surrogates is {surrogates}; give at least 39 for an answer that can be yes.")
     limits.check_option("surrogates", surrogates)
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
