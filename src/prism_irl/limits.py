@@ -26,6 +26,8 @@ LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECL
 MOST_THREADS = 4096
 GROWN, MOST_GROWTH = 10**9, 200
 """Bytes, and times its size, that a compressed file may become without being asked for."""
+PER_STEP = 250
+"""Bytes of a fit per step, beside its tables of results."""
 PER_PAIR = 2500
 """Bytes per state and action of dynamics, rewards and tables of results, as measured with two intentions."""
 SHARE = 0.5
@@ -117,12 +119,22 @@ def check_pairs(n_states: int, n_actions: int, n_steps: int) -> None:
         )
 
 
-def check_growth(what: str, n_bytes: float, file_bytes: int) -> None:
-    """Refuse a small file that becomes gigabytes: damage or malice more often than data."""
+def check_growth(what: str, n_bytes: float, file_bytes: int, n_steps: int = 0) -> None:
+    """Refuse a small file that becomes gigabytes, itself or in a fit: damage or malice more often than data."""
+    n_bytes = max(n_bytes, PER_STEP * n_steps)
     if n_bytes > max(GROWN, MOST_GROWTH * file_bytes) and VARIABLE not in os.environ:
         raise InputError(
             f"{what} is a file of {readable(file_bytes)} and would become {readable(n_bytes)}; if it is meant, say how "
             f"much memory it may take ({VARIABLE}=GB)."
+        )
+
+
+def check_text(what: str, n: int, widest: int) -> None:
+    """Refuse names of which one is so long that an array of all of them, as wide as it everywhere, takes gigabytes."""
+    if 4 * n * widest > GROWN / 2 and VARIABLE not in os.environ:
+        raise InputError(
+            f"The longest of {n:,} {what} has {widest:,} characters, and as many for each would take "
+            f"{readable(4 * n * widest)}; shorten it, or say how much memory it may take ({VARIABLE}=GB)."
         )
 
 

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import checked, storage
+from prism_irl import checked, limits, storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
 
@@ -45,6 +45,8 @@ def chunks(n: int, size: int = 2**20) -> Iterator[slice]:
 def storable(values: Any) -> npt.NDArray[Any]:
     """Numbers and dates as they are, anything else as text: what an npz file holds without pickle."""
     array = np.asarray(values)
+    if array.dtype.kind == "O" and array.ndim == 1:
+        limits.check_text("names", len(array), max(map(len, map(str, array)), default=0))
     return array if array.dtype.kind in "biufmM" else array.astype(str)
 
 

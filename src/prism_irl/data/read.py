@@ -21,6 +21,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
@@ -265,6 +266,7 @@ def _from_frame(
         places=places,
         place_names=place_names,
     )
+    limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)
     tokens = states.size > 1 or actions.size > 1  # of continuous data there are none to compare
     same = copies(demos.states, demos.actions, demos.offsets, rows.names) if tokens else []
     return Table(demos, frame, order, states, actions, labels, (*rows.notes, *same))
@@ -296,6 +298,7 @@ def _stored(stored: Mapping[str, Array]) -> Demonstrations:
     if "noise_blocks" in stored:
         fields["noise_blocks"] = tuple(int(block) for block in stored["noise_blocks"])
     fields |= {"log_volume": float(stored.get("log_volume", 0.0)), "unknown_state": bool(stored.get("unknown_state"))}
+    limits.check_pairs(fields["n_states"], fields["n_actions"], stored["states"].size)
     return Demonstrations(offsets=np.concatenate([[0], np.cumsum(stored["lengths"])]), **fields)
 
 
@@ -308,7 +311,7 @@ def _own_ids(stored: Mapping[str, Array], key: str) -> tuple[Array, tuple[str, .
     if names is not None:
         own = Vocabulary(tuple(names.astype(str).ravel().tolist()), names.size if size is None else size)
         return Vocabulary(None, own.size).encode(values, key[:-1], where), own.names, own.size
-    if key == "labels" and values.dtype.kind in "iu":
+    if key == "labels" and values.dtype.kind in "iu" and values.max(initial=0) < 100 * limits.MOST["n_intentions"]:
         size = max(int(values.max()), 0) + 1  # kept as they are, even with wide gaps
     own = Vocabulary.learn(values, key[:-1], where) if size is None else Vocabulary(None, size)
     return own.encode(values, key[:-1], where), own.names, own.size
@@ -525,6 +528,7 @@ def load_npz(path: Path) -> dict[str, Array]:
             f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', the "
             "steps of each trajectory, which add up to its length."
         )
+    limits.check_growth(f"{path}", 0, path.stat().st_size, math.prod(shape))
     if not lengths.size or lengths.min() < 1:
         raise InputError(f"{path} holds no trajectory or an empty one; give each at least one step.")
     per_step = {key: shape for key in Demonstrations.per_step if key in stored}
@@ -607,6 +611,8 @@ def _with_most(demos: Demonstrations) -> Demonstrations:
 READABLE = (".csv", ".tsv", ".parquet", ".npz", ".xlsx", ".nwb")
 WRITABLE = (".csv", ".tsv", ".parquet")
 NWB = ".nwb"
+EXCEL_ROWS, PER_CELL = 2**20, 64
+"""Rows of a sheet at most, and bytes of memory per cell between the first and the last, empty ones included."""
 PER_EXCEL_BYTE = 4
 """Bytes of memory per byte of the XML in an .xlsx file: a cell of some thirty bytes becomes an object of Python."""
 
@@ -649,12 +655,27 @@ def _read_excel(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
     """The first sheet of a workbook."""
     with ZipFile(path) as archive:
         _check_size(path, PER_EXCEL_BYTE * sum(info.file_size for info in archive.infolist()))
+        for name in archive.namelist():
+            if name.startswith("xl/worksheets/"):
+                _check_sheet(path, archive.read(name))
     with pd.ExcelFile(path, engine="openpyxl") as book:
         frame: pd.DataFrame = pd.read_excel(book, dtype=dict(text))
         header = pd.read_excel(book, header=None, nrows=1)
     names = [] if header.empty else header.iloc[0].dropna().astype(str).tolist()
     frame.attrs[DOUBLED] = {name: times for name, times in Counter(names).items() if times > 1}
     return frame
+
+
+def _check_sheet(path: Path, sheet: bytes) -> None:
+    """Refuse cells that lie so far out that the table between them, most of it empty, takes gigabytes."""
+    rows = re.split(rb"<(?:\w+:)?row\b", sheet)[1:]
+    last = max((int(found[1]) for part in rows if (found := re.match(rb'[^>]*\br="(\d{1,18})"', part))), default=0)
+    wide = max((len(re.findall(rb"<(?:\w+:)?c\b", part)) for part in rows), default=0)
+    for letters in set(re.findall(rb'\br="([A-Z]{1,6})\d', sheet)):
+        wide = max(wide, reduce(lambda number, letter: 26 * number + letter - 64, letters, 0))
+    if max(last, len(rows)) > EXCEL_ROWS:
+        raise InputError(f"{path} has more rows than a spreadsheet can have ({EXCEL_ROWS:,}); give a .csv file.")
+    _check_size(path, PER_CELL * max(last, len(rows)) * wide)
 
 
 def line_of(path: Path, row: int) -> int:
@@ -756,6 +777,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         cells = 8 * described.num_rows * max(described.num_columns, 1)  # few bytes may stand for many equal cells
         encoded = sum(group.total_byte_size for group in groups)
         texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+    limits.check_growth(f"{path}", 0, path.stat().st_size, described.num_rows)
     _check_size(path, 2 * max(cells, encoded))
     if texts and 2 * described.num_rows * encoded > limits.GROWN:  # else no text can be long enough to matter
         _check_size(path, 2 * (cells + _decoded(path, texts)))

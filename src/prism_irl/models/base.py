@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations
+from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations, parts_of
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
@@ -28,6 +28,9 @@ from prism_irl.models.reporting import Plot, remembering, report, summary
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+MOST_PROBABILITIES = 2**25
+"""Probabilities of actions, steps times actions, that are in memory at the same time."""
 
 
 class Parametrised:
@@ -184,7 +187,10 @@ class IntentionModel(Parametrised, ABC):
 
     def log_likelihood(self, demos: Demonstrations) -> FloatArray:
         """Log p(a_t | s_≤t, a_<t) of every step, (n,)."""
-        taken = np.take_along_axis(self.action_proba(demos), demos.actions[:, None].astype(np.int64), axis=1)[:, 0]
+        taken = np.empty(demos.n_steps)
+        for steps, part in parts_of(demos, max(MOST_PROBABILITIES // demos.n_actions, 1)):
+            actions = part.actions[:, None].astype(np.int64)
+            taken[steps] = np.take_along_axis(self.action_proba(part), actions, axis=1)[:, 0]
         with np.errstate(divide="ignore"):
             return np.log(taken)
 

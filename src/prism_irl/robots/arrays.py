@@ -11,6 +11,7 @@ are arrays (T, height, width, 3) of bytes. Links to other files are not followed
 
 from __future__ import annotations
 
+import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,23 @@ DESCRIPTIONS = (".zarray", ".zmetadata", "zarr.json")
 """Where zarr says how its arrays are encoded."""
 
 
+class Claims:
+    """What the arrays of a recording say that they hold, beside the bytes that are there: a shape takes no room."""
+
+    def __init__(self, folder: Path) -> None:
+        files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else [folder]
+        self.folder, self.there = folder, sum(path.stat().st_size for path in files)
+        self.bytes = self.steps = 0
+
+    def add(self, name: str, one: Any) -> None:
+        """Count an array of numbers; pictures are read one by one. Refused where all of them claim too much."""
+        if not hasattr(one, "dtype") or not one.shape or not Stretch(one, 0, 0).is_vector:
+            return
+        self.bytes += 8 * max(math.prod(one.shape), math.prod(one.chunks or ()))  # a chunk is read whole
+        self.steps += int(one.shape[0]) if name.rpartition("/")[2] in ACTIONS else 0
+        limits.check_growth(f"{self.folder}", self.bytes, self.there, self.steps)
+
+
 class Stretch(NamedTuple):
     """Rows start to stop of an array on disk."""
 
@@ -54,7 +72,7 @@ class Stretch(NamedTuple):
 
     def read(self) -> npt.NDArray[Any]:
         """The rows, (T, …)."""
-        size = int(np.prod((self.stop - self.start, *self.array.shape[1:])))
+        size = math.prod((self.stop - self.start, *self.array.shape[1:]))
         limits.check_bytes("An array of the recording", 8.0 * size, "leave its episode out")
         return np.asarray(self.array[self.start : self.stop])
 
@@ -144,13 +162,17 @@ class HDF5Source(ArraySource):
         return path.suffix.lower() in SUFFIXES if path.is_file() else bool(_files(path))
 
     def _episodes(self) -> Iterator[tuple[str, Opened]]:
+        claims = Claims(self.folder)
         for path in _files(self.folder) if self.folder.is_dir() else [self.folder]:
             groups = [""]
             try:
                 with need("h5py", "hdf5").File(path, "r") as store:
+                    store.visititems(claims.add)
                     if "data" in store and hasattr(store["data"], "keys"):
                         groups = [f"data/{name}" for name in sorted(store["data"], key=_numbered)]
             except BROKEN as error:
+                if isinstance(error, InputError):
+                    raise
                 if self.folder.is_file():
                     raise InputError(f"{path} is no HDF5 file ({brief(error)}); restore it from its source.") from None
             for group in groups:
@@ -169,7 +191,10 @@ class ZarrSource(ArraySource):
         for path in (path for found in described for path in found):
             if '"pickle"' in path.read_text(encoding="utf-8", errors="replace"):
                 raise InputError(f"{path} stores pickled objects, which could run anything; it is not read.")
-        with _zarr_arrays(self.folder) as (_, ends):
+        claims = Claims(self.folder)
+        with _zarr_arrays(self.folder, claims) as (data, ends):
+            for name, one in data.arrays():
+                claims.add(name, one)
             self.n_episodes = len(ends)
 
     @staticmethod
@@ -206,8 +231,10 @@ def _hdf5(path: Path, group: str) -> Iterator[dict[str, Stretch]]:
 
 
 @contextmanager
-def _zarr_arrays(folder: Path) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
+def _zarr_arrays(folder: Path, claims: Claims | None = None) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
     store = need("zarr", "zarr").open(str(folder), mode="r")
+    if claims is not None:
+        claims.add("episode_ends", store["meta"]["episode_ends"])
     ends = np.asarray(store["meta"]["episode_ends"][:], dtype=np.int64)
     if ends.ndim != 1 or (np.diff(ends, prepend=0) <= 0).any():
         raise InputError(f"meta/episode_ends of {folder} does not rise from episode to episode; restore the dataset.")
