@@ -83,6 +83,33 @@ def test_reports_keep_to_the_glossary() -> None:
         assert not retired("\n".join(spoken)), path.name
 
 
+@pytest.mark.parametrize("folder", sorted(path for path in (ROOT / "src" / "prism_irl").iterdir() if path.is_dir()))
+def test_docstrings_keep_to_the_glossary(folder: Path) -> None:
+    described = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for path in [*folder.rglob("*.py"), *folder.parent.glob("*.py")]:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        found = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, described)]
+        text = re.sub(r"^[\w*, ]+ : .*$|`[^`]*`", "", "\n".join(found), flags=re.MULTILINE)  # names of parameters
+        assert not retired(text), path.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_begin_with_the_question_that_they_answer(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    if page.stem in {"index", "changelog", "contributing"} and page.parent.name != "results":
+        return
+    assert re.fullmatch(r"# .+", lines[0])
+    assert re.fullmatch(r"\*.+\?\*", lines[2]), lines[2]
+
+
+def test_spelling() -> None:
+    codespell = pytest.importorskip("codespell_lib", reason="needs codespell")
+    files = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs", "src")]
+    assert (
+        codespell.main("--skip", "*.json,*.ipynb,*.svg,*.png", "--ignore-words-list", "nd,fro", *map(str, files)) == 0
+    )
+
+
 def test_a_retired_word_and_a_long_sentence_are_noticed() -> None:
     assert retired("Every animal has its accent.") == ["Every animal has its accent."]
     assert retired("They cannot be told apart.") == []

@@ -61,7 +61,7 @@ def open_fitted(run: Path, source: Path, fitted: FittedOptions = FittedOptions()
 
 
 def _columns(config: dict[str, Any]) -> dict[str, Any]:
-    """Columns that the fit was told of, its order in time among them; new data may come without labels and groups."""
+    """Columns that the fit has read, its order in time among them; new data may come without labels and groups."""
     data = config.get("data", {})
     columns = data.get("columns", {}) if isinstance(data, dict) else None
     roles = {field.name for field in fields(ColumnOptions)} - set(UNREAD)
@@ -79,7 +79,7 @@ def _vocabularies(config: dict[str, Any]) -> dict[str, Any]:
 
 
 class RunData(NamedTuple):
-    """A fitted run: its model, its table, the columns that the fit was told of, and the names of the intentions.
+    """A fitted run: its model, its table, the columns that the fit has read, and the names of the intentions.
 
     ``labels`` (n,) are the intentions of the steps as the run keeps them, ``inputs`` the covariates of its switching.
     """
@@ -258,7 +258,7 @@ def _effects(model: Any, inputs: Inputs | None, intervals: Mapping[str, Any] | N
 
 
 def _names(before: Path, result: FitResult, data: Mapping[str, Any]) -> list[str]:
-    """What the intentions are called: by the labels that the fit was told, or as they were in the fit that it replaces.
+    """What the intentions are called: by its partial labels, or as they were in the fit that it replaces.
 
     Names of that one go to the intentions that resemble its own; which are lost is said on standard error.
     """

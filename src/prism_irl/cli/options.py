@@ -1,6 +1,6 @@
 """Options that commands share, as frozen dataclasses that the command line fills in.
 
-The model's options are made from the fields of `PRISM` and of the halves of pairs, names, types and documentation, so
+The model's options are made from the fields of `PRISM` and of its components, names, types and documentation, so
 that the Python interface and the command line cannot drift apart. An option that was not given stays with the
 preset's or the method's value, or with the model's default.
 """

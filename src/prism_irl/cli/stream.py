@@ -37,7 +37,7 @@ def stream(
 ) -> dict[str, float]:
     """Answer every line; returns the number of steps, and median and 99th percentile of the milliseconds per step.
 
-    ``note`` is told, in a sentence, where a stream knows less than the fit did; the file ``called`` has
+    ``note`` gets a sentence where a stream knows less than the fit did; the file ``called`` has
     names of the intentions.
     """
     from prism_irl.models.persistence import load

@@ -68,7 +68,7 @@ class Demonstrations:
     labels : (n,) integers, optional
         True intentions: for evaluation only, never read by a fit.
     partial_labels : (n,) integers, optional
-        Intention of a step where somebody knows it, −1 elsewhere: what a fit is told (`prism_irl.data.labels`).
+        Intention of a step where somebody knows it, −1 elsewhere (`prism_irl.data.labels`).
     times : (n,), optional
         Time stamps, kept for output.
     groups : (N,) array, optional

@@ -1,4 +1,4 @@
-"""Partial labels: what somebody knows about the intention of some steps, how a fit is told, and files of them.
+"""Partial labels: what somebody knows about the intention of some steps, how a fit reads it, and files of them.
 
 Where z_t = j is known, the E-step may not believe anything else: the emission of every other intention is put so far
 below that of j that its posterior is zero, whatever the switching model is. EM then climbs the joint likelihood

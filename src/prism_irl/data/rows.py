@@ -201,7 +201,7 @@ class Columns:
     ``trajectory`` may be several columns ("animal,bout"), whose values together name one. ``time`` gives the order
     within a trajectory, ``group`` what splits keep together, ``intention`` true labels (for evaluation only),
     ``observations`` numbers that the switching network may read, ``labels`` intentions that somebody knows, empty
-    elsewhere, which the fit is told, ``place`` the place that the state of the row belongs to. Roles in ``may_lack``
+    elsewhere, which the fit reads, ``place`` the place that the state of the row belongs to. Roles in ``may_lack``
     are left out where their column is not there.
     """
 
@@ -707,7 +707,7 @@ def read_dates(values: pd.Series[Any], dates: Dates | None, column: str) -> pd.S
     dates : {"day-first", "month-first"}, optional
         What comes first in dates that are not ISO; by default the order in which every cell is a date.
     column : str
-        Named where the order cannot be told.
+        Named where the order is not clear.
     """
     if dates is not None and dates not in ORDERS:
         raise InputError(f"Dates are read {' or '.join(ORDERS)}, not {dates!r}.")

@@ -72,7 +72,7 @@ def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
 
 
 def are_places(demos: Demonstrations) -> bool:
-    """Whether states are places: where an action leads can be told, and only few of them are near one another."""
+    """Whether states are places: where an action leads can be predicted, and only few of them are near one another."""
     import numpy as np  # here, because settings, which the start of every command reads, know this module
 
     inside = np.flatnonzero(~demos.first_steps) - 1

@@ -29,7 +29,7 @@ def default_names(n_intentions: int) -> list[str]:
 
 
 def told_names(words: Sequence[str] | None, n_intentions: int) -> list[str] | None:
-    """What K intentions are called by the labels that a fit was told, where there are any and they can be names."""
+    """What K intentions are called by the partial labels of a fit, where there are any and they can be names."""
     if words is None or len(words) > n_intentions:
         return None
     try:

@@ -377,7 +377,7 @@ def _chosen(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def choices(metrics: Mapping[str, Any]) -> list[str]:
-    """What validation trajectories chose about policies, and what these were told and see, a sentence each."""
+    """What validation trajectories chose about policies, and what these know and see, a sentence each."""
     said = []
     if isinstance(why := mapping(metrics.get("default")).get("why"), str):
         said.append(why)

@@ -1,12 +1,12 @@
 """Individuals: what an animal does more or less often than all animals do, whatever it wants at the moment.
 
-An accent is a factor per animal g, short context c (the last two states) and action,
+An individual effect is a factor per animal g, short context c (the last two states) and action,
 
     π_k(a | c, g) ∝ π_k(a | c) ρ_g(a | c),    ρ_g(a | c) = (N_g(c, a) + m q_g(a|c)) / (E_g(c, a) + m q_g(a|c)),
 
 where N counts what the animal did, E what a habit of all animals expected of it at the same steps, and q = E / ΣE. Each
 expectation leaves its own step out of the habit's counts; else the habit, which has seen the step, would expect too
-much of it. All intentions of an animal share its accent: few numbers, so that little data identifies them. A new animal
+much of it. All intentions of an animal share its effect: few numbers, so that little data identifies them. A new animal
 has none.
 """
 
@@ -53,7 +53,7 @@ class Met(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Accents:
-    """Accents of the individuals of a fit.
+    """Individual effects of a fit.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Accents:
         return Met(rows, factors, rows[place] * A + action, place, factors[place, action], steps)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that, with the names and the strength, determine the accents."""
+        """Arrays that, with the names and the strength, determine the effects."""
         return {"cells": self.cells, "factors": self.factors}
 
     def info(self) -> dict[str, Any]:
@@ -124,12 +124,12 @@ class Accents:
 
 
 def accents_info(accents: Accents | None) -> dict[str, Any]:
-    """Names and strength, where there are accents."""
+    """Names and strength, where there are individual effects."""
     return {} if accents is None else accents.info()
 
 
 def load_accents(tensors: Mapping[str, Any], info: Mapping[str, Any], size: tuple[int, int]) -> Accents | None:
-    """The accents of a saved model with (contexts, actions), if it has any."""
+    """The individual effects of a saved model with (contexts, actions), if it has any."""
     if "individuals" not in info:
         return None
     arrays = {name: value.numpy() for name, value in storage.part("accents", tensors).items()}
@@ -139,7 +139,7 @@ def load_accents(tensors: Mapping[str, Any], info: Mapping[str, Any], size: tupl
     checked.shape("accents", accents.factors, (len(accents.names), n_cells, n_actions))
     checked.ids("places of the accents", accents.cells, n_cells + 1)
     if not (accents.factors >= 0).all():
-        raise InputError("The saved accents are negative; restore the file or fit again.")
+        raise InputError("The saved individual effects are negative; restore the file or fit again.")
     return accents
 
 
@@ -152,7 +152,7 @@ def find_accents(
     backoff: float,
     all_data: bool = True,
 ) -> Accents:
-    """Accents of the groups of ``demos``, with the strength that predicts validation trajectories best.
+    """Individual effects of the groups of ``demos``, with the strength that predicts validation trajectories best.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def find_accents(
     smoothing, backoff : of the habit that the accents are deviations from
     all_data : bool
         Count all data in the end. Where validation trajectories have more to decide they must not be counted: a model
-        whose accents know them predicts them too well, and what they choose is worth nothing.
+        whose effects know them predicts them too well, and what they choose is worth nothing.
     """
     if demos.groups is None:
         raise InputError("Individuals need groups; name the column that tells the animal (--group).")

@@ -66,7 +66,7 @@ class TabularPolicies(PolicyTable):
 
     @property
     def exact(self) -> bool:
-        """Whether `update` maximises likelihood plus `log_prior`; shrinking and accents are approximations."""
+        """Whether `update` maximises likelihood plus `log_prior`; shrinking and individual effects come close."""
         return not self.contexts.parents and self.accents is None
 
     @cached_property

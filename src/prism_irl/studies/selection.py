@@ -165,7 +165,7 @@ def fit_halves(
     jobs: int = 1,
     folder: Path | None = None,
 ) -> dict[int, Halves]:
-    """Fit every K to all data and to both halves of every division of it.
+    """Fit every K to all data and to the two parts of every division of it.
 
     Parameters
     ----------
