@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "labyrinth": "prism reproduce labyrinth --jobs 15 --out runs/labyrinth",
     "bridge": "prism reproduce bridge --jobs 15 --out runs/bridge",
     "continuous": "prism reproduce continuous --jobs 16 --out runs/continuous",
+    "sizes": "prism reproduce labyrinth --parts sizes --out runs/sizes",
     "calibration": "prism reproduce evidence --jobs 15 --out runs/calibration",
     "study": "prism reproduce study --jobs 15 --out runs/study",
     "labyrinth-evidence": (

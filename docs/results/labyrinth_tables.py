@@ -171,6 +171,17 @@ def labyrinth_swirl(metrics: dict[str, Any]) -> str:
     return table(["SWIRL S-2, every fifth window is tested", "predictive LL", "without the first step"], rows)
 
 
+@block("sizes")
+def labyrinth_sizes(metrics: dict[str, Any]) -> str:
+    """Both scores of the paper's RNN by its hidden units and layers."""
+    keys = ("paper_score_train", "paper_score_test", "predictive_test")
+    rows = [
+        [str(row["hidden"]), str(row["layers"]), *(number(row[key], 3) for key in keys)]
+        for row in need(metrics, "sizes", "rows")
+    ]
+    return table(["hidden units", "layers", "paper score, train", "test", "predictive LL, test"], rows)
+
+
 @block("labyrinth")
 def collapse(metrics: dict[str, Any]) -> str:
     """Which gates collapse to one intention under the paper's penalties."""

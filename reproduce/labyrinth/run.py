@@ -97,6 +97,8 @@ def assemble(settings: Labyrinth, data: Data, found: dict[str, Any], title: str)
         for part in ("frontier", "animals", "alignment", "swirl"):
             methods |= found.get(part, {}).get("methods", {})
     counts = {"folds": len(settings.tested_folds), "seeds": len(settings.seeds)}
+    if not set(found) - {"transformer", "sizes"}:  # which have one fold and one start
+        counts = {"folds": 1, "seeds": 1}
     return {
         **results.heading(title, data.demos, experiment="labyrinth", quick=settings.quick, **counts),
         "parts": list(found),
