@@ -3,8 +3,8 @@
     repeat   w ← P(z_t=k | ξ, ψ, Θ)              expectation
              switching ← argmax (or a step)       Eq. (theta_opt), Eq. (loss)
              rewards   ← weighted counts          Eq. (reward_opt), without IAVI: softmax(Q) = π
-    until    the likelihood stops rising: that of the training data where both components maximise it exactly, else that of
-             validation trajectories
+    until    the likelihood stops rising: that of the training data where both components maximise it exactly, else
+             that of validation trajectories
 
 `em_iteration` is all there is: the E-step adds up statistics over parts of the data, the M-step reads nothing else.
 A network gives its responsibilities from the very pass that trains it (incremental EM, Neal & Hinton's sense: every

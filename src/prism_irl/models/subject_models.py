@@ -74,7 +74,7 @@ class OwnModels:
     times : (N,), optional
         How often each trajectory counts for the policies of the others [default: once].
 
-    Policies are left as they are where they are more than a table of counts (planned rewards, individual effects): those share
+    Policies are left as they are where they are more than a table of counts (planned rewards, effects): those share
     parameters between states, and no animal's slip can become a policy.
     """
 
@@ -196,7 +196,7 @@ def trained_on(model: Intentions, demos: Demonstrations) -> npt.NDArray[np.int64
 def refit(model: Intentions, demos: Demonstrations, times: npt.NDArray[np.int64]) -> Intentions:
     """The model fitted again, from where it is, to trajectories that are drawn ``times`` (N,) each.
 
-    Memory, individual effects and dynamics are those of the fit. Validation trajectories stay out of it, and do not stop it: the
+    Memory, effects and dynamics are those of the fit. Validation trajectories stay out of it, and do not stop it: the
     fit is the best for them already, and no resample would ever move. EM goes on until the training objective stops
     rising; networks, which would overfit, for a few passes.
     """
