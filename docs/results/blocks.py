@@ -108,8 +108,11 @@ def origin(result: Mapping[str, Any]) -> str:
     known = {key: metrics[key] for key in ("folds", "seeds") if isinstance(metrics.get(key), int)}
     counts = [f"{count} {key if count != 1 else key[:-1]}" for key, count in known.items()]
     # How many workers it had and which parts were resumed: make results and the list of files say that.
-    command = re.sub(r" --(jobs|parts) \S+", "", result["command"])
-    parts = [f"`{command}`", " × ".join(counts), f"version {result['versions']['prism-irl']}{older(result)}"]
+    left_out = "jobs" if len(metrics.get("parts", ())) == 1 else "jobs|parts"
+    command = re.sub(rf" --({left_out}) \S+", "", result["command"])
+    version = result["versions"]["prism-irl"]
+    commit = f" at {result['versions'].get('commit')}" if version == VERSION else older(result)
+    parts = [f"`{command}`", " × ".join(counts), f"version {version}{commit}"]
     parts += [result["date"], result["machine"]]
     quick = "a quick run: " if metrics.get("quick") else ""
     return f"*{quick}{', '.join(part for part in parts if part)}.*"
@@ -203,7 +206,7 @@ def provenance() -> str:
         found = read(name)
         versions = found["versions"]
         version = f"{versions['prism-irl']}{older(found)}"
-        commit = str(versions.get("commit", "not said"))
+        commit = str(versions.get("commit") or f"not said; kept with {found['kept_with']}")
         rows.append(
             [name, f"`{found['command']}`", version, commit, found["date"], f"{found['machine']}; {spent(found)}"]
         )

@@ -98,17 +98,16 @@ def listing() -> str:
         found = read(name)
         quick = ", quick" if found["metrics"].get("quick") else ""
         where = f"{found['date']}, version {found['versions']['prism-irl']}, {found['machine']}"
-        lines.append(f"{name}: {where}, {spent(found)}{quick}; {age(name, found)}\n    {found['command']}")
+        lines.append(f"{name}: {where}, {spent(found)}{quick}; {age(found)}\n    {found['command']}")
     used = {page: [found[2] for found in BLOCK.finditer(page.read_text(encoding="utf-8"))] for page in pages()}
     lines += [f"{page.relative_to(ROOT)}: {', '.join(names)}" for page, names in used.items() if names]
     return "\n".join(lines)
 
 
-def age(name: str, found: dict[str, Any]) -> str:
-    """How many source commits are newer than a results file: than the commit that it names, else that it came with."""
-    commit = str(found["versions"].get("commit", "")).split(" ")[0]
-    if not commit:
-        commit = _git("log", "-1", "--format=%H", "--", f"docs/results/{name}.json")
+def age(found: dict[str, Any]) -> str:
+    """How many source commits are newer than a results file: than its own, else than the one that it was kept with."""
+    named = [str(found["versions"].get("commit", "")).split(" ")[0], found.get("kept_with", "")]
+    commit = next((one for one in named if one and _git("merge-base", one, "HEAD").startswith(one)), "")
     ahead = _git("rev-list", "--count", f"{commit}..HEAD", "--", "src") if commit else ""
     if not ahead:
         return "of unknown age"
