@@ -171,7 +171,7 @@ def test_a_stream_says_that_it_cannot_look_ahead(folder):
     ("options", "words"),
     [
         (("--window", "long"), "a number of steps such as 15"),
-        (("--window", "9s"), "the longest has 25 steps"),
+        (("--window", "9s"), "the longest has 25"),
         (("--window", "4", "--rewards", "features"), "does not read --window"),
     ],
 )

@@ -136,3 +136,19 @@ def test_what_nobody_can_know_is_one_sentence(columns: dict[str, object], words:
     with pytest.raises(InputError, match=words) as error:
         recognise(table(tmp_path, **columns), {})
     one_sentence(error)
+
+
+def test_commands_recognise_columns_of_other_names_and_leave_clear_ones(tmp_path, capsys):
+    table = tmp_path / "people.csv"
+    rows = [f"{t // 8},n{t % 4},{'left' if t % 3 else 'go'}" for t in range(64)]
+    table.write_text("\n".join(["trial,node,step", *rows]))
+    typed = ["evidence", str(table), "--out", "x"]
+    assert with_study(app, typed) == [*typed, "--trajectory", "trial", "--state", "node", "--action", "step"]
+    assert "Columns: trajectory trial, state node, action step." in capsys.readouterr().err
+    both = [*typed, "--action", "step", "--trajectory=trial"]
+    assert with_study(app, both) == [*both, "--state", "node"]
+    table.write_text("\n".join(["trajectory,state,action", *rows]))
+    assert with_study(app, typed) == typed
+    table.write_text("\n".join(["trial,a,b", *rows]))  # not clear: the command says what it lacks
+    assert with_study(app, typed) == typed
+    assert with_study(app, ["fit", str(tmp_path / "gone.csv")]) == ["fit", str(tmp_path / "gone.csv")]

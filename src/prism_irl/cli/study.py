@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -125,6 +125,8 @@ def with_study(app: App, arguments: list[str]) -> list[str]:
             first == "--table" and data is not None and not data.suffix and not data.exists()
         )  # a data set by its name
         typed = here / FILE if not named else Path(FILE, FILE)
+        if not typed.is_file() and first == "--table" and data is not None and chain not in (["init"], ["analyze"]):
+            return [*words, *_recognised_flags(words, flags, data)]
         if chain == ["init"] or not typed.is_file():
             return words
     said = {word.partition("=")[0] for word in words}
@@ -141,6 +143,33 @@ def with_study(app: App, arguments: list[str]) -> list[str]:
     if taken and "--quiet" not in words:
         print(one_line(f"prism: from {typed}: {' '.join(taken)}"), file=sys.stderr)
     return [*words, *taken]
+
+
+def _recognised_flags(words: Sequence[str], flags: Container[str], table: Path) -> list[str]:
+    """Flags of a table's columns where they have other names than the usual ones and are clear; said aloud."""
+    from prism_irl.data.read import WRITABLE, headings
+
+    typed: dict[str, str] = {}
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        flag, _, value = word.partition("=")
+        if flag[2:] in (*NAMES, *NUMBERS) and flag in flags:
+            typed[flag[2:]] = value or after
+    usual = ("trajectory", "state", "action")
+    if "--state" not in flags or table.suffix.lower() not in WRITABLE or not (there := headings(table)):
+        return []
+    if set(NUMBERS) & set(typed) or {role for role in usual if role not in typed} <= set(there):
+        return []
+    try:
+        found = recognise(table, typed)
+    except InputError:  # the command says what it lacks
+        return []
+    if "--quiet" not in words:
+        print(one_line(f"prism: {found.said}"), file=sys.stderr)
+    names = {role: name for role, name in found.columns.items() if role not in typed}
+    names |= {} if found.hz is None or "--hz" in words else {"hz": f"{found.hz:g}"}
+    events = [] if "--events" in words else found.events
+    pairs = [*names.items(), *(("events", name) for name in events)]
+    return [word for role, name in pairs if f"--{role}" in flags for word in (f"--{role}", name)]
 
 
 def _without_study(arguments: list[str]) -> tuple[list[str], Path | None]:
@@ -185,7 +214,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     for role, words in {
         "trajectory": "trajectory bout episode session run demo walk sequence block traj window day recording trial",
         "state": "state cell node position place location stimulus cue room patch zone tile syllable context",
-        "action": "action move choice direction turn response movement dir decision act button",
+        "action": "action move choice direction turn response movement dir decision act button step",
         "time": "time timestamp t seconds step trial frame",
         "group": "animal mouse subject rat monkey participant bird fish fly person id group",
         "intention": "intention",
@@ -199,6 +228,8 @@ TREATMENTS = ("control", "ctrl", "saline", "vehicle", "drug", "treated", "sham",
 POSITIONS = ("pos", "position", "obs", "observation", "state")
 COMMANDS = ("vel", "velocity", "cmd", "command", "action", "act", "delta", "v", "d")
 """What stands before or behind the name of a number that is observed, or commanded: vx of x, vel_x of pos_x."""
+FEW_WORDS = 10
+"""Different words of a column called step or trial up to which they are no times."""
 FEW = 0.2
 """Different values of a column, as a share of its rows, above which it holds no states."""
 
@@ -277,6 +308,8 @@ def _recognise(frame: pd.DataFrame, given: dict[str, Any]) -> Recognised:
     left = [name for name in left if name not in taken]
     for role in ("group", "time", "intention"):
         if role not in found.columns and (names := _named(role, left)):
+            if role == "time" and frame[names[0]].dtype.kind not in "iufM" and frame[names[0]].nunique() <= FEW_WORDS:
+                continue
             if _core(names[0]) == "group" and is_treatment(frame[names[0]]):
                 continue
             found.columns[role] = names[0]

@@ -864,6 +864,14 @@ def _check_bytes_of(path: Path) -> bool:
         return content.find(b'"') >= 0
 
 
+def headings(path: Path) -> list[str]:
+    """Names of a table's columns, without reading its rows; none where they cannot be read."""
+    try:
+        return pq.read_schema(path).names if path.suffix.lower() == ".parquet" else _header(path, separators(path)[0])
+    except (OSError, ValueError, csv.Error, pa.ArrowException):
+        return []
+
+
 def _header(path: Path, separator: str) -> list[str]:
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
