@@ -8,7 +8,6 @@ Lloyd's algorithm runs on all of them. Never an assertion: machines differ.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import resource
 import subprocess
@@ -16,7 +15,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
@@ -40,22 +38,13 @@ def make_data(path: Path, rows: int, columns: int, clusters: int, seed: int = 0)
     file.flush()
 
 
-def torch_kmeans() -> ModuleType:
-    """Load the torch path by its file, so that nothing else of the package is needed."""
-    path = HERE.parents[1] / "src" / "prism_irl" / "robots" / "vision" / "torch_kmeans.py"
-    spec = importlib.util.spec_from_file_location("torch_kmeans", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def on_gpu(data: Path, clusters: int, iterations: int, device: str) -> tuple[float, int]:
     """All rows on the device; returns inertia and iterations."""
     import torch
 
-    module, generator = torch_kmeans(), torch.Generator().manual_seed(0)
+    from prism_irl.robots.vision import clustering as module
+
+    generator = torch.Generator().manual_seed(0)
     rows = torch.from_numpy(np.load(data)).to(device)
     sample = rows[torch.randperm(len(rows), generator=generator)[: max(64 * clusters, 10_000)].to(device)]
     chunks = rows.split(32768)

@@ -20,7 +20,7 @@ from prism_irl import storage
 from prism_irl.optional import need
 from prism_irl.robots.episodes import Episode, Frame
 from prism_irl.robots.lerobot_writing import CHUNK, LeRobotWriter, write_lerobot
-from prism_irl.robots.tfrecord import Values, masked_crc
+from prism_irl.robots.rlds import Values, masked_crc
 from prism_irl.robots.video import VideoWriter
 
 FRONT = "observation.images.front"

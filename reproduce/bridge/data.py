@@ -16,11 +16,9 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import EpisodeSource, open_episodes
-from prism_irl.robots.vision import pipeline
-from prism_irl.robots.vision.embeddings import EmbeddingCache, embed
+from prism_irl.robots.vision.embeddings import EmbeddingCache, KeptRows, embed
 from prism_irl.robots.vision.encoders import make_encoder
-from prism_irl.robots.vision.rows import KeptRows
-from prism_irl.robots.vision.tokenizer import Tokenizer
+from prism_irl.robots.vision.tokenizer import Tokenizer, demonstrations, fit_tokenizer, kept
 from worlds.manipulation import STATE_NAMES, PickAndPlace
 
 PAPER_BY_K = {1: -2.52187, 2: -1.81282, 3: -1.43000, 4: -1.16584, 5: -0.96912, 6: -0.82373}
@@ -150,8 +148,8 @@ def load(settings: Bridge, folder: Path) -> Data:
     repeated = repeated_episodes(cache)
     splits = split_episodes(np.setdiff1d(np.arange(len(cache.episodes)), repeated), settings.folds)
     tokenizer = fitted_tokenizer(settings, cache, splits[0][0])
-    tokens = pipeline.demonstrations(cache, tokenizer)
-    keep = pipeline.kept(cache, tokenizer)
+    tokens = demonstrations(cache, tokenizer)
+    keep = kept(cache, tokenizer)
     few = _few_trajectories(tokens, MOST_FEATURE_STEPS)
     steps = np.flatnonzero(np.isin(tokens.trajectory_index, few))
     vectors = KeptRows(cache.rows(), keep).take(steps).astype(np.float64)
@@ -203,7 +201,7 @@ def fitted_tokenizer(
         action_scaling=settings.action_scaling,
         drop_still_start=settings.dataset is not None,
     )
-    return pipeline.fit_tokenizer(cache, tokenizer, episodes=train)
+    return fit_tokenizer(cache, tokenizer, episodes=train)
 
 
 def _state_names(path: Path) -> list[str] | None:

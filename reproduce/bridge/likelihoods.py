@@ -15,7 +15,7 @@ import numpy as np
 from bridge.data import PAPER_BY_K, PAPER_MODEL_TYPE, Bridge, Data, fitted_tokenizer
 from harness import build_method
 from prism_irl.models.registry import Method
-from prism_irl.robots.vision import pipeline
+from prism_irl.robots.vision.tokenizer import demonstrations
 from prism_irl.studies.cross_validation import Fit, cross_validate, table
 
 REPORTED_NETWORKS_AT = 4
@@ -37,7 +37,7 @@ def likelihood_table(
     for fold, split in enumerate(data.splits[: settings.tested_folds]):
         tokens = data.tokens
         if fold:
-            tokens = pipeline.demonstrations(data.cache, fitted_tokenizer(settings, data.cache, split[0]))
+            tokens = demonstrations(data.cache, fitted_tokenizer(settings, data.cache, split[0]))
 
         def tell(fit: Fit, _: int, fold: int = fold) -> None:
             begin(f"likelihood, fold {fold + 1}, {fit.method.name}")

@@ -34,10 +34,9 @@ from prism_irl.evaluation.metrics import label_metrics, summary
 from prism_irl.labels import match, mean_dwell
 from prism_irl.models.persistence import save
 from prism_irl.robots.rlds import RLDSSource
-from prism_irl.robots.vision import pipeline
 from prism_irl.robots.vision.embeddings import embed
 from prism_irl.robots.vision.encoders import make_encoder
-from prism_irl.robots.vision.granularity import granularity
+from prism_irl.robots.vision.tokenizer import demonstrations, granularity
 from prism_irl.scale import fanout
 from prism_irl.studies import results
 
@@ -162,7 +161,7 @@ def granularity_table(settings: Bridge, data: Data, folder: Path, begin: Callabl
         begin(f"granularity, {encoder}, {size} states")
         tokenizer = fitted_tokenizer(settings, cache, train, size)
         reported = PAPER_GRANULARITY.get((encoder, size))
-        row = {"encoder": encoder, "n_states": size, **granularity(pipeline.demonstrations(cache, tokenizer))}
+        row = {"encoder": encoder, "n_states": size, **granularity(demonstrations(cache, tokenizer))}
         rows.append(row | {"reported": None if reported is None else list(reported)})
     return rows
 

@@ -31,8 +31,8 @@ from prism_irl import storage
 from prism_irl.data.mapped import open_folder
 from prism_irl.data.read import read_data, write_table
 from prism_irl.evaluation.truth import read_truth
+from prism_irl.robots.bridge_data import load_arrays
 from prism_irl.robots.episodes import open_episodes
-from prism_irl.robots.safe_pickle import load_arrays
 
 
 def _table(corpus: Corpus, rng: random.Random, path: Path) -> None:

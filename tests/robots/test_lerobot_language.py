@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_irl.robots.continuous import read_dataset
-from prism_irl.robots.lerobot_columns import add_column, segments_in_seconds
-from prism_irl.robots.lerobot_language import Words, active, write_seconds
+from prism_irl.robots.lerobot import Words, active, write_seconds
+from prism_irl.robots.lerobot_writing import add_column, segments_in_seconds
 from recordings_on_disk import write_lerobot_version
 from worlds.scripted import episodes
 

@@ -6,8 +6,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, open_episodes
-from prism_irl.robots.rlds import RLDSSource
-from prism_irl.robots.tfrecord import parse_example, read_records
+from prism_irl.robots.rlds import RLDSSource, parse_example, read_records
 from recordings_on_disk import build_example, write_records, write_rlds
 
 pytest.importorskip("PIL", reason="needs prism-irl[robots]")

@@ -116,9 +116,8 @@ def encode_and_count(
     from prism_irl.data.read import write_npz
     from prism_irl.mdp import MDP
     from prism_irl.robots.recordings import TOKENIZE
-    from prism_irl.robots.vision import pipeline
     from prism_irl.robots.vision.embeddings import embed
-    from prism_irl.robots.vision.granularity import granularity
+    from prism_irl.robots.vision.tokenizer import demonstrations, fit_tokenizer, granularity
 
     with counting("frames") as report:
         cache = embed(
@@ -130,8 +129,8 @@ def encode_and_count(
         )
     if asked.like is None:
         with counting("rows") as report:
-            pipeline.fit_tokenizer(cache, tokenizer, on_progress=lambda what, done, n: report(what, done, n, ""))
-    demos = pipeline.demonstrations(cache, tokenizer, observations=asked.observations)
+            fit_tokenizer(cache, tokenizer, on_progress=lambda what, done, n: report(what, done, n, ""))
+    demos = demonstrations(cache, tokenizer, observations=asked.observations)
     mdp = MDP.from_demonstrations(demos)
     tokenizer.save(folder / "tokenizer")
     storage.save_tensors(folder / "mdp.safetensors", mdp.state(), {"n_states": mdp.n_states, "discount": mdp.discount})

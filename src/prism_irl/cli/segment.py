@@ -192,8 +192,8 @@ def write_intentions(
     """
     from prism_irl.data.continuous import motions_in_words
     from prism_irl.report.names import default_names
-    from prism_irl.robots.lerobot_columns import add_column, segments_in_seconds
-    from prism_irl.robots.lerobot_language import Words, write_seconds
+    from prism_irl.robots.lerobot import Words, write_seconds
+    from prism_irl.robots.lerobot_writing import add_column, segments_in_seconds
 
     if demos.trajectory_names is None or demos.times is None:
         raise InputError("The data do not say which episodes and frames they come from; give what tokenize wrote.")

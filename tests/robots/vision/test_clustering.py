@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl.errors import InputError
-from prism_irl.robots.vision import clustering, torch_kmeans
+from prism_irl.robots.vision import clustering
 from prism_irl.robots.vision.clustering import inertia, kmeans, nearest
 
 BACKENDS = ("sklearn", "faiss", "torch")
@@ -81,10 +79,10 @@ def test_fewer_different_rows_than_clusters(backend):
 def test_an_empty_cluster_takes_half_of_the_widest():
     rows = torch.cat([torch.randn(100, 2, generator=torch.Generator().manual_seed(0)), torch.full((5, 2), 50.0)])
     centroids = torch.tensor([[0.0, 0.0], [50.0, 50.0], [1e4, 1e4]])
-    step = torch_kmeans.lloyd_step([rows], centroids)
+    step = clustering.lloyd_step([rows], centroids)
     assert step[1].tolist() == [100, 5, 0]
-    new = torch_kmeans.update(*step, centroids)
-    labels, distances = torch_kmeans.assign(rows, new)
+    new = clustering.update(*step, centroids)
+    labels, distances = clustering.assign(rows, new)
     assert (torch.bincount(labels, minlength=3) > 0).all()
     assert distances.sum() < step[2].sum()
 
@@ -96,12 +94,12 @@ def test_no_iteration_raises_the_inertia(seed, k):
     seen: list[float] = []
 
     def step(centroids):
-        sums = torch_kmeans.lloyd_step(rows.split(17), centroids)
+        sums = clustering.lloyd_step(rows.split(17), centroids)
         seen.append(float(sums[2].sum()))
         return sums
 
-    first = torch_kmeans.plus_plus(rows, k, torch.Generator().manual_seed(seed))
-    _, iterations = torch_kmeans.lloyd(step, first, max_iterations=25, tolerance=0)
+    first = clustering.plus_plus(rows, k, torch.Generator().manual_seed(seed))
+    _, iterations = clustering.lloyd(step, first, max_iterations=25, tolerance=0)
     assert iterations == len(seen) > 1
     assert all(later <= earlier * (1 + 1e-5) for earlier, later in pairwise(seen))
 
@@ -113,11 +111,6 @@ def test_chunks_do_not_matter(monkeypatch):
         monkeypatch.setattr(clustering, "CHUNK", chunk)
         found.append(kmeans(rows, 5, backend="torch", device="cpu").centroids)
     np.testing.assert_allclose(*found, atol=1e-5, rtol=0)
-
-
-def test_the_torch_path_needs_nothing_else():
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import torch_kmeans; assert 'prism_irl' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code, str(ROOT / "src/prism_irl/robots/vision")], check=True)
 
 
 def test_wrong_requests(blobs):

@@ -8,8 +8,7 @@ import torch
 
 from cuda_support import CPU, DEVICE, close, cuda
 from prism_irl.robots.vision import clustering
-from prism_irl.robots.vision.clustering import kmeans
-from prism_irl.robots.vision.torch_kmeans import assign, lloyd_step, update
+from prism_irl.robots.vision.clustering import assign, kmeans, lloyd_step, update
 
 
 def blobs(k: int = 6, n: int = 1200, m: int = 8) -> torch.Tensor:

@@ -8,11 +8,9 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
 from prism_irl.robots.lerobot_writing import write_lerobot
-from prism_irl.robots.vision import pipeline
-from prism_irl.robots.vision.embeddings import EmbeddingCache, embed
+from prism_irl.robots.vision.embeddings import EmbeddingCache, as_rows, embed
 from prism_irl.robots.vision.encoders import CallableEncoder, PixelEncoder, ProprioEncoder
-from prism_irl.robots.vision.rows import as_rows
-from prism_irl.robots.vision.tokenizer import Tokenizer
+from prism_irl.robots.vision.tokenizer import Tokenizer, demonstrations, fit_tokenizer, kept
 
 
 def corner(frames: np.ndarray) -> np.ndarray:
@@ -108,8 +106,8 @@ def test_no_readable_episode_is_an_error(source, tmp_path):
 
 def test_demonstrations_know_where_they_come_from(source, tmp_path):
     cache = embed(source(), ProprioEncoder(), tmp_path / "cache", steps_per_shard=10)
-    tokenizer = pipeline.fit_tokenizer(cache, Tokenizer(6, 4))
-    demos = pipeline.demonstrations(cache, tokenizer, observations="proprio")
+    tokenizer = fit_tokenizer(cache, Tokenizer(6, 4))
+    demos = demonstrations(cache, tokenizer, observations="proprio")
     episodes = list(source())
     assert demos.trajectory_names.tolist() == [str(e.index) for e in episodes]
     assert demos.lengths.tolist() == [len(e) - 1 for e in episodes]  # the still first step is gone
@@ -119,14 +117,14 @@ def test_demonstrations_know_where_they_come_from(source, tmp_path):
         np.testing.assert_array_equal(demos.labels[here], episode.phases[1:])
         np.testing.assert_array_equal(demos.observations[here], episode.states[1:])
         np.testing.assert_array_equal(demos.actions[here], tokenizer.encode_actions(episode.actions[1:]))
-    rows = as_rows(everything(cache)[pipeline.kept(cache, tokenizer)])
+    rows = as_rows(everything(cache)[kept(cache, tokenizer)])
     np.testing.assert_array_equal(demos.states, tokenizer.encode_states(rows))
 
 
 def test_a_tokenizer_of_the_training_part_sees_nothing_else(source, tmp_path):
     cache = embed(source(), ProprioEncoder(), tmp_path / "cache")
-    part = pipeline.fit_tokenizer(cache, Tokenizer(6, 4), episodes=[0, 3])
-    keep = pipeline.kept(cache, part)
+    part = fit_tokenizer(cache, Tokenizer(6, 4), episodes=[0, 3])
+    keep = kept(cache, part)
     keep &= np.isin(np.repeat(np.arange(6), np.diff(cache.offsets)), [0, 3])
     alone = Tokenizer(6, 4).fit(everything(cache)[keep], cache.actions[keep])
     np.testing.assert_array_equal(part.state_centroids_, alone.state_centroids_)

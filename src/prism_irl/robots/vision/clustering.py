@@ -7,6 +7,7 @@ the widest one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,8 +20,106 @@ from torch import Tensor
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
 from prism_irl.optional import need
-from prism_irl.robots.vision import torch_kmeans
-from prism_irl.robots.vision.rows import Rows, Vectors, as_rows
+from prism_irl.robots.vision.embeddings import Rows, Vectors, as_rows
+
+Sums = tuple[Tensor, Tensor, Tensor]
+"""Of one pass: sums of the members (k, m), their counts (k,) and their squared distances (k,)."""
+
+
+def plus_plus(sample: Tensor, k: int, generator: torch.Generator) -> Tensor:
+    """First centroids by greedy k-means++: (k, m) rows of ``sample`` (n, m), far apart.
+
+    Each new centroid is the best of 2 + log k candidates drawn in proportion to the squared distance from those
+    already chosen.
+    """
+    n, device = len(sample), sample.device
+    trials = 2 + int(math.log(k))
+    norms = (sample * sample).sum(1)
+    # Buffers are made once: thousands of rounds of fresh ones would leave the heap in gigabytes of pieces.
+    picked = torch.empty(k, dtype=torch.int64, device=device)
+    reached = torch.empty(trials, n, dtype=sample.dtype, device=device)
+    nearest = torch.full((n,), float("inf"), dtype=sample.dtype, device=device)
+    mass = torch.empty(n, dtype=torch.float64, device=device)
+    candidates = torch.randint(n, (trials,), generator=generator).to(device)
+    for i in range(k):
+        torch.mm(sample[candidates], sample.T, out=reached)
+        reached.mul_(-2).add_(norms).add_(norms[candidates][:, None]).clamp_(min=0)
+        torch.minimum(reached, nearest, out=reached)
+        best = reached.sum(1).argmin() if i else torch.zeros((), dtype=torch.int64, device=device)
+        picked[i] = candidates[best]
+        nearest.copy_(reached[best])
+        torch.cumsum(nearest, 0, dtype=torch.float64, out=mass)
+        draws = torch.rand(trials, generator=generator, dtype=torch.float64).to(device)
+        candidates = torch.searchsorted(mass, draws * mass[-1]).clamp_(max=n - 1)
+    return sample[picked].clone()
+
+
+def assign(chunk: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    """Nearest centroid of each row and the squared distance to it, (n,) and (n,)."""
+    scores = torch.addmm((centroids * centroids).sum(1)[None], chunk, centroids.T, alpha=-2)
+    best, labels = scores.min(1)
+    return labels, (best + (chunk * chunk).sum(1)).clamp_(min=0)
+
+
+def lloyd_step(chunks: Iterable[Tensor], centroids: Tensor) -> Sums:
+    """One pass over the data, summed in float64 where it matters."""
+    k, m = centroids.shape
+    sums = torch.zeros(k, m, dtype=torch.float64, device=centroids.device)
+    counts = torch.zeros(k, dtype=torch.float64, device=centroids.device)
+    squares = torch.zeros(k, dtype=torch.float64, device=centroids.device)
+    for chunk in chunks:
+        chunk = chunk.to(centroids.device, non_blocking=True)
+        labels, distances = assign(chunk, centroids)
+        partial = torch.zeros(k, m, dtype=chunk.dtype, device=chunk.device).index_add_(0, labels, chunk)
+        sums += partial
+        counts += torch.bincount(labels, minlength=k)
+        squares.index_add_(0, labels, distances.double())
+    return sums, counts, squares
+
+
+def update(sums: Tensor, counts: Tensor, squares: Tensor, old: Tensor) -> Tensor:
+    """New centroids, (k, m): means, and for each empty cluster one half of the cluster with most squares left.
+
+    The halves are the mean moved by a small step in a fixed direction and against it, so that nothing is drawn at
+    random and the total can only fall from there.
+    """
+    new = torch.where(counts[:, None] > 0, sums / counts.clamp(min=1)[:, None], old.double())
+    left = torch.where(counts > 1, squares.clone(), torch.zeros_like(squares))
+    for empty in torch.nonzero(counts == 0).ravel().tolist():
+        widest = int(left.argmax())
+        if left[widest] <= 0:
+            break  # fewer different rows than clusters
+        spread = (left[widest] / counts[widest].clamp(min=1) / new.shape[1]).sqrt()
+        direction = torch.ones(new.shape[1], dtype=new.dtype, device=new.device)
+        direction[1::2] = -1
+        new[empty] = new[widest] + 0.1 * spread * direction
+        new[widest] = new[widest] - 0.1 * spread * direction
+        left[widest] /= 2
+        left[empty] = 0
+    return new.to(old.dtype)
+
+
+def lloyd(
+    step: Callable[[Tensor], Sums], centroids: Tensor, *, max_iterations: int, tolerance: float
+) -> tuple[Tensor, int]:
+    """Iterate until the inertia falls by less than ``tolerance`` (relative); returns centroids and iterations.
+
+    ``step`` makes one pass over the data with the given centroids, as `lloyd_step` does.
+    """
+    last, iterations = float("inf"), 0
+    while iterations < max_iterations:
+        iterations += 1
+        sums, counts, squares = step(centroids)
+        inertia = float(squares.sum())
+        empty = bool((counts == 0).any()) and inertia > 0
+        centroids = update(sums, counts, squares, centroids)
+        if not empty and last - inertia <= tolerance * inertia:
+            break
+        last = inertia
+    return centroids, iterations
+
+
+# -- vector quantisation -----------------------------------------------------------------------------------------------
 
 Backend = Literal["auto", "sklearn", "faiss", "torch"]
 SMALL = 20_000_000
@@ -112,13 +211,13 @@ def kmeans(
 
         return one_pass
 
-    step = torch_kmeans.lloyd_step if chosen == "torch" else _faiss_step
+    step = lloyd_step if chosen == "torch" else _faiss_step
     sweep = passes(training, "clustering", max_iterations)
-    centroids, iterations = torch_kmeans.lloyd(
+    centroids, iterations = lloyd(
         lambda means: step(sweep(), means), centroids, max_iterations=max_iterations, tolerance=tolerance
     )
     if training is not rows:
-        centroids = torch_kmeans.update(*step(passes(rows, "all rows", 1)(), centroids), centroids)
+        centroids = update(*step(passes(rows, "all rows", 1)(), centroids), centroids)
     squares = step(passes(rows, "inertia", 1)(), centroids)[2]
     return Clusters(centroids.cpu().numpy(), float(squares.sum()), iterations, chosen)
 
@@ -130,7 +229,7 @@ def nearest(source: Any, centroids: Vectors, *, device: str = "cpu") -> npt.NDAr
         raise InputError(f"Vectors have {rows.shape[1]} dimensions and the centroids {centroids.shape[1]}.")
     where = resolve_device(device)
     means = torch.from_numpy(np.array(centroids)).to(where)
-    labels = [torch_kmeans.assign(_tensor(c).to(where), means)[0].cpu().numpy() for c in rows.chunks(CHUNK)]
+    labels = [assign(_tensor(c).to(where), means)[0].cpu().numpy() for c in rows.chunks(CHUNK)]
     return np.concatenate(labels).astype(np.int64)
 
 
@@ -138,7 +237,7 @@ def inertia(source: Any, centroids: Vectors) -> float:
     """Σ of squared distances of all rows to their nearest centroid."""
     means = torch.from_numpy(np.array(centroids))
     chunks = (_tensor(chunk) for chunk in as_rows(source).chunks(CHUNK))
-    return sum(float(torch_kmeans.assign(chunk, means)[1].double().sum()) for chunk in chunks)
+    return sum(float(assign(chunk, means)[1].double().sum()) for chunk in chunks)
 
 
 def _choose(backend: str, numbers: int, device: str) -> str:
@@ -170,10 +269,10 @@ def _first_centroids(rows: Rows, k: int, generator: np.random.Generator, device:
     n = rows.shape[0]
     index = np.sort(generator.choice(n, size=min(n, max(64 * k, 10_000)), replace=False))
     draws = torch.Generator().manual_seed(int(generator.integers(1 << 62)))
-    return torch_kmeans.plus_plus(torch.from_numpy(rows.take(index)).to(device), k, draws)
+    return plus_plus(torch.from_numpy(rows.take(index)).to(device), k, draws)
 
 
-def _faiss_step(chunks: Iterable[Tensor], centroids: Tensor) -> torch_kmeans.Sums:
+def _faiss_step(chunks: Iterable[Tensor], centroids: Tensor) -> Sums:
     """One pass with faiss's exact search; sums by a sparse product, which has no loop over rows."""
     from scipy import sparse
 
@@ -195,3 +294,41 @@ def _faiss_step(chunks: Iterable[Tensor], centroids: Tensor) -> torch_kmeans.Sum
 
 def _tensor(chunk: Vectors) -> Tensor:
     return torch.from_numpy(chunk if chunk.flags.writeable else chunk.copy())
+
+
+# -- vector quantisation with exponential averages: codes that adapt to data that does not end -------------------------
+
+
+def learned_codebook(
+    rows: Rows,
+    k: int,
+    epochs: int,
+    *,
+    seed: int,
+    device: str = "auto",
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[Vectors, float]:
+    """Train ``k`` codes on the rows, a few epochs of shuffled chunks; returns codes (k, m) and their inertia."""
+    module = need("vector_quantize_pytorch", "robots")
+    n, m = rows.shape
+    where = resolve_device(device)
+    batch = min(n, max(8192, 4 * k))
+    with torch.random.fork_rng(devices=[] if where == "cpu" else [where]):
+        torch.manual_seed(seed)
+        layer = module.VectorQuantize(
+            dim=m, codebook_size=k, decay=0.9, kmeans_init=True, kmeans_iters=10, threshold_ema_dead_code=1
+        ).to(where)
+        layer.train()
+        for epoch in range(epochs):
+            done = 0
+            for chunk in rows.chunks(batch):
+                order = torch.randperm(len(chunk))
+                if epoch == 0 and done == 0 and len(chunk) < k:
+                    raise InputError(f"The first part of the data has {len(chunk)} rows, fewer than {k} codes.")
+                with torch.no_grad():
+                    layer(torch.from_numpy(np.array(chunk))[order].to(where)[None])
+                done += len(chunk)
+                if on_progress is not None:
+                    on_progress("learning codes", epoch * n + done, epochs * n)
+    codes = layer.codebook.detach().cpu().numpy().reshape(k, m).astype(np.float32)
+    return codes, inertia(rows, codes)

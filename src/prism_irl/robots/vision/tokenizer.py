@@ -9,6 +9,7 @@ come from k-means, or from a vector-quantisation layer trained by exponential av
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import available_device
 from prism_irl.errors import InputError
 from prism_irl.robots.vision.clustering import Backend, kmeans, nearest
-from prism_irl.robots.vision.rows import Rows, Vectors, as_rows
+from prism_irl.robots.vision.embeddings import EmbeddingCache, KeptRows, Rows, Vectors, as_rows
 
 STILL = 1e-4
 """A command below this in every moving dimension is no motion: BridgeData's first actions are within 1e-6 of zero."""
@@ -203,7 +205,7 @@ class Tokenizer:
         report = None if on_progress is None else (lambda step, done, n: on_progress(f"{what}: {step}", done, n))
         options: dict[str, Any] = {"seed": self.seed, "device": self.device, "on_progress": report}
         if self.method == "vq":
-            from prism_irl.robots.vision.vq import learned_codebook
+            from prism_irl.robots.vision.clustering import learned_codebook
 
             codes, self.inertia_[what] = learned_codebook(rows, k, self.max_iterations, **options)
             return codes
@@ -284,3 +286,79 @@ def _gripper(commands: npt.NDArray[np.float64], wanted: int | str | None) -> int
             f"The gripper is dimension {wanted!r} of an action of {d}; choose {-d} to {d - 1}, auto or none."
         )
     return int(wanted % d)
+
+
+# -- demonstrations of cached embeddings -------------------------------------------------------------------------------
+
+
+def fit_tokenizer(
+    cache: EmbeddingCache,
+    tokenizer: Tokenizer,
+    *,
+    episodes: npt.ArrayLike | None = None,
+    on_progress: OnProgress | None = None,
+) -> Tokenizer:
+    """Fit a tokenizer to the steps that it keeps.
+
+    Parameters
+    ----------
+    episodes : (N',) positions in ``cache.episodes``, optional
+        Only these, such as those of a training part; all by default.
+    """
+    keep = kept(cache, tokenizer)
+    if episodes is not None:
+        trajectory = np.repeat(np.arange(len(cache.episodes)), np.diff(cache.offsets))
+        keep &= np.isin(trajectory, np.asarray(episodes))
+    return tokenizer.fit(KeptRows(cache.rows(), keep), cache.actions[keep], on_progress=on_progress)
+
+
+def demonstrations(
+    cache: EmbeddingCache, tokenizer: Tokenizer, *, observations: Literal["none", "proprio"] = "none"
+) -> Demonstrations:
+    """Tokens of every kept step, with true phases as labels where the dataset has them.
+
+    Parameters
+    ----------
+    observations : str
+        "proprio" keeps the recorded states beside the tokens, for models that read observations.
+    """
+    keep = kept(cache, tokenizer)
+    states, actions = tokenizer.encode(KeptRows(cache.rows(), keep), cache.actions[keep])
+    lengths = np.add.reduceat(keep.astype(np.int64), cache.offsets[:-1])
+    step = np.arange(len(keep)) - np.repeat(cache.offsets[:-1], np.diff(cache.offsets))
+    if observations == "proprio" and cache.states is None:
+        raise InputError("The dataset has no states to keep as observations; leave --observations out.")
+    return Demonstrations(
+        states=states,
+        actions=actions,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        n_states=tokenizer.n_states,
+        n_actions=tokenizer.n_actions,
+        observations=cache.states[keep] if observations == "proprio" and cache.states is not None else None,
+        labels=None if cache.phases is None else cache.phases[keep],
+        label_names=cache.phase_names or None,
+        times=step[keep],
+        trajectory_names=np.array([str(entry["index"]) for entry in cache.episodes]),
+    )
+
+
+def kept(cache: EmbeddingCache, tokenizer: Tokenizer) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which steps of all episodes become tokens, (n,)."""
+    parts = np.split(cache.actions, cache.offsets[1:-1])
+    return np.concatenate([tokenizer.kept(part) for part in parts])
+
+
+def granularity(demos: Demonstrations) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation over trajectories of coverage (%), revisits and singletons (%)."""
+    found = []
+    for start, end in pairwise(demos.offsets):
+        counts = np.unique(demos.states[start:end], return_counts=True)[1]
+        distinct = len(counts)
+        found.append(
+            (100 * distinct / demos.n_states, (end - start) / distinct, 100 * float((counts == 1).sum()) / distinct)
+        )
+    columns = np.array(found, dtype=np.float64).T
+    return {
+        name: {"mean": float(values.mean()), "std": float(values.std())}
+        for name, values in zip(("coverage", "revisits", "singletons"), columns, strict=True)
+    }

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.robots.vision.granularity import granularity
+from prism_irl.robots.vision.tokenizer import granularity
 
 
 def test_by_hand():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from prism_irl.errors import InputError
-from prism_irl.robots.safe_pickle import RefusedPickleError, load_arrays
+from prism_irl.robots.bridge_data import RefusedPickleError, load_arrays
 
 
 @pytest.fixture

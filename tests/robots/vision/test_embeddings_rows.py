@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.vision.rows import ArrayRows, KeptRows, NpyRows, as_rows
+from prism_irl.robots.vision.embeddings import ArrayRows, KeptRows, NpyRows, as_rows
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism_irl.errors import InputError
-from prism_irl.robots.tfrecord import crc32c, masked_crc, parse_example, read_records
+from prism_irl.robots.rlds import crc32c, masked_crc, parse_example, read_records
 from recordings_on_disk import build_example, field, write_records
 
 

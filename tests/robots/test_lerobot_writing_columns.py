@@ -9,8 +9,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.robots.lerobot import LeRobotSource
-from prism_irl.robots.lerobot_columns import add_column
-from prism_irl.robots.lerobot_writing import write_lerobot
+from prism_irl.robots.lerobot_writing import add_column, write_lerobot
 from recordings_on_disk import write_lerobot_version
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
