@@ -89,7 +89,7 @@ def one(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="2.26 million rows of 384 numbers, 2048 clusters")
-    parser.add_argument("--backends", default=None, help="comma-separated [small: sklearn,faiss,torch; full: faiss]")
+    parser.add_argument("--backends", default=None, help="comma-separated [small: sklearn,torch; full: torch]")
     parser.add_argument("--device", default="cpu", help="of the torch path: cpu or cuda")
     parser.add_argument("--iterations", type=int, default=25)
     parser.add_argument("--data", type=Path, default=None, help="an npy file to reuse, made where it is missing")
@@ -100,7 +100,7 @@ def main() -> None:
     options.clusters = options.clusters or clusters
     if options.one is not None:
         return one(options)
-    backends = options.backends or ("faiss" if options.full else "sklearn,faiss,torch")
+    backends = options.backends or ("torch" if options.full else "sklearn,torch")
     with tempfile.TemporaryDirectory() as folder:
         data = options.data or Path(folder) / "embeddings.npy"
         if not data.exists():

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 import harness
 from harness import NETWORK, Options, build_method, steps_of
@@ -29,7 +30,7 @@ from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.evaluation.truth import Elsewhere, Truth, recovered_order, recovered_policies
-from prism_irl.figures import maps, style, timelines
+from prism_irl.figures import charts, maps, style
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.references import WorldOracle
@@ -343,9 +344,28 @@ def _events(world: FrustrationWorld, test: Demonstrations) -> dict[str, npt.NDAr
     return {"barrier met": met, **arrives}
 
 
-def _world_map(ax: Axes, world: FrustrationWorld, values: Any, greedy: Any, **look: Any) -> None:
-    look |= {"greedy": greedy, "barriers": world.barriers}
-    maps.grid_heatmap(ax, values, width=world.size, height=world.size, **look)
+DIRECTIONS = np.array([(0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)])
+"""(dx, dy) of up, down, left, right, stay: the order of `worlds.frustration.ACTIONS`."""
+
+
+def _world_map(
+    ax: Axes, world: FrustrationWorld, values: Any, greedy: Any, mark: tuple[int, int] | None = None, **look: Any
+) -> None:
+    """Numbers (S,) as colour, most probable actions (S,) as arrows, a star in the corner of a cell."""
+    layout = grid(world.size, world.size, world.barriers)
+    maps.layout_map(ax, layout, values, towards=np.array(layout["xy"]) + DIRECTIONS[greedy], **look)
+    if mark is not None:
+        edge: dict[str, Any] = {"color": style.INK, "markeredgecolor": "white", "markeredgewidth": 0.4}
+        ax.plot(mark[0] + 0.31, mark[1] + 0.31, "*", markersize=6, zorder=4, **edge)
+
+
+def counter_timeline(ax: Axes, counts: Any, *, label: str) -> None:
+    """A hidden counter (T,), such as the frustration behind the switches, as a step line."""
+    edges = np.arange(len(counts) + 1) - 0.5
+    ax.stairs(counts, edges, color=style.INK, linewidth=1.0)
+    ax.stairs(counts, edges, fill=True, color=style.INK, alpha=0.12)
+    ax.set(xlim=(-0.5, len(counts) - 0.5), ylim=(0, max(1.0, counts.max()) * 1.1), xlabel="step", ylabel=label)
+    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
 def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str, str], test: Demonstrations) -> str:
@@ -363,7 +383,7 @@ def values(path: Path, world: FrustrationWorld, models: Models, names: dict[str,
         for row, ax in enumerate(pair):
             value, greedy = mdp.policy_evaluation(policies[row], world.rewards[row]), policies[row].argmax(-1)
             title = textwrap.fill(name, 15) if row == 0 else None
-            _world_map(ax, world, value, greedy, mark=(goals[row],), title=title, limits=limits)
+            _world_map(ax, world, value, greedy, mark=goals[row], title=title, limits=limits)
     maps.add_colorbar(pairs[0][0], [ax for pair in pairs for ax in pair], label="value")
     style.save(figure, path)
     return (
@@ -469,11 +489,11 @@ def posterior_above_counter(
     figure, axes = style.new_figure(rows, 1, width=width, height=1.2 * rows, sharex=True)
     for ax, (name, model, columns) in zip(axes, found, strict=False):
         probabilities = done.models[model].predict_proba(done.test)[steps][:, columns]
-        timelines.posterior_timeline(ax, probabilities, names=intentions, true=done.test.labels[steps])
+        charts.posterior_timeline(ax, probabilities, names=intentions, true=done.test.labels[steps])
         # Right of the legend, which stands above the axes on the left.
         ax.set_title(name, loc="right")
         ax.set_xlabel("")
-    timelines.counter_timeline(axes[-1], done.counters[steps], label=label)
+    counter_timeline(axes[-1], done.counters[steps], label=label)
     return figure, axes
 
 

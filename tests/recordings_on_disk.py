@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 from prism_irl import storage
 from prism_irl.optional import need
 from prism_irl.robots.episodes import Episode, Frame
-from prism_irl.robots.lerobot_writing import CHUNK, LeRobotWriter, write_lerobot
 from prism_irl.robots.rlds import Values, masked_crc
-from prism_irl.robots.video import VideoWriter
+from worlds.lerobot import CHUNK, LeRobotWriter, VideoWriter, write_lerobot
 
 FRONT = "observation.images.front"
 

@@ -16,7 +16,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import EpisodeSource, open_episodes
-from prism_irl.robots.vision.embeddings import EmbeddingCache, KeptRows, embed
+from prism_irl.robots.vision.embeddings import EmbeddingCache, embed
 from prism_irl.robots.vision.encoders import make_encoder
 from prism_irl.robots.vision.tokenizer import Tokenizer, demonstrations, fit_tokenizer, kept
 from worlds.manipulation import STATE_NAMES, PickAndPlace
@@ -152,7 +152,7 @@ def load(settings: Bridge, folder: Path) -> Data:
     keep = kept(cache, tokenizer)
     few = _few_trajectories(tokens, MOST_FEATURE_STEPS)
     steps = np.flatnonzero(np.isin(tokens.trajectory_index, few))
-    vectors = KeptRows(cache.rows(), keep).take(steps).astype(np.float64)
+    vectors = cache.rows(keep).take(steps).astype(np.float64)
     actions = cache.actions[keep].astype(np.float64)
     states = None if cache.states is None else cache.states[keep].astype(np.float64)
     physical = states is not None and _state_names(path) == list(STATE_NAMES)

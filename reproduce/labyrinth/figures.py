@@ -19,7 +19,7 @@ from labyrinth.data import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
 from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.evaluation.rewards import state_rewards
-from prism_irl.figures import charts, maps, style, timelines
+from prism_irl.figures import charts, maps, style
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, plain_log_ticks
 from prism_irl.labels import match
 from prism_irl.maze import ACTION_NAMES, N_NODES
@@ -185,7 +185,7 @@ def segmentation(path: Path, data: Data, result: dict[str, Any], saved: Path) ->
     reference = labels[next(reversed(labels))]
     steps = slice(int(data.demos.offsets[window]), int(data.demos.offsets[window + 1]))
     for ax, (name, own) in zip(axes, labels.items(), strict=True):
-        timelines.label_strip(ax, match(reference, own).labels, 0.0, 1.0)
+        charts.label_strip(ax, match(reference, own).labels, 0.0, 1.0)
         for event, style_of, height in (("water visit", "o", 1.16), ("exit", "x", 1.36)):
             at = np.flatnonzero(data.events.happened[event][steps])
             colour = PALETTE[1] if event == "water visit" else INK

@@ -133,7 +133,7 @@ class PickAndPlace:
 
         It is named after the settings, in the user's cache: PRISM_DATA is for data that people put there.
         """
-        from prism_irl.robots.lerobot_writing import write_lerobot
+        from worlds.lerobot import write_lerobot
 
         target = cache_folder() / "simulated" / self._name(n_episodes, seed, frames)
         if (target / "meta" / "info.json").is_file():  # the writer's last file

@@ -23,11 +23,11 @@ from prism_irl.report import explorer
 from prism_irl.report.frames import without_frames
 from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import Episode
-from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.studies import comparison
 from prism_irl.studies import selection as selecting
 from prism_irl.worlds.frustration import FrustrationWorld
 from worlds.labyrinth import LabyrinthWorld
+from worlds.lerobot import write_lerobot
 
 QUESTIONS = ["Did", "How", "What", "When", "Can"]
 

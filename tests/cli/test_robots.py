@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from prism_irl.cli.main import main
-from prism_irl.robots.lerobot_writing import write_lerobot
+from worlds.lerobot import write_lerobot
 from worlds.scripted import episodes
 
 

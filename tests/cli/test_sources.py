@@ -20,9 +20,9 @@ from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 from prism_irl.models.persistence import load
 from prism_irl.robots.episodes import Episode
-from prism_irl.robots.lerobot_writing import write_lerobot
 from support import one_sentence, prism
 from worlds.cohort import CohortWorld
+from worlds.lerobot import write_lerobot
 
 
 def table(**columns):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from prism_irl.robots.lerobot_writing import write_lerobot
 from support import prism
+from worlds.lerobot import write_lerobot
 from worlds.scripted import episodes
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "robots.md"

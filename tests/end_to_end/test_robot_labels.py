@@ -15,9 +15,10 @@ from prism_irl.cli.fitted import open_run_data
 from prism_irl.cli.sources import read_rows
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
-from prism_irl.robots.lerobot_writing import add_column, write_lerobot
+from prism_irl.robots.lerobot_writing import add_column
 from recordings_on_disk import build_example, there_and_back, write_records
 from support import one_sentence, prism
+from worlds.lerobot import write_lerobot
 
 VECTORS = ("observation.state", "action")
 KNOWN = [0, 1, -1, -1, 0]

@@ -10,7 +10,7 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
-from prism_irl.robots.lerobot_writing import write_lerobot
+from worlds.lerobot import write_lerobot
 from worlds.scripted import episodes
 
 JOINTS = [*(f"joint_{i}.pos" for i in range(7)), "gripper.pos"]

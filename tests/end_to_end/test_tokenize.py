@@ -16,9 +16,9 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.robots.episodes import DamagedEpisodeWarning, Episode
 from prism_irl.robots.lerobot import LeRobotSource
-from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.vision.tokenizer import Tokenizer
 from support import prism
+from worlds.lerobot import write_lerobot
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 SMALL = (

@@ -12,16 +12,16 @@ from matplotlib.colors import to_hex
 from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures import maps, style
-from prism_irl.figures.charts import agreement_by_intentions, likelihood_by_intentions
-from prism_irl.figures.maps import DIRECTIONS, add_colorbar, grid_heatmap
+from prism_irl.figures.charts import agreement_by_intentions
+from prism_irl.figures.maps import add_colorbar, layout_map
 from prism_irl.figures.style import new_figure, to_svg
-from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
+from prism_irl.report.places import grid
 
 
 def test_layout_maps_choose_the_drawing():
-    grid = {"kind": "grid", "xy": [[s % 3, s // 3] for s in range(6)], "edges": [], "barriers": [4]}
+    cells = {"kind": "grid", "xy": [[s % 3, s // 3] for s in range(6)], "edges": [], "barriers": [4]}
     figure, (one, two) = style.new_figure(1, 2)
-    maps.layout_map(one, grid, np.arange(6.0), towards=[1, 4, 5, 3, -1, 2])
+    maps.layout_map(one, cells, np.arange(6.0), towards=[1, 4, 5, 3, -1, 2])
     arrows = polygons(one)[-1].get_paths()
     tips = [path.vertices[3] - (s % 3, s // 3) for s, path in zip((0, 1, 2, 5), arrows, strict=True)]
     np.testing.assert_allclose(tips, [(0.3, 0), (0, 0.3), (0, 0.3), (0, -0.3)], atol=1e-12)
@@ -31,7 +31,7 @@ def test_layout_maps_choose_the_drawing():
     places = [row["value"] for row in rows if row["kind"] == "place" and row["value"]]
     assert places == ["0", "1", "2", "3", "5", "1", "3"]  # neither a barrier nor a state without a place
     with pytest.raises(InputError, match="6 states"):
-        maps.layout_map(one, grid, [1.0])
+        maps.layout_map(one, cells, [1.0])
 
 
 def maze_layout():
@@ -60,17 +60,18 @@ def test_names_of_neighbours_do_not_lie_on_one_another():
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
-UP, DOWN, LEFT, RIGHT, STAY = range(5)
-
-
 def cells(ax):
     """Faces of a map, those that have a number."""
     return polygons(ax)[0]
 
 
-def test_heatmap_draws_values_with_state_zero_at_the_lower_left(ax):
+def on_grid(ax, values, width, height, barriers=(), **look):
+    return layout_map(ax, grid(width, height, barriers), values, **look)
+
+
+def test_a_grid_draws_values_with_state_zero_at_the_lower_left(ax):
     values = np.arange(6.0)
-    assert grid_heatmap(ax, values, width=3, height=2, title="values", limits=(-1, 9)) is ax
+    assert on_grid(ax, values, 3, 2, title="values", limits=(-1, 9)) is ax
     np.testing.assert_array_equal(cells(ax).get_array(), values)
     np.testing.assert_array_equal(cells(ax).get_paths()[0].vertices[0], [-0.5, -0.5])
     np.testing.assert_array_equal(cells(ax).get_paths()[-1].vertices[2], [2.5, 1.5])
@@ -80,28 +81,18 @@ def test_heatmap_draws_values_with_state_zero_at_the_lower_left(ax):
     assert ax.get_title(loc="left") + ax.get_title() == "values"
 
 
-def test_arrows_point_where_the_world_moves():
-    world = FrustrationWorld()
-    moves = np.array(DIRECTIONS)
-    middle = world.state((2, 2))
-    for action, name in enumerate(ACTIONS):
-        target = int(FrustrationWorld(barriers=(), success=1.0).transitions[middle, action].argmax())
-        assert (target % 5 - 2, target // 5 - 2) == tuple(moves[action]), name
-
-
-def test_greedy_actions_become_arrows_and_dots(ax):
-    grid_heatmap(ax, np.arange(6.0), width=3, height=2, greedy=[UP, DOWN, LEFT, RIGHT, STAY, -1])
+def test_places_become_arrows_and_dots(ax):
+    xy = np.array([(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)], float)
+    steps = [(0, 1), (0, -1), (-1, 0), (1, 0), (0, 0), (np.nan, np.nan)]
+    on_grid(ax, np.arange(6.0), 3, 2, towards=xy + steps)
     arrows = [path.vertices[3] - (s % 3, s // 3) for s, path in enumerate(polygons(ax)[-1].get_paths())]
     np.testing.assert_allclose(arrows, [[0, 0.3], [0, -0.3], [-0.3, 0], [0.3, 0]], atol=1e-12)
     np.testing.assert_array_equal(ax.collections[-1].get_offsets(), [[1, 1]])
 
 
-def test_barriers_unvisited_and_nan_cells_hide_value_and_action(ax):
-    values = np.array([100.0, 1, 2, np.nan, 4, -50])
-    unvisited = np.array([True, False, False, False, False, False])
-    grid_heatmap(
-        ax, values, width=3, height=2, greedy=[UP] * 6, barriers=[(2, 1)], unvisited=unvisited, mark=[(1, 0), (0, 0)]
-    )
+def test_barriers_and_nan_cells_hide_value_and_arrow(ax):
+    values = np.array([np.nan, 1, 2, np.nan, 4, -50])
+    on_grid(ax, values, 3, 2, barriers=[(2, 1)], towards=[3, 4, 5, 0, 1, 2])
     np.testing.assert_array_equal(np.ma.getmaskarray(cells(ax).get_array()), [1, 0, 0, 1, 0, 1])
     assert cells(ax).get_clim() == (1, 4)  # hidden cells do not stretch the scale
     closed, grey, arrows = polygons(ax)[1:]
@@ -110,31 +101,15 @@ def test_barriers_unvisited_and_nan_cells_hide_value_and_action(ax):
     assert [tuple(path.vertices[0]) for path in grey.get_paths()] == [(-0.5, -0.5), (-0.5, 0.5)]
     assert to_hex(closed.get_facecolor()[0]) == style.BARRIER
     assert to_hex(grey.get_facecolor()[0]) == style.UNVISITED
-    assert [line.get_marker() for line in ax.lines] == ["*", "*"]
 
 
-def test_heatmap_of_equal_values_and_colorbar_can_be_drawn():
+def test_a_grid_of_equal_values_and_colorbar_can_be_drawn():
     figure, (left, right) = new_figure(1, 2)
     for ax in (left, right):
-        grid_heatmap(ax, np.zeros(4), width=2, height=2, greedy=[0, 1, 2, 3])
+        on_grid(ax, np.zeros(4), 2, 2, towards=[0, 1, 2, 3])
     bar = add_colorbar(left, [left, right], label="value")
     assert bar.ax.get_ylabel() == "value"
     ElementTree.fromstring(to_svg(figure))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"values": np.zeros(5)}, "values has shape"),
-        ({"greedy": [0]}, "greedy has shape"),
-        ({"greedy": [5] * 4}, "action 5"),
-        ({"barriers": [(2, 0)]}, "outside"),
-        ({"mark": [(0, -1)]}, "outside"),
-    ],
-)
-def test_heatmap_says_what_is_wrong(ax, arguments, message):
-    with pytest.raises(InputError, match=message):
-        grid_heatmap(ax, **({"values": np.zeros(4), "width": 2, "height": 2} | arguments))
 
 
 @pytest.fixture
@@ -211,7 +186,6 @@ GRAPH = {"kind": "graph", "xy": [[0, 0]], "edges": [], "barriers": []}
         (lambda ax: maps.layout_map(ax, maze_layout() | {"xy": [[0, 0]]}, [0.0]), "one number per node"),
         (lambda ax: maps.layout_map(ax, GRAPH | {"edges": [[0, 3]]}, [1.0]), "edge"),
         (lambda ax: maps.layout_map(ax, GRAPH, [1.0], towards=[4]), "arrows"),
-        (lambda ax: likelihood_by_intentions(ax, []), "at least one row"),
     ],
 )
 def test_wrong_shapes_are_refused(ax, call, word):
@@ -227,5 +201,3 @@ def test_selection_panels_mark_the_choice(ax):
     agreement_by_intentions(ax, rows, 2)
     drawn = {tuple(point) for line in ax.lines for point in line.get_xydata() if line.get_marker() == "s"}
     assert drawn == {(2.0, 0.9)}
-    with pytest.raises(InputError, match="none of the rows"):
-        likelihood_by_intentions(ax, rows, 7)

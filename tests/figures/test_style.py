@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
 from prism_irl.errors import InputError
-from prism_irl.figures import charts, maps, style, timelines
-from prism_irl.figures.charts import dwell_histogram, em_curves, method_bars
-from prism_irl.figures.maps import grid_heatmap
+from prism_irl.figures import charts, maps, style
+from prism_irl.figures.charts import dwell_histogram, em_curves, method_bars, posterior_timeline, segmentation_raster
+from prism_irl.figures.maps import layout_map
 from prism_irl.figures.style import ink_on, intention_color, new_figure, paper_style, save, to_svg
-from prism_irl.figures.timelines import posterior_timeline, segmentation_raster
+from prism_irl.report.places import grid
 
 
 def test_neighbouring_intentions_differ_in_lightness_and_from_white():
@@ -64,7 +64,7 @@ def test_every_figure_becomes_well_formed_svg(ax, name):
     rows = [{"name": name, "mean": -1.1, "std": 0.01, "is_likelihood": name == "ours"} for name in ("ours", "paper")]
     history = [{"start": 0, "iteration": i, "train": -1 / (i + 1)} for i in range(3)]
     draw = {
-        "map": lambda: grid_heatmap(ax, np.arange(25.0), width=5, height=5, greedy=np.arange(25) % 5),
+        "map": lambda: layout_map(ax, grid(5, 5), np.arange(25.0), towards=np.arange(25) % 5),
         "posterior": lambda: posterior_timeline(ax, np.full((4, 2), 0.5), true=[0, 1, 1, 0]),
         "raster": lambda: segmentation_raster(ax, [0, 1, 1], [0, 1, 3]),
         "bars": lambda: method_bars(ax, rows, ceiling=-1.0),
@@ -109,8 +109,8 @@ def test_bars_are_called_what_they_are_called_on_the_axis():
 def test_histograms_rasters_and_maps_have_their_values():
     figure, (one, two, three) = style.new_figure(1, 3)
     charts.dwell_histogram(one, [[1, 1, 3], [2]])
-    timelines.segmentation_raster(two, [0, 1, 1], [0, 1, 3])
-    maps.grid_heatmap(three, [1.0, np.nan, 3.0, 4.0, 5.0, 6.0], width=3, height=2)
+    charts.segmentation_raster(two, [0, 1, 1], [0, 1, 3])
+    layout_map(three, grid(3, 2), [1.0, np.nan, 3.0, 4.0, 5.0, 6.0])
     steps = [row for row in rows(figure, "step") if row["series"].startswith("intention 0")]
     assert [float(row["y"]) for row in steps] == pytest.approx([2 / 3, 0, 1 / 3], abs=1e-5)
     raster = {(row["x"], row["y"]): row["value"] for row in rows(figure, "cell") if row["axes"].startswith("traj")}

@@ -22,8 +22,8 @@ from prism_irl.data.mapped import write_folder
 from prism_irl.data.read import write_npz
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode
-from prism_irl.robots.lerobot_writing import write_lerobot
 from recordings_on_disk import write_rlds
+from worlds.lerobot import write_lerobot
 
 TOO_MUCH = ("not enough memory", "File too large", "Cannot allocate memory")
 """What the limits of a process say; nothing may come that far."""

@@ -65,7 +65,7 @@ def frames(folder: Path) -> None:
     from functools import partial
 
     from prism_irl.robots.episodes import Episode
-    from prism_irl.robots.lerobot_writing import write_lerobot
+    from worlds.lerobot import write_lerobot
 
     def pictures(places: np.ndarray) -> Iterator[np.ndarray]:
         for place in places:

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "reproduce")]
 ENVIRONMENT = {"PRISM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
 """Of a fuzzing process and its workers; not of a test that imports this file."""
 SECONDS = 60

@@ -230,3 +230,11 @@ def test_the_true_reward_earns_everything_and_nothing_earns_little():
             assert world.transfer(np.zeros((25, 5)), k) < 0.2
             assert world.transfer(WORLD.rewards[1 - k], k) < 0.2
             assert world.carried(WORLD.policies[k], k) < 1.0
+
+
+def test_arrows_point_where_the_world_moves():
+    world = FrustrationWorld(barriers=(), success=1.0)
+    middle = world.state((2, 2))
+    for action, step in enumerate(gridworld.DIRECTIONS):
+        target = int(world.transitions[middle, action].argmax())
+        assert (target % 5 - 2, target // 5 - 2) == tuple(step)

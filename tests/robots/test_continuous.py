@@ -13,9 +13,9 @@ from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.episodes import DamagedEpisodeWarning
 from prism_irl.robots.lerobot import LeRobotSource
-from prism_irl.robots.lerobot_writing import write_lerobot
 from recordings_on_disk import FRONT, there_and_back
 from support import one_sentence, prism
+from worlds.lerobot import write_lerobot
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, open_episodes
 from prism_irl.robots.lerobot import LeRobotSource
-from prism_irl.robots.lerobot_writing import write_lerobot
 from recordings_on_disk import encode_image, write_lerobot_version
+from worlds.lerobot import write_lerobot
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 VERSIONS = ("v2.1", "v3.0")

@@ -9,8 +9,9 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.robots.lerobot import LeRobotSource
-from prism_irl.robots.lerobot_writing import add_column, write_lerobot
+from prism_irl.robots.lerobot_writing import add_column
 from recordings_on_disk import write_lerobot_version
+from worlds.lerobot import write_lerobot
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 

@@ -12,9 +12,9 @@ from prism_irl.errors import InputError
 from prism_irl.robots import recordings
 from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.episodes import open_episodes
-from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.recordings import TOKENIZE, come_from_tokens, frames_of, kept_frames, place, recordings_of
 from prism_irl.robots.rlds import RLDSSource
+from worlds.lerobot import write_lerobot
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
 

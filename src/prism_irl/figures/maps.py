@@ -35,10 +35,7 @@ from prism_irl.figures.style import (
 )
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
-DIRECTIONS = ((0, 1), (0, -1), (-1, 0), (1, 0), (0, 0))
-"""(dx, dy) of up, down, left, right, stay: the order of worlds.frustration.ACTIONS."""
 DISC = 0.28  # radius of a disc, in shares of an edge
 _CELL = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
 # An arrow that points along x, from −½ to ½: shaft and head, widened or narrowed by its confidence.
@@ -57,40 +54,36 @@ def layout_map(
     confidence: ArrayLike | None = None,
     title: str | None = None,
     signed: bool = False,
+    limits: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw one number per state.
+    """Draw one number per state, ``values`` (S,), NaN greyed out, on a ``layout`` as explorer.json has it.
 
     Parameters
     ----------
-    ax : Axes
-    layout : dict
-        ``kind``, ``xy`` (S pairs or None), ``edges``, ``barriers`` and, if there are any, ``walls``, as in
-        explorer.json.
-    values : (S,)
-        Number of each state; NaN is greyed out.
-    towards : (S,) int, optional
-        State that mostly follows each one, drawn as an arrow; itself or a negative number for none.
+    towards : (S,) int or (S, 2), optional
+        State that mostly follows each one, drawn as an arrow, itself or a negative number for none; or a place.
     confidence : (S,), optional
         From 0 to 1, how sure the arrow is.
-    title : str, optional
     signed : bool
         Numbers around zero, such as rewards: colours in which zero is white, as far to either side.
+    limits : (low, high), optional
+        Ends of the colour scale, to share it between maps; by default the range of the states that are visible.
     """
     v = np.asarray(values, float)
     xy = np.array([(np.nan, np.nan) if point is None else point for point in layout["xy"]], float)
     if v.shape != (len(xy),):
         raise InputError(f"values has shape {v.shape}; the layout has {len(xy)} states.")
     end = max(float(np.nanmax(np.abs(v), initial=0.0)), 1e-12)
-    look: dict[str, Any] = {"colours": SIGNED_MAP, "limits": (-end, end)} if signed else {"colours": VALUE_MAP}
+    look: dict[str, Any] = {"colours": VALUE_MAP, "limits": limits}
+    look |= {"colours": SIGNED_MAP, "limits": (-end, end)} if signed else {}
     if towards is not None:
-        aims = np.asarray(towards, np.int64)
-        if aims.shape != v.shape or aims.max() >= len(xy):
+        aims = np.asarray(towards)
+        if aims.ndim == 1 and (aims.shape != v.shape or aims.max() >= len(xy)):
             raise InputError(f"The arrows need one state from 0 to {len(xy) - 1} for each state.")
-        look["target"] = np.where((aims >= 0)[:, None], xy[aims], np.nan)
+        look["target"] = aims if aims.ndim == 2 else np.where((aims >= 0)[:, None], xy[aims], np.nan)
         look["sure"] = np.ones(len(xy)) if confidence is None else np.asarray(confidence, float)
     if layout["kind"] == "grid":
-        closed = np.isin(np.arange(len(xy)), layout["barriers"])
-        _grid(ax, xy, v, closed, **look)
+        _grid(ax, xy, v, np.isin(np.arange(len(xy)), layout["barriers"]), **look)
     elif layout["kind"] == "maze":
         _maze(ax, v, **look)
     else:
@@ -99,62 +92,6 @@ def layout_map(
         _walls(ax, np.array(layout["walls"], float).reshape(-1, 2, 2))
     if title is not None:
         ax.set_title(title, y=1.0)  # nothing is above a map: without it, matplotlib looks at every draw
-    return ax
-
-
-def grid_heatmap(
-    ax: Axes,
-    values: ArrayLike,
-    *,
-    width: int,
-    height: int,
-    greedy: ArrayLike | None = None,
-    barriers: Sequence[tuple[int, int]] = (),
-    mark: Sequence[tuple[int, int]] = (),
-    unvisited: ArrayLike | None = None,
-    title: str | None = None,
-    limits: tuple[float, float] | None = None,
-) -> Axes:
-    """Draw one number per cell of a grid world, state = width·y + x with y upwards.
-
-    Parameters
-    ----------
-    ax : Axes
-    values : (S,)
-        Number of each state; NaN is greyed out like an unvisited cell.
-    width, height : int
-        Cells along x and y, S = width·height.
-    greedy : (S,) int, optional
-        Action drawn in each cell: 0 up, 1 down, 2 left, 3 right as arrows, 4 stay as a dot, negative for nothing.
-    barriers, mark : sequences of (x, y)
-        Cells that cannot be entered; cells with a star in their corner, such as the target.
-    unvisited : (S,) bool, optional
-        Cells to grey out.
-    title : str, optional
-    limits : (low, high), optional
-        Ends of the colour scale, to share it between maps; by default the range of the cells that are visible.
-    """
-    n = width * height
-    for name, given in (("values", values), ("greedy", greedy), ("unvisited", unvisited)):
-        if given is not None and np.shape(given) != (n,):
-            raise InputError(f"{name} has shape {np.shape(given)}; a {width}×{height} grid needs ({n},).")
-    for x, y in (*barriers, *mark):
-        if not (0 <= x < width and 0 <= y < height):
-            raise InputError(f"The cell {(x, y)} lies outside the {width}×{height} grid; cells start at (0, 0).")
-    xy = np.stack([np.arange(n) % width, np.arange(n) // width], axis=1).astype(float)
-    v = np.where(np.zeros(n, bool) if unvisited is None else np.asarray(unvisited, bool), np.nan, values)
-    closed = np.isin(np.arange(n), [width * y + x for x, y in barriers])
-    target = None
-    if greedy is not None:
-        actions = np.asarray(greedy)
-        if actions.max() >= len(DIRECTIONS):
-            raise InputError(f"There is an action {actions.max()}; actions are 0 up, 1 down, 2 left, 3 right, 4 stay.")
-        target = np.where((actions >= 0)[:, None], xy + np.array(DIRECTIONS)[actions], np.nan)
-    ink = _grid(ax, xy, v, closed, target, limits=limits)
-    for x, y in mark:
-        ax.plot(x + 0.31, y + 0.31, "*", markersize=5, color=ink[width * y + x], markeredgewidth=0, zorder=4)
-    if title is not None:
-        ax.set_title(title, y=1.0)
     return ax
 
 
@@ -213,14 +150,14 @@ def _grid(
     ax: Axes,
     xy: Floats,
     v: Floats,
-    closed: Bools,
+    closed: NDArray[np.bool_],
     target: Floats | None = None,
     sure: Floats | None = None,
     *,
     colours: str = VALUE_MAP,
     limits: tuple[float, float] | None = None,
-) -> Floats:
-    """Cells as squares; returns the ink that is readable on each, (S, 4)."""
+) -> None:
+    """Cells as squares."""
     placed = np.asarray(np.isfinite(xy).all(axis=1))
     hidden = ~np.isfinite(v) | closed
     cells = xy[:, None] + _CELL
@@ -230,9 +167,8 @@ def _grid(
     for which, face, edge, hatch in ((closed, BARRIER, "white", None), (grey, UNVISITED, "#b9bec6", "////")):
         look: dict[str, Any] = {"facecolors": face, "edgecolors": edge, "hatch": hatch, "lw": 0.5, "label": BACKDROP}
         ax.add_collection(PolyCollection(list(cells[which]), **look))
-    ink = _ink(v, scale, colours)
-    ink[hidden], ink[closed] = to_rgba(INK), to_rgba("white")
     if target is not None:
+        ink = _ink(v, scale, colours)
         _flow(ax, xy, np.where(hidden[:, None], np.nan, target), sure, ink, size=0.6, dots=True)
     low, high = xy[placed].min(axis=0), xy[placed].max(axis=0)
     ax.set(xlim=(low[0] - 0.5, high[0] + 0.5), ylim=(low[1] - 0.5, high[1] + 0.5), aspect="equal")
@@ -241,7 +177,6 @@ def _grid(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(True)
     ax.spines[:].set_color(MUTED)
-    return ink
 
 
 def _maze(

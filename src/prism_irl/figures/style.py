@@ -26,7 +26,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFor
 from numpy.typing import ArrayLike, NDArray
 
 from prism_irl import storage
-from prism_irl.figures.palette import PALETTE, intention_color
+from prism_irl.figures.palette import PALETTE as PALETTE
+from prism_irl.figures.palette import intention_color as intention_color
 from prism_irl.storage import inert
 
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # of its cache nobody has to hear
@@ -43,17 +44,6 @@ BARRIER = "#3a4048"
 VALUE_MAP = "viridis"  # even in lightness, so that it survives a grey printer
 SIGNED_MAP = "PuOr_r"  # of numbers around zero, which is nearly white: orange above, purple below
 
-__all__ = [
-    "PALETTE",
-    "intention_color",
-    "legend_columns",
-    "new_figure",
-    "note",
-    "paper_style",
-    "save",
-    "short",
-    "to_svg",
-]
 
 _SETTINGS: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -113,8 +103,7 @@ def short(name: str, most: int = LONGEST_NAME) -> str:
 def legend_columns(ax: Axes, labels: Sequence[str], most: int = 4) -> int:
     """How many labels stand side by side above the axes without leaving the figure."""
     figure = ax.get_figure(root=True)
-    width = COLUMN_WIDTH if figure is None else figure.get_size_inches()[0]
-    letters = 14.0 * width  # of the legend's size of type, per inch
+    letters = 14.0 * (COLUMN_WIDTH if figure is None else figure.get_size_inches()[0])  # of the legend's size of type
     beside = int(letters // (max(len(label) for label in labels) + 7))  # and the coloured key in front of each
     return max(1, min(most, len(labels), beside))
 
@@ -131,23 +120,7 @@ def plain_log_ticks(axis: Axis, low: float, high: float, *, integer: bool = Fals
 def new_figure(
     n_rows: int = 1, n_columns: int = 1, *, width: float = COLUMN_WIDTH, height: float = 2.2, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure outside pyplot.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-        Grid of axes.
-    width, height : float
-        Inches.
-    **options
-        Passed on to `Figure.subplots`, for example ``sharex`` or ``height_ratios``.
-
-    Returns
-    -------
-    figure : Figure
-    axes : list of Axes
-        Row by row.
-    """
+    """A figure outside pyplot and its axes, row by row; sizes in inches, ``options`` are those of `Figure.subplots`."""
     with paper_style():
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
@@ -189,12 +162,10 @@ def save(figure: Figure, path_without_suffix: str | Path) -> None:
 def _laid_out(figure: Figure) -> Iterator[None]:
     """Lay a figure out once for all formats: matplotlib would do it, and draw it, twice for each."""
     engine = figure.get_layout_engine()
-    if engine is None:
-        yield
-        return
-    with paper_style():
-        engine.execute(figure)
-        figure.set_layout_engine(None)
+    if engine is not None:
+        with paper_style():
+            engine.execute(figure)
+            figure.set_layout_engine(None)
     try:
         yield
     finally:

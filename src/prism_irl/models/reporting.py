@@ -179,23 +179,23 @@ class Plot:
 
     def raster(self, demos: Demonstrations | None = None) -> Figure:
         """Intention of every step, one row per trajectory."""
-        from prism_irl.figures import style, timelines
+        from prism_irl.figures import charts, style
 
         demos = data_of(self._model, demos, "plot.raster(demos)")
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=3.2)
-            timelines.segmentation_raster(ax, self._model.predict(demos), demos.offsets, names=self._names(demos))
+            charts.segmentation_raster(ax, self._model.predict(demos), demos.offsets, names=self._names(demos))
             ax.set_title("Intention of every step")
         return figure
 
     def timeline(self, demos: Demonstrations | None = None, trajectory: int = 0) -> Figure:
         """Probability of each intention along one trajectory, above the true ones where they are known."""
-        from prism_irl.figures import style, timelines
+        from prism_irl.figures import charts, style
 
         one = data_of(self._model, demos, "plot.timeline(demos)")[trajectory]
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=2.2)
-            timelines.posterior_timeline(ax, self._model.predict_proba(one), names=self._names(one), true=one.labels)
+            charts.posterior_timeline(ax, self._model.predict_proba(one), names=self._names(one), true=one.labels)
             named = trajectory if one.trajectory_names is None else one.trajectory_names[0]
             ax.set_title(f"Trajectory {named}")
             ax.set_xlabel("step")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prism_irl import storage
-from prism_irl.figures import charts, style, timelines
+from prism_irl.figures import charts, style
 from prism_irl.figures import maps as drawing
 from prism_irl.report.names import default_names, place_name, write_names
 
@@ -178,7 +178,7 @@ def _switches(path: Path, around: list[Any], names: list[str]) -> str:
     rows = -(-len(known) // columns)
     figure, axes = style.new_figure(rows, columns, width=2.1 * columns + 0.4, height=1.7 * rows + 0.2, sharey=True)
     for ax, (k, values) in zip(axes, known, strict=False):
-        timelines.switch_average(ax, values, into=k, names=names, title=f"into {style.short(names[k], 18)}")
+        charts.switch_average(ax, values, into=k, names=names, title=f"into {style.short(names[k], 18)}")
     for ax in axes[len(known) :]:
         ax.set_axis_off()
     for i, ax in enumerate(axes):
@@ -195,7 +195,7 @@ def _draw_segmentation(figures: Path, drawn: Mapping[str, Any], names: Sequence[
     }
     raster, dwell = drawn["raster"], drawn["dwell"]
     figure, (ax,) = style.new_figure(width=6.6, height=3.2)
-    timelines.segmentation_raster(ax, raster["labels"], raster["offsets"], names=names, total=raster["total"])
+    charts.segmentation_raster(ax, raster["labels"], raster["offsets"], names=names, total=raster["total"])
     style.save(figure, figures / "segmentation")
     lengths = [np.repeat(*np.array(own, np.int64).reshape(-1, 2).T) for own in dwell["lengths"]]
     expected = None if dwell["expected"] is None else np.array(dwell["expected"], float)

@@ -1,8 +1,7 @@
 """LeRobot datasets, v2.0/v2.1 (one file per episode) and v3.0 (many episodes per file): parquet tables and mp4 videos.
 
 Metadata are data, not trusted: path templates may hold plain numbers and names only and must stay inside the dataset.
-Use `LeRobotSource` to stream episodes, `lerobot_writing.write_lerobot` to make a dataset, and
-`lerobot_writing.add_column` to put a result back beside the data it came from.
+Use `LeRobotSource` to stream episodes, and `lerobot_writing.add_column` to put a result back beside the data.
 """
 
 from __future__ import annotations

@@ -9,13 +9,11 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from prism_irl.errors import InputError, brief
+from prism_irl.errors import brief
 from prism_irl.optional import need
 from prism_irl.robots.episodes import DamagedEpisodeError, Frame, damaged
 
@@ -71,47 +69,6 @@ def decode_image(data: bytes, episode: str, what: str) -> Frame:
         if isinstance(error, DamagedEpisodeError):
             raise
         raise damaged(episode, f"{what} cannot be decoded ({brief(error)})") from None
-
-
-class VideoWriter:
-    """A video that grows frame by frame (H.264, 4:2:0, a key frame every second frame as LeRobot has it)."""
-
-    def __init__(self, path: Path, fps: float) -> None:
-        self._path, self._rate = path, Fraction(fps).limit_denominator(1001)
-        self._container: Any = None
-        self._stream: Any = None
-        self.count = 0
-        self.shape: tuple[int, int] | None = None
-
-    def __enter__(self) -> VideoWriter:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._container = need("av", "robots").open(str(self._path), mode="w")
-        return self
-
-    def add(self, frame: Frame) -> None:
-        """Append one frame, (height, width, 3) of bytes; sides must be even, as 4:2:0 has it."""
-        height, width = frame.shape[:2]
-        if self.shape is None:
-            if frame.dtype != np.uint8 or frame.shape[2:] != (3,) or height % 2 or width % 2:
-                raise InputError(
-                    f"A frame has shape {frame.shape} and type {frame.dtype}; give (height, width, 3) of uint8 with "
-                    "even height and width."
-                )
-            self.shape = (height, width)
-            self._stream = self._container.add_stream("libx264", rate=self._rate, options={"crf": "18", "g": "2"})
-            self._stream.width, self._stream.height, self._stream.pix_fmt = width, height, "yuv420p"
-        elif (height, width) != self.shape:
-            raise InputError(
-                f"Frame {self.count} has shape {frame.shape}, the first one {self.shape}; make them equal."
-            )
-        picture = need("av", "robots").VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
-        self._container.mux(self._stream.encode(picture))
-        self.count += 1
-
-    def __exit__(self, *_: object) -> None:
-        if self._stream is not None:
-            self._container.mux(self._stream.encode(None))
-        self._container.close()
 
 
 def _check_size(width: int, height: int, episode: str, what: str) -> None:

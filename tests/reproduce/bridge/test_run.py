@@ -18,7 +18,7 @@ from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.persistence import load
 from prism_irl.robots.episodes import Episode
-from prism_irl.robots.lerobot_writing import write_lerobot
+from worlds.lerobot import write_lerobot
 from worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES
 
 TINY = {

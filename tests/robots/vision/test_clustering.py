@@ -11,14 +11,8 @@ from prism_irl.errors import InputError
 from prism_irl.robots.vision import clustering
 from prism_irl.robots.vision.clustering import inertia, kmeans, nearest
 
-BACKENDS = ("sklearn", "faiss", "torch")
+BACKENDS = ("sklearn", "torch")
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def available(backend: str) -> str:
-    if backend == "faiss":
-        pytest.importorskip("faiss", reason="needs prism-irl[robots]")
-    return backend
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +24,8 @@ def blobs() -> np.ndarray:
 
 def test_the_paths_reach_the_same_inertia(blobs, tmp_path):
     np.save(tmp_path / "blobs.npy", blobs)
-    sources = {"sklearn": blobs, "faiss": tmp_path / "blobs.npy", "torch": tmp_path / "blobs.npy"}
-    found = {b: kmeans(sources[available(b)], 30, backend=b, max_iterations=50, device="cpu") for b in BACKENDS}
+    sources = {"sklearn": blobs, "torch": tmp_path / "blobs.npy"}
+    found = {b: kmeans(sources[b], 30, backend=b, max_iterations=50, device="cpu") for b in BACKENDS}
     assert [found[b].backend for b in BACKENDS] == list(BACKENDS)
     best = min(f.inertia for f in found.values())
     assert max(f.inertia for f in found.values()) < 1.04 * best  # small data: local optima differ by a little more
@@ -42,25 +36,18 @@ def test_the_paths_reach_the_same_inertia(blobs, tmp_path):
         np.testing.assert_allclose(inertia(blobs, clusters.centroids), clusters.inertia, rtol=1e-3)
 
 
-def test_faiss_and_torch_agree_step_by_step(blobs):
-    available("faiss")
-    first, second = (kmeans(blobs, 20, backend=b, device="cpu", max_iterations=5) for b in ("faiss", "torch"))
-    np.testing.assert_allclose(first.centroids, second.centroids, atol=1e-3)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_seeds_decide(blobs, backend):
-    runs = [kmeans(blobs, 20, backend=available(backend), seed=s, device="cpu") for s in (1, 1, 2)]
+    runs = [kmeans(blobs, 20, backend=backend, seed=s, device="cpu") for s in (1, 1, 2)]
     np.testing.assert_array_equal(runs[0].centroids, runs[1].centroids)
     assert not np.array_equal(runs[0].centroids, runs[2].centroids)
 
 
-@pytest.mark.parametrize("backend", ["faiss", "torch"])
-def test_a_sample_is_nearly_as_good_as_everything(blobs, backend):
-    everything = kmeans(blobs, 12, backend=available(backend), rows_per_cluster=None, device="cpu")
+def test_a_sample_is_nearly_as_good_as_everything(blobs):
+    everything = kmeans(blobs, 12, backend="torch", rows_per_cluster=None, device="cpu")
     seen: list[tuple[str, int, int]] = []
     sampled = kmeans(
-        blobs, 12, backend=backend, rows_per_cluster=50, device="cpu", on_progress=lambda *args: seen.append(args)
+        blobs, 12, backend="torch", rows_per_cluster=50, device="cpu", on_progress=lambda *args: seen.append(args)
     )
     assert sampled.inertia < 1.05 * everything.inertia
     assert {label for label, _, _ in seen} == {"clustering", "all rows", "inertia"}
@@ -70,7 +57,7 @@ def test_a_sample_is_nearly_as_good_as_everything(blobs, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_fewer_different_rows_than_clusters(backend):
     rows = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
-    found = kmeans(rows, 6, backend=available(backend), device="cpu")
+    found = kmeans(rows, 6, backend=backend, device="cpu")
     assert found.inertia == pytest.approx(0, abs=1e-6)
     assert np.isfinite(found.centroids).all()
     assert len(np.unique(nearest(rows, found.centroids, device="cpu"))) == 3

@@ -7,10 +7,10 @@ import pytest
 
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
-from prism_irl.robots.lerobot_writing import write_lerobot
 from prism_irl.robots.vision.embeddings import EmbeddingCache, as_rows, embed
 from prism_irl.robots.vision.encoders import CallableEncoder, PixelEncoder, ProprioEncoder
 from prism_irl.robots.vision.tokenizer import Tokenizer, demonstrations, fit_tokenizer, kept
+from worlds.lerobot import write_lerobot
 
 
 def corner(frames: np.ndarray) -> np.ndarray:

@@ -1,16 +1,15 @@
-"""k-means for any amount of data: scikit-learn on small data, faiss on large data read from disk, torch on a GPU.
+"""k-means for any amount of data: scikit-learn on small data, torch in chunks from disk on a CPU or GPU; and codes.
 
-Minimises the inertia Σ_i ‖x_i − c_{z_i}‖². The three paths start from greedy k-means++ and stop by the same rule, and
-reach the same inertia within a few per cent (`benchmarks/clustering.py`). Seeded; an empty cluster takes over half of
-the widest one.
+Minimises the inertia Σ_i ‖x_i − c_{z_i}‖². Both paths start from greedy k-means++ and stop by the same rule, and
+reach the same inertia within a few per cent (`benchmarks/clustering.py`). In chunks it is Lloyd's algorithm on squared
+distances ‖x‖² − 2 x·c + ‖c‖², one matrix product per chunk; an empty cluster takes over half of the widest one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -119,29 +118,14 @@ def lloyd(
     return centroids, iterations
 
 
-# -- vector quantisation -----------------------------------------------------------------------------------------------
-
-Backend = Literal["auto", "sklearn", "faiss", "torch"]
+Backend = Literal["auto", "sklearn", "torch"]
 SMALL = 20_000_000
 """Numbers (rows × dimensions) up to which scikit-learn does the work in memory."""
 CHUNK = 16384
 
 
-@dataclass(frozen=True, eq=False)
-class Clusters:
-    """What `kmeans` found.
-
-    Parameters
-    ----------
-    centroids : (k, m) float32
-        Means of the clusters.
-    inertia : float
-        Σ of squared distances of all rows to their centroid.
-    iterations : int
-        Passes of Lloyd's algorithm.
-    backend : str
-        Which path did the work.
-    """
+class Clusters(NamedTuple):
+    """What `kmeans` found: means (k, m), Σ of squared distances to them, passes, and which path did the work."""
 
     centroids: Vectors
     inertia: float
@@ -161,19 +145,12 @@ def kmeans(
     device: str = "auto",
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Clusters:
-    """Cluster the rows of an array, of npy files or of any `Rows`.
+    """Cluster the rows of an (n, m) array, of an npy file or of `Rows`; files are read in chunks and never held.
 
     Parameters
     ----------
-    source : (n, m) array, path or Rows
-        What to cluster; files are read in chunks and never held.
-    k : int
-        Number of clusters.
     backend : str
-        "sklearn" (in memory), "faiss" (streams from disk, CPU), "torch" (streams, GPU or CPU); "auto" takes torch where
-        ``device`` is a GPU, else scikit-learn on small data and faiss on large.
-    seed : int
-        Same seed, same machine, same clusters.
+        "sklearn" (in memory), "torch" (streams, GPU or CPU); "auto" takes torch on large data.
     max_iterations, tolerance
         Stop after so many passes, or when the inertia falls by less than this share.
     rows_per_cluster : int, optional
@@ -188,10 +165,11 @@ def kmeans(
     n, m = rows.shape
     if not 1 <= k <= n:
         raise InputError(f"Cannot make {k} clusters of {n} rows; choose between 1 and {n}.")
-    chosen = _choose(backend, n * m, device)
-    if chosen == "sklearn":
+    if backend not in ("auto", "sklearn", "torch"):
+        raise InputError(f"There is no clustering backend {backend!r}; choose auto, sklearn or torch.")
+    if backend == "sklearn" or (backend == "auto" and n * m <= SMALL):
         return _sklearn(rows, k, seed, max_iterations, tolerance)
-    where = torch.device(resolve_device(device) if chosen == "torch" else "cpu")
+    where = torch.device(resolve_device(device))
     generator = np.random.default_rng(seed)
     training = rows
     if rows_per_cluster is not None and n > rows_per_cluster * k:
@@ -211,15 +189,14 @@ def kmeans(
 
         return one_pass
 
-    step = lloyd_step if chosen == "torch" else _faiss_step
     sweep = passes(training, "clustering", max_iterations)
     centroids, iterations = lloyd(
-        lambda means: step(sweep(), means), centroids, max_iterations=max_iterations, tolerance=tolerance
+        lambda means: lloyd_step(sweep(), means), centroids, max_iterations=max_iterations, tolerance=tolerance
     )
     if training is not rows:
-        centroids = update(*step(passes(rows, "all rows", 1)(), centroids), centroids)
-    squares = step(passes(rows, "inertia", 1)(), centroids)[2]
-    return Clusters(centroids.cpu().numpy(), float(squares.sum()), iterations, chosen)
+        centroids = update(*lloyd_step(passes(rows, "all rows", 1)(), centroids), centroids)
+    squares = lloyd_step(passes(rows, "inertia", 1)(), centroids)[2]
+    return Clusters(centroids.cpu().numpy(), float(squares.sum()), iterations, "torch")
 
 
 def nearest(source: Any, centroids: Vectors, *, device: str = "cpu") -> npt.NDArray[np.int64]:
@@ -238,16 +215,6 @@ def inertia(source: Any, centroids: Vectors) -> float:
     means = torch.from_numpy(np.array(centroids))
     chunks = (_tensor(chunk) for chunk in as_rows(source).chunks(CHUNK))
     return sum(float(assign(chunk, means)[1].double().sum()) for chunk in chunks)
-
-
-def _choose(backend: str, numbers: int, device: str) -> str:
-    if backend not in ("auto", "sklearn", "faiss", "torch"):
-        raise InputError(f"There is no clustering backend {backend!r}; choose auto, sklearn, faiss or torch.")
-    if backend != "auto":
-        return backend
-    if numbers <= SMALL:
-        return "sklearn"
-    return "faiss" if resolve_device(device) == "cpu" else "torch"
 
 
 def _sklearn(rows: Rows, k: int, seed: int, max_iterations: int, tolerance: float) -> Clusters:
@@ -272,31 +239,8 @@ def _first_centroids(rows: Rows, k: int, generator: np.random.Generator, device:
     return plus_plus(torch.from_numpy(rows.take(index)).to(device), k, draws)
 
 
-def _faiss_step(chunks: Iterable[Tensor], centroids: Tensor) -> Sums:
-    """One pass with faiss's exact search; sums by a sparse product, which has no loop over rows."""
-    from scipy import sparse
-
-    faiss = need("faiss", "robots")
-    k, m = centroids.shape
-    index = faiss.IndexFlatL2(m)
-    index.add(centroids.contiguous().numpy())
-    sums, counts, squares = np.zeros((k, m)), np.zeros(k), np.zeros(k)
-    for chunk in (part.numpy() for part in chunks):
-        distances, found = index.search(chunk, 1)
-        labels, distances = found[:, 0], np.maximum(distances[:, 0].astype(np.float64), 0)
-        n = len(chunk)
-        members = sparse.csr_array((np.ones(n, np.float32), labels, np.arange(n + 1)), shape=(n, k))
-        sums += members.T @ chunk
-        counts += np.bincount(labels, minlength=k)
-        squares += np.bincount(labels, weights=distances, minlength=k)
-    return torch.from_numpy(sums), torch.from_numpy(counts), torch.from_numpy(squares)
-
-
 def _tensor(chunk: Vectors) -> Tensor:
     return torch.from_numpy(chunk if chunk.flags.writeable else chunk.copy())
-
-
-# -- vector quantisation with exponential averages: codes that adapt to data that does not end -------------------------
 
 
 def learned_codebook(
@@ -308,7 +252,11 @@ def learned_codebook(
     device: str = "auto",
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[Vectors, float]:
-    """Train ``k`` codes on the rows, a few epochs of shuffled chunks; returns codes (k, m) and their inertia."""
+    """``k`` codes (k, m) by vector quantisation with exponential averages (the extra ``robots``), and their inertia.
+
+    Chunks pull the code that is nearest to their rows, c ← 0.9 c + 0.1 mean(members), and codes that nobody uses are
+    replaced by rows. Second choice after k-means: it adapts to data that does not end.
+    """
     module = need("vector_quantize_pytorch", "robots")
     n, m = rows.shape
     where = resolve_device(device)

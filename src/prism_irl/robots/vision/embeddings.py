@@ -1,180 +1,86 @@
 """Embeddings of a whole dataset, cached on disk in shards, so that an interrupted run goes on where it stopped.
 
 A shard is two files: ``embeddings-00000.npy`` (n, m) float32 and ``steps-00000.safetensors`` with actions, states,
-phases and which episodes they belong to. The second is written last: a shard without it does not exist.
+phases and which episodes they belong to. The second is written last: a shard without it does not exist. `Rows` are the
+vectors of all shards, which may not fit into memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.errors import InputError
+from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import Episode, EpisodeSource, Skipped
 from prism_irl.robots.vision.encoders import Encoder
 
 Vectors = npt.NDArray[np.float32]
 
 
-class Rows(Protocol):
-    """n vectors of m numbers, read in order or picked."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)."""
-
-    def chunks(self, size: int) -> Iterator[Vectors]:
-        """Yield all rows in order, at most ``size`` at a time, (≤ size, m) float32."""
-
-    def take(self, index: npt.NDArray[np.int64]) -> Vectors:
-        """Rows by increasing index, (len(index), m) float32."""
-
-
-class ArrayRows:
-    """Rows of an array in memory."""
-
-    def __init__(self, array: npt.NDArray[Any]) -> None:
-        if array.ndim != 2 or array.dtype.kind not in "biuf":
-            raise InputError(f"Vectors have shape {array.shape} and type {array.dtype}; give numbers of shape (n, m).")
-        self._array = array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)."""
-        n, m = self._array.shape
-        return int(n), int(m)
-
-    def chunks(self, size: int) -> Iterator[Vectors]:
-        """Yield views or converted copies of consecutive rows."""
-        for start in range(0, len(self._array), size):
-            yield np.ascontiguousarray(self._array[start : start + size], dtype=np.float32)
-
-    def take(self, index: npt.NDArray[np.int64]) -> Vectors:
-        """Rows by index."""
-        return np.ascontiguousarray(self._array[index], dtype=np.float32)
-
-
-class _File(NamedTuple):
-    path: Path
-    begin: int
-    rows: int
-    dtype: np.dtype[Any]
-
-
-class NpyRows:
-    """Rows of one or several npy files, one after the other.
+class Rows:
+    """n vectors of m numbers, parts one after the other, of which those on disk are read a piece at a time.
 
     Parameters
     ----------
-    paths : sequence of paths
-        Files with (n_i, m) numbers in C order.
+    parts : sequence of (n_i, m) arrays, or paths of npy files, which are mapped
+    kept : (n,) bool, optional
+        Leave the others out.
     """
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
-        if not paths:
-            raise InputError("There are no files with vectors; give at least one.")
-        described = [_header(Path(path)) for path in paths]
-        widths = {width for _, width in described}
+    def __init__(self, parts: Sequence[Any], kept: npt.NDArray[np.bool_] | None = None) -> None:
+        self._parts = [_mapped(Path(part)) if isinstance(part, str | Path) else np.asarray(part) for part in parts]
+        for part in self._parts:
+            if part.ndim != 2 or part.dtype.kind not in "biuf":
+                raise InputError(f"Vectors have shape {part.shape} and type {part.dtype}; give numbers, (n, m).")
+        widths = {int(part.shape[1]) for part in self._parts}
         if len(widths) != 1:
-            raise InputError(
-                f"The vectors in {Path(paths[0]).parent} have {sorted(widths)} dimensions; make them equal."
-            )
-        self._files = [file for file, _ in described]
-        self._width = widths.pop()
-        self._starts = np.concatenate([[0], np.cumsum([file.rows for file in self._files])]).astype(np.int64)
+            raise InputError(f"The vectors have {sorted(widths)} dimensions; give parts of one width.")
+        self._starts, (self._width,) = np.cumsum([0, *map(len, self._parts)]), widths
+        if kept is not None and kept.shape != (self._starts[-1],):
+            raise InputError(f"The mask has shape {kept.shape} for {self._starts[-1]} rows.")
+        self._mask, self._index = kept, None if kept is None else np.flatnonzero(kept)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, m)."""
-        return int(self._starts[-1]), self._width
-
-    def _read(self, file: _File, start: int, count: int) -> Vectors:
-        offset = file.begin + start * self._width * file.dtype.itemsize
-        values = np.fromfile(file.path, dtype=file.dtype, count=count * self._width, offset=offset)
-        if len(values) != count * self._width:
-            raise InputError(f"{file.path} ends before its last row; make it again.")
-        return values.reshape(count, self._width).astype(np.float32, copy=False)
+        return int(self._starts[-1]) if self._index is None else len(self._index), self._width
 
     def chunks(self, size: int) -> Iterator[Vectors]:
-        """Yield consecutive rows, never across two files."""
-        for file in self._files:
-            for start in range(0, file.rows, size):
-                yield self._read(file, start, min(size, file.rows - start))
+        """Yield all rows in order, at most ``size`` at a time, (≤ size, m) float32, never across two parts."""
+        for first, part in zip(self._starts, self._parts, strict=False):
+            for start in range(0, len(part), size):
+                chunk = part[start : start + size]
+                if self._mask is not None:
+                    chunk = chunk[self._mask[first + start : first + start + len(chunk)]]
+                if len(chunk):
+                    yield np.ascontiguousarray(chunk, dtype=np.float32)
 
     def take(self, index: npt.NDArray[np.int64]) -> Vectors:
-        """Rows by increasing index, read in one pass over the files."""
-        out = np.empty((len(index), self._width), dtype=np.float32)
-        size, filled = 65536, 0
-        for file, first in zip(self._files, self._starts, strict=False):
-            for start in range(0, file.rows, size):
-                count = min(size, file.rows - start)
-                low, high = np.searchsorted(index, (first + start, first + start + count))
-                if high > low:
-                    out[low:high] = self._read(file, start, count)[index[low:high] - first - start]
-                    filled += high - low
-        if filled != len(index):
-            raise InputError(
-                "Rows were asked for that are not there; give increasing indices below the number of rows."
-            )
-        return out
+        """Rows by increasing index, (len(index), m) float32."""
+        at = index if self._index is None else self._index[index]
+        cuts = np.searchsorted(at, self._starts)
+        pairs = zip(self._parts, self._starts, pairwise(cuts), strict=False)
+        return np.concatenate([part[at[low:high] - first] for part, first, (low, high) in pairs]).astype(np.float32)
 
 
-class KeptRows:
-    """Some rows of others, by a mask (n,), without copying what is large."""
-
-    def __init__(self, rows: Rows, mask: npt.NDArray[np.bool_]) -> None:
-        if mask.shape != (rows.shape[0],):
-            raise InputError(f"The mask has shape {mask.shape} for {rows.shape[0]} rows.")
-        self._rows, self._mask, self._index = rows, mask, np.flatnonzero(mask)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(number kept, m)."""
-        return len(self._index), self._rows.shape[1]
-
-    def chunks(self, size: int) -> Iterator[Vectors]:
-        """Yield the kept rows in order."""
-        start = 0
-        for chunk in self._rows.chunks(size):
-            kept = self._mask[start : start + len(chunk)]
-            start += len(chunk)
-            if kept.any():
-                yield chunk if kept.all() else chunk[kept]
-
-    def take(self, index: npt.NDArray[np.int64]) -> Vectors:
-        """Kept rows by increasing index."""
-        return self._rows.take(self._index[index])
-
-
-def _header(path: Path) -> tuple[_File, int]:
-    """Where the numbers of an npy file begin, and their width; nothing is unpickled."""
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    """The array of an npy file, which stays on disk; nothing is unpickled."""
     try:
-        with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read(file)
-            begin = file.tell()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is missing, damaged or not an npy file ({error}).") from None
-    if len(shape) != 2 or fortran or dtype.kind not in "biuf":
-        raise InputError(f"{path} holds {dtype} of shape {shape}; give numbers of shape (n, m) in C order.")
-    if path.stat().st_size != begin + shape[0] * shape[1] * dtype.itemsize:
-        raise InputError(f"{path} is shorter or longer than its header says; make it again.")
-    return _File(path, begin, int(shape[0]), dtype), int(shape[1])
+        values: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return values
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path} is missing, damaged or not an npy file ({brief(error)}); make it again.") from None
 
 
 def as_rows(source: Any) -> Rows:
-    """Rows of an array, of an npy file, or of several, or rows as they are."""
-    if isinstance(source, str | Path):
-        return NpyRows([source])
-    if hasattr(source, "chunks") and hasattr(source, "take") and not isinstance(source, np.ndarray):
-        return source  # type: ignore[no-any-return]
-    return ArrayRows(np.asarray(source))
+    """Rows of an array or of an npy file, or rows as they are."""
+    return source if isinstance(source, Rows) else Rows([source])
 
 
 STEPS_PER_SHARD = 50_000
@@ -212,9 +118,9 @@ class EmbeddingCache:
         self.states, self.phases, self.timestamps = joined("states"), joined("phases"), joined("timestamps")
         self.offsets = np.concatenate([[0], np.cumsum([entry["length"] for entry in self.episodes])]).astype(np.int64)
 
-    def rows(self) -> NpyRows:
-        """All vectors, streamed from disk, (n, m)."""
-        return NpyRows([_vectors_of(path) for path in _finished(self.folder)])
+    def rows(self, kept: npt.NDArray[np.bool_] | None = None) -> Rows:
+        """All vectors, or those that are kept, streamed from disk, (n, m)."""
+        return Rows([_vectors_of(path) for path in _finished(self.folder)], kept)
 
     def __repr__(self) -> str:
         n, m = self.rows().shape
@@ -232,12 +138,10 @@ def embed(
 ) -> EmbeddingCache:
     """Encode every episode that is not in the cache yet, and return the cache.
 
+    Damaged episodes are left out (an error where the source is strict); an encoder that needs a sample is fitted once.
+
     Parameters
     ----------
-    source : EpisodeSource
-        Episodes; those that turn out to be damaged are left out (an error where the source is strict).
-    encoder : Encoder
-        Fitted on a sample if it needs that, once.
     folder : path
         Of the cache; one of another dataset or encoder is refused.
     like : path, optional

@@ -72,13 +72,7 @@ def _sample(source: EpisodeSource, read: Callable[[Episode], Vectors], wanted: i
 
 
 class ProprioEncoder(Encoder):
-    """The recorded states, standardised on a sample so that metres and radians weigh alike.
-
-    Parameters
-    ----------
-    sample : int
-        Steps looked at for means and spreads.
-    """
+    """The recorded states, standardised on a ``sample`` of steps so that metres and radians weigh alike."""
 
     def __init__(self, sample: int = 50_000) -> None:
         super().__init__()
@@ -90,22 +84,19 @@ class ProprioEncoder(Encoder):
 
     def fit(self, source: EpisodeSource) -> None:
         """Mean and spread of the first steps."""
-        states = _sample(source, self._states, self.sample).astype(np.float64)
+        states = _sample(source, _states, self.sample).astype(np.float64)
         spread = states.std(axis=0)
         self.state = {"mean": states.mean(axis=0), "scale": np.where(spread > 1e-8, spread, 1.0)}
 
     def encode(self, episode: Episode) -> Vectors:
         """Standardised states."""
-        vectors = (self._states(episode) - self.learned("mean")) / self.learned("scale")
-        return np.asarray(vectors, dtype=np.float32)
+        return np.asarray((_states(episode) - self.learned("mean")) / self.learned("scale"), dtype=np.float32)
 
-    @staticmethod
-    def _states(episode: Episode) -> Vectors:
-        if episode.states is None:
-            raise InputError(
-                f"Episode {episode.name} has no states; choose an encoder that reads frames, such as pixels."
-            )
-        return episode.states
+
+def _states(episode: Episode) -> Vectors:
+    if episode.states is None:
+        raise InputError(f"Episode {episode.name} has no states; choose an encoder that reads frames, such as pixels.")
+    return episode.states
 
 
 class FrameEncoder(Encoder):
@@ -134,18 +125,9 @@ class FrameEncoder(Encoder):
 
 
 class PixelEncoder(FrameEncoder):
-    """Leading principal components of downsampled pixels, fitted on a sample of frames.
+    """Leading principal components of pixels of one camera (default: the first), fitted on a ``sample`` of frames.
 
-    Parameters
-    ----------
-    camera : str, optional
-        The first one by default.
-    size : int
-        Frames become size × size × 3 by averaging.
-    components : int
-        Dimensions kept, at most.
-    sample : int
-        Frames that the components are fitted on, spread over the dataset's first episodes.
+    Frames become size × size × 3 by averaging; at most so many ``components`` are kept.
     """
 
     def __init__(self, camera: str | None = None, size: int = 16, components: int = 64, sample: int = 4000) -> None:
@@ -165,7 +147,7 @@ class PixelEncoder(FrameEncoder):
 
         def some(episode: Episode) -> Vectors:
             stride = max(len(episode) // per_episode, 1)
-            return self._small(list(islice(episode.frames(self.camera), 0, None, stride)))
+            return averages(list(islice(episode.frames(self.camera), 0, None, stride)), self.size)
 
         pixels = _sample(source, some, self.sample)
         found = PCA(min(self.components, *pixels.shape), svd_solver="covariance_eigh").fit(pixels)
@@ -173,11 +155,8 @@ class PixelEncoder(FrameEncoder):
 
     def batch(self, frames: list[Frame]) -> Vectors:
         """Components of some frames, (n, components)."""
-        vectors: Vectors = (self._small(frames) - self.learned("mean")) @ self.learned("basis").T
+        vectors: Vectors = (averages(frames, self.size) - self.learned("mean")) @ self.learned("basis").T
         return vectors
-
-    def _small(self, frames: list[Frame]) -> Vectors:
-        return averages(frames, self.size)
 
 
 class FixedEncoder(FrameEncoder):
@@ -185,13 +164,6 @@ class FixedEncoder(FrameEncoder):
 
     New recordings get the same numbers as those of the fit without anything being kept, and differences between
     pictures keep their sizes, roughly. Principal components of pixels say more in as many numbers, and have to be kept.
-
-    Parameters
-    ----------
-    camera : str, optional
-        The first one by default.
-    size, components : int
-        Frames become size × size × 3 by averaging, and then ``components`` numbers.
     """
 
     def __init__(self, camera: str | None = None, size: int = 8, components: int = 16) -> None:
@@ -217,14 +189,9 @@ def averages(frames: list[Frame], size: int) -> Vectors:
 
 
 class CallableEncoder(FrameEncoder):
-    """Any function from a batch of frames, (n, height, width, 3) bytes, to vectors (n, m).
+    """Any deterministic function from a batch of frames, (n, height, width, 3) bytes, to vectors (n, m).
 
-    Parameters
-    ----------
-    function : callable
-        Deterministic; called with one batch at a time.
-    name : str
-        Identifies the function in the cache: another function needs another name.
+    The ``name`` identifies it in the cache: another function needs another name.
     """
 
     def __init__(
@@ -250,12 +217,6 @@ class PretrainedEncoder(FrameEncoder):
     model : str
         A short name of `HUB`, a hub id, or a local folder with config.json, model.safetensors and
         preprocessor_config.json.
-    camera : str, optional
-        The first one by default.
-    batch_size : int
-        Frames per forward pass.
-    device : str
-        "auto", "cpu" or "cuda".
     """
 
     def __init__(self, model: str, camera: str | None = None, batch_size: int = 64, device: str = "auto") -> None:
@@ -286,15 +247,12 @@ class PretrainedEncoder(FrameEncoder):
     def batch(self, frames: list[Frame]) -> Vectors:
         """Pooled features of some frames, (n, m) float32."""
         inputs = self._processor(images=frames, return_tensors="pt").to(self.device)
-        if hasattr(self._network, "get_image_features"):  # models of pictures and text
-            found = self._network.get_image_features(**inputs)
-        else:
-            found = self._network(**inputs)
+        # models of pictures and text have a name of their own for it
+        found = getattr(self._network, "get_image_features", self._network)(**inputs)
         if not isinstance(found, torch.Tensor):
             pooled = getattr(found, "pooler_output", None)
             found = found.last_hidden_state[:, 0] if pooled is None else pooled
-        vectors: Vectors = found.float().cpu().numpy()
-        return vectors
+        return np.asarray(found.float().cpu().numpy())
 
 
 def make_encoder(name: str, *, camera: str | None = None, batch_size: int = 64, device: str = "auto") -> Encoder:

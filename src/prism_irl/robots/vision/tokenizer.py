@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import available_device
 from prism_irl.errors import InputError
 from prism_irl.robots.vision.clustering import Backend, kmeans, nearest
-from prism_irl.robots.vision.embeddings import EmbeddingCache, KeptRows, Rows, Vectors, as_rows
+from prism_irl.robots.vision.embeddings import EmbeddingCache, Rows, Vectors, as_rows
 
 STILL = 1e-4
 """A command below this in every moving dimension is no motion: BridgeData's first actions are within 1e-6 of zero."""
@@ -59,6 +59,7 @@ class Tokenizer:
     gripper_: int | None
     gripper_range_: tuple[float, float]
     inertia_: dict[str, float]
+    TENSORS: ClassVar = ("state_centroids_", "action_centroids_", "action_mean_", "action_scale_")
 
     def __init__(
         self,
@@ -80,17 +81,7 @@ class Tokenizer:
         self.backend, self.device, self.max_iterations, self.seed = backend, device, max_iterations, seed
 
     def fit(self, embeddings: Any, actions: Any, *, on_progress: OnProgress | None = None) -> Self:
-        """Learn both codebooks.
-
-        Parameters
-        ----------
-        embeddings : (n, m) array, npy path or Rows
-            One vector per step; files are streamed.
-        actions : (n, d) array
-            One command per step.
-        on_progress : function, optional
-            Called with what is being done, rows done and rows to do.
-        """
+        """Learn both codebooks from embeddings, an (n, m) array, npy path or `Rows`, and actions (n, d)."""
         self._check()
         rows, commands = as_rows(embeddings), _matrix(actions, "actions")
         if rows.shape[0] != len(commands):
@@ -173,7 +164,7 @@ class Tokenizer:
             "gripper_range": self.gripper_range_,
             "inertia": self.inertia_,
         }
-        tensors = {name: getattr(self, name) for name in _TENSORS}
+        tensors = {name: getattr(self, name) for name in self.TENSORS}
         storage.save_described(
             path / "tokenizer.json", described, path / "tokenizer.safetensors", tensors, {"kind": "tokenizer"}
         )
@@ -187,7 +178,7 @@ class Tokenizer:
             made = cls(**described["parameters"])
             if header.get("kind") != "tokenizer":
                 raise ValueError("another kind of file")
-            for name in _TENSORS:
+            for name in cls.TENSORS:
                 setattr(made, name, tensors[name].numpy())
             made.gripper_ = described["gripper"]
             low, high = described["gripper_range"]
@@ -249,9 +240,6 @@ class Tokenizer:
             raise InputError("The tokenizer has no codebooks yet; call fit first, or load one.")
 
 
-_TENSORS = ("state_centroids_", "action_centroids_", "action_mean_", "action_scale_")
-
-
 def _matrix(values: Any, what: str) -> npt.NDArray[np.float64]:
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or not len(matrix) or not matrix.shape[1]:
@@ -298,18 +286,12 @@ def fit_tokenizer(
     episodes: npt.ArrayLike | None = None,
     on_progress: OnProgress | None = None,
 ) -> Tokenizer:
-    """Fit a tokenizer to the steps that it keeps.
-
-    Parameters
-    ----------
-    episodes : (N',) positions in ``cache.episodes``, optional
-        Only these, such as those of a training part; all by default.
-    """
+    """Fit a tokenizer to the steps that it keeps, of all episodes or of those at some positions (N',)."""
     keep = kept(cache, tokenizer)
     if episodes is not None:
         trajectory = np.repeat(np.arange(len(cache.episodes)), np.diff(cache.offsets))
         keep &= np.isin(trajectory, np.asarray(episodes))
-    return tokenizer.fit(KeptRows(cache.rows(), keep), cache.actions[keep], on_progress=on_progress)
+    return tokenizer.fit(cache.rows(keep), cache.actions[keep], on_progress=on_progress)
 
 
 def demonstrations(
@@ -317,13 +299,11 @@ def demonstrations(
 ) -> Demonstrations:
     """Tokens of every kept step, with true phases as labels where the dataset has them.
 
-    Parameters
-    ----------
-    observations : str
-        "proprio" keeps the recorded states beside the tokens, for models that read observations.
+    "proprio" keeps the recorded states beside the tokens as observations. The number of a step within its episode is
+    its time and the episode's number the trajectory's name, so that a segmentation finds its way back to the frames.
     """
     keep = kept(cache, tokenizer)
-    states, actions = tokenizer.encode(KeptRows(cache.rows(), keep), cache.actions[keep])
+    states, actions = tokenizer.encode(cache.rows(keep), cache.actions[keep])
     lengths = np.add.reduceat(keep.astype(np.int64), cache.offsets[:-1])
     step = np.arange(len(keep)) - np.repeat(cache.offsets[:-1], np.diff(cache.offsets))
     if observations == "proprio" and cache.states is None:
@@ -349,16 +329,12 @@ def kept(cache: EmbeddingCache, tokenizer: Tokenizer) -> np.ndarray[tuple[int], 
 
 
 def granularity(demos: Demonstrations) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation over trajectories of coverage (%), revisits and singletons (%)."""
-    found = []
-    for start, end in pairwise(demos.offsets):
-        counts = np.unique(demos.states[start:end], return_counts=True)[1]
-        distinct = len(counts)
-        found.append(
-            (100 * distinct / demos.n_states, (end - start) / distinct, 100 * float((counts == 1).sum()) / distinct)
-        )
-    columns = np.array(found, dtype=np.float64).T
-    return {
-        name: {"mean": float(values.mean()), "std": float(values.std())}
-        for name, values in zip(("coverage", "revisits", "singletons"), columns, strict=True)
-    }
+    """How fine tokens are, mean and deviation over trajectories (the paper's Table state_granularity).
+
+    For a trajectory of T steps that visits D distinct states of S: coverage 100·D/S, revisits T/D, singletons
+    100·(states visited once)/D: a table over states has seen each of those once and knows nothing.
+    """
+    counts = [np.unique(demos.states[a:b], return_counts=True)[1] for a, b in pairwise(demos.offsets)]
+    found = [(100 * len(n) / demos.n_states, n.sum() / len(n), 100 * float((n == 1).mean())) for n in counts]
+    columns = zip(("coverage", "revisits", "singletons"), np.array(found, dtype=np.float64).T, strict=True)
+    return {name: {"mean": float(values.mean()), "std": float(values.std())} for name, values in columns}

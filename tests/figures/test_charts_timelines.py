@@ -5,8 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from prism_irl.errors import InputError
+from prism_irl.figures.charts import posterior_timeline, segmentation_raster, switch_average
 from prism_irl.figures.style import intention_color
-from prism_irl.figures.timelines import counter_timeline, posterior_timeline, segmentation_raster, switch_average
 
 
 def legend(ax):
@@ -44,13 +44,6 @@ def test_posterior_says_what_is_wrong(ax):
         posterior_timeline(ax, np.full((2, 2), 0.5), true=[0])
     with pytest.raises(InputError, match="1 names"):
         posterior_timeline(ax, np.full((2, 2), 0.5), names=["goal"])
-
-
-def test_counter_is_drawn_step_by_step(ax):
-    assert counter_timeline(ax, [0, 1, 2, 0], label="frustration") is ax
-    np.testing.assert_array_equal(ax.patches[0].get_data().values, [0, 1, 2, 0])
-    np.testing.assert_array_equal(ax.patches[0].get_data().edges, [-0.5, 0.5, 1.5, 2.5, 3.5])
-    assert ax.get_ylabel() == "frustration"
 
 
 def test_raster_has_a_row_per_trajectory_and_masks_the_ragged_end(ax):
@@ -95,6 +88,3 @@ def test_the_average_around_switches_is_drawn_as_given(ax):
     np.testing.assert_array_equal(lines["b"].get_xdata(), [-1, 0, 1])
     np.testing.assert_array_equal(lines["b"].get_ydata(), around[:, 1])
     assert lines["b"].get_linewidth() > lines["a"].get_linewidth()
-    for wrong in (around[:2], around[:, 0]):
-        with pytest.raises(InputError, match="around"):
-            switch_average(ax, wrong, into=0)
