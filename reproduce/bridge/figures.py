@@ -21,7 +21,7 @@ from prism_irl.figures import style
 from prism_irl.labels import match, mean_dwell
 from prism_irl.models.describe import em_course
 from prism_irl.models.presets import FeaturePRISM
-from prism_irl.report import frames
+from prism_irl.report import explorer as frames
 from prism_irl.report.draw import write_pictures
 from prism_irl.report.explorer import selected_trajectories, write_explorer
 from prism_irl.robots.recordings import frames_of, kept_frames, reachable

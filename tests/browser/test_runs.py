@@ -20,7 +20,7 @@ from prism_irl.models.presets import HIQL
 from prism_irl.models.registry import Method
 from prism_irl.models.single import IAVI
 from prism_irl.report import explorer
-from prism_irl.report.frames import without_frames
+from prism_irl.report.explorer import without_frames
 from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import Episode
 from prism_irl.studies import comparison

@@ -280,7 +280,7 @@ def _names(before: Path, result: FitResult, data: Mapping[str, Any]) -> list[str
 
 def _write_frames(folder: Path, demos: Demonstrations, source: Path) -> None:
     """Put what the camera saw into the report where the data come from `prism tokenize`."""
-    from prism_irl.report import frames
+    from prism_irl.report import explorer as frames
     from prism_irl.report.explorer import read_explorer
     from prism_irl.robots.recordings import frames_of, kept_frames, reachable, recordings_of
 

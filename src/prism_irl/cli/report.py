@@ -59,7 +59,7 @@ def _draw_again(run: Path) -> None:
     """
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.names import FILE, default_names, read_names
-    from prism_irl.report.run_files import inside
+    from prism_irl.storage import inside
 
     explorer = read_explorer(run)
     if explorer is None or not (run / FILE).is_file() or not inside(run / FILE, run):

@@ -26,8 +26,8 @@ from prism_irl.evaluation.tables import place_table, trips
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.references import reference_scores
-from prism_irl.report.movement import is_movement, movement_of
 from prism_irl.report.places import cells_of
+from prism_irl.report.story import is_movement, movement_of
 
 
 def describe(

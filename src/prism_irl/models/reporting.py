@@ -113,7 +113,7 @@ def summary(model: IntentionModel, demos: Demonstrations | None = None) -> Summa
     """
     from prism_irl.models.describe import describe
     from prism_irl.report.names import default_names, told_names
-    from prism_irl.report.summary import summary_text
+    from prism_irl.report.table_rows import summary_text
 
     model._check_fitted()
     data = data_of(model, demos, "summary(demos)")
@@ -139,7 +139,7 @@ def write_run(
     ``extra`` is what config.json says beside the model: the ``data`` it was fitted to, the ``world``, the command.
     """
     from prism_irl.models.persistence import save
-    from prism_irl.report.write import write_fit
+    from prism_irl.report.draw import write_fit
 
     demos = result.demos
     data = {"sha256": demos.checksum(), "events": list(result.shown.marks), **extra["data"]}

@@ -11,8 +11,8 @@ from scipy.special import bdtrik
 
 from prism_irl.evaluation.checks import LONGEST
 from prism_irl.report.names import place_name
-from prism_irl.report.run_files import read_part
 from prism_irl.report.verdict import Finding, signed
+from prism_irl.storage import read_part
 
 FILE = "checks.json"
 MAX_BYTES = 500_000

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from prism_irl.report.names import default_names
-from prism_irl.report.run_files import read_part
 from prism_irl.report.verdict import Finding, doubts, listed, number, signed
+from prism_irl.storage import read_part
 
 FOLDER = "contrasts"
 MAX_BYTES = 4_000_000

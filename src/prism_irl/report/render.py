@@ -26,18 +26,16 @@ from markupsafe import Markup, escape
 from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
-from prism_irl.report import movement, screen, table_rows
+from prism_irl.report import screen, story, table_rows
 from prism_irl.report.answers import answer, questions
 from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
 from prism_irl.report.contrast import read_contrasts
 from prism_irl.report.contrast import section as contrast_section
 from prism_irl.report.explorer import FILE as EXPLORER
-from prism_irl.report.explorer import FRAMES, exemplars, read_explorer, script_json
-from prism_irl.report.frames import read_frames
+from prism_irl.report.explorer import FRAMES, exemplars, read_explorer, read_frames, script_json
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
-from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import (
     is_calibration,
     is_comparison,
@@ -51,6 +49,7 @@ from prism_irl.report.verdict import (
     sentences,
     verdict,
 )
+from prism_irl.storage import inside
 
 MAPS, BUDGET = "maps", "budget"
 SWITCHES = ("switches", "inputs")
@@ -278,7 +277,7 @@ def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any
     return {
         "answer": answer(metrics, explorer, names),
         "each": f" (each step {each})" if (each := screen.in_seconds(1, step)) else "",
-        "curves": movement.curves(explorer, names, step),
+        "curves": story.curves(explorer, names, step),
         "map": screen.picture(explorer, names) if not explorer.get("movement") else None,
         "choices": tables,
         "first": [table._replace(rows=table.rows[:FIRST_ROWS]) for table in tables],

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prism_irl.figures.palette import intention_color
-from prism_irl.report.run_files import inside
 from prism_irl.report.verdict import number
+from prism_irl.storage import inside
 
 WIDE, HIGH = 560.0, 400.0  # of the map, pixels
 LABELS = 2  # places of an intention that have a name on the map

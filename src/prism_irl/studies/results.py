@@ -22,10 +22,9 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.describe import describe
 from prism_irl.models.presets import TrajectoryMixture
 from prism_irl.models.registry import Method
-from prism_irl.report.draw import draw_run
+from prism_irl.report.draw import draw_run, write_page_data
 from prism_irl.report.names import told_names
 from prism_irl.report.table_rows import method_bar_rows
-from prism_irl.report.write import write_page_data
 
 Draw = Callable[[Path], str]
 """Draws a figure at a path without suffix, and returns its caption."""

@@ -10,9 +10,8 @@ from PIL import Image
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.report import frames
-from prism_irl.report.explorer import write_explorer
-from prism_irl.report.frames import read_frames, thumbnail, without_frames, write_frames
+from prism_irl.report import explorer as frames
+from prism_irl.report.explorer import read_frames, thumbnail, without_frames, write_explorer, write_frames
 from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import damaged
 
@@ -62,7 +61,7 @@ def test_every_frame_belongs_to_its_step(tmp_path):
 
 
 def test_of_many_steps_every_nth_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("prism_irl.report.frames.MAX_FRAMES", 10)
+    monkeypatch.setattr("prism_irl.report.explorer.MAX_FRAMES", 10)
     demos, explorer = explored(tmp_path, [11, 14])
     written = write_frames(tmp_path, demos, explorer, camera(demos))
     assert written["every"] == 3
@@ -75,8 +74,8 @@ def test_of_many_steps_every_nth_is_kept(tmp_path, monkeypatch):
 def test_of_many_trajectories_some_are_kept_evenly(tmp_path, monkeypatch):
     from prism_irl.report import explorer as explorer_module
 
-    monkeypatch.setattr(explorer_module, "MAX_TRAJECTORIES", 20)
-    monkeypatch.setattr("prism_irl.report.frames.MAX_TRAJECTORIES", 3)
+    monkeypatch.setattr(explorer_module, "MAX_SHOWN", 20)
+    monkeypatch.setattr("prism_irl.report.explorer.MAX_TRAJECTORIES", 3)
     demos, explorer = explored(tmp_path, [3] * 39)
     written = write_frames(tmp_path, demos, explorer, camera(demos))
     assert list(written["trajectories"]) == ["0", "10", "19"]  # rows of the raster …
@@ -89,10 +88,10 @@ def test_of_many_trajectories_some_are_kept_evenly(tmp_path, monkeypatch):
 def test_the_pictures_stay_within_their_bytes(tmp_path, monkeypatch):
     demos, explorer = explored(tmp_path, [6] * 5)
     one = 6 * len(thumbnail(picture(0, 0)))
-    monkeypatch.setattr("prism_irl.report.frames.MAX_BYTES", 3 * one + one // 2)
+    monkeypatch.setattr("prism_irl.report.explorer.MAX_BYTES", 3 * one + one // 2)
     written = write_frames(tmp_path, demos, explorer, camera(demos))
     assert len(written["trajectories"]) == 3
-    assert sum(len(text) for one in written["trajectories"].values() for text in one["jpeg"]) <= frames.MAX_BYTES
+    assert sum(len(text) for one in written["trajectories"].values() for text in one["jpeg"]) <= frames.MAX_PICTURES
 
 
 def test_damaged_episodes_are_left_out_and_other_errors_are_told(tmp_path):
