@@ -74,8 +74,8 @@ def test_of_many_steps_every_nth_is_kept(tmp_path, monkeypatch):
 def test_of_many_trajectories_some_are_kept_evenly(tmp_path, monkeypatch):
     from prism_irl.report import explorer as explorer_module
 
-    monkeypatch.setattr(explorer_module, "MAX_SHOWN", 20)
-    monkeypatch.setattr("prism_irl.report.explorer.MAX_TRAJECTORIES", 3)
+    monkeypatch.setattr(explorer_module, "MAX_TRAJECTORIES", 20)
+    monkeypatch.setattr("prism_irl.report.explorer.MAX_SHOWN", 3)
     demos, explorer = explored(tmp_path, [3] * 39)
     written = write_frames(tmp_path, demos, explorer, camera(demos))
     assert list(written["trajectories"]) == ["0", "10", "19"]  # rows of the raster …
@@ -88,7 +88,7 @@ def test_of_many_trajectories_some_are_kept_evenly(tmp_path, monkeypatch):
 def test_the_pictures_stay_within_their_bytes(tmp_path, monkeypatch):
     demos, explorer = explored(tmp_path, [6] * 5)
     one = 6 * len(thumbnail(picture(0, 0)))
-    monkeypatch.setattr("prism_irl.report.explorer.MAX_BYTES", 3 * one + one // 2)
+    monkeypatch.setattr("prism_irl.report.explorer.MAX_PICTURES", 3 * one + one // 2)
     written = write_frames(tmp_path, demos, explorer, camera(demos))
     assert len(written["trajectories"]) == 3
     assert sum(len(text) for one in written["trajectories"].values() for text in one["jpeg"]) <= frames.MAX_PICTURES

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.figures.maps import grid_heatmap
+from prism_irl.figures.maps import layout_map
 from prism_irl.figures.style import intention_color, new_figure, save
 from prism_irl.report import render
+from prism_irl.report.places import grid
 from prism_irl.report.render import fewer_colours, marked_options, write_report
 from prism_irl.report.table_rows import method_bar_rows, method_table
 from prism_irl.report.verdict import verdict
@@ -328,7 +329,7 @@ def test_only_options_are_code(text, page):
 
 def test_a_palette_makes_a_picture_lighter_and_nobody_sees_it(tmp_path):
     figure, (ax,) = new_figure()
-    grid_heatmap(ax, np.sin(np.arange(400.0)), width=20, height=20)
+    layout_map(ax, grid(20, 20), np.sin(np.arange(400.0)))
     save(figure, tmp_path / "map")
     whole = (tmp_path / "map.png").read_bytes()
     light = fewer_colours(whole)
