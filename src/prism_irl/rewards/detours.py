@@ -33,6 +33,7 @@ class Detours:
     ----------
     steps : (G + 1, S), expected steps to each place by the shortest way; the last row is of no place, which is `FAR`
     gaps : (G + 1, S, A), additional steps of each action, at most `CLIP`; 0 at the place itself, and to no place
+    back : (S, A), expected steps back to the place of the state after each action, at most `CLIP`
     """
 
     def __init__(self, mdp: MDP, place: IntArray) -> None:
@@ -43,6 +44,7 @@ class Detours:
         P = mdp.transitions
         rows = P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data
         self.steps, ahead = _value_iteration(*rows, np.asarray(self.valid), states, first, FAR)
+        self.back: FloatArray = np.where(self.valid, np.minimum(ahead[self.place, np.arange(len(self.place))] - 1.0, CLIP), 0.0)
         gaps = np.minimum(ahead - ahead.min(-1, keepdims=True), CLIP)
         gaps[self.place, np.arange(len(self.place))] = 0.0
         self.gaps: FloatArray = np.concatenate([gaps, np.zeros_like(gaps[:1])])
@@ -60,9 +62,13 @@ class Detours:
         policies: FloatArray = (1.0 - noise) * weights / weights.sum(-1, keepdims=True) + noise * habit
         if ways.at_goal is not None:
             goal, state = np.nonzero(self.place[None] == goals[:, None])
-            there = (ways.at_goal + 1e-12) * self.valid[state]
-            policies[goal, state] = there / there.sum(-1, keepdims=True)
+            policies[goal, state] = self.there(state, ways)
         return policies
+
+    def there(self, state: IntArray, ways: Ways) -> FloatArray:
+        """What is done at goals, in their states (M,), (M, A)."""
+        done = (ways.at_goal + 1e-12) * self.valid[state] * np.exp(-ways.stay * self.back[state])
+        return np.asarray(done / done.sum(-1, keepdims=True))
 
 
 @compiled()

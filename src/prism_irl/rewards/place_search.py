@@ -19,7 +19,7 @@ on the same steps explains them too well for the likelihood of these steps to ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -41,19 +41,22 @@ VANISHED = 1e-4
 EASY = 2.0
 """Goals that cost less, in nats, go several at a time."""
 PRACTICE_ITERATIONS = 12
-LEVEL_ROUNDS, LEVEL_PRIOR = 3, 10.0
+THERE_ROUNDS = 2
+LEVEL_ROUNDS, LEVEL_PRIOR = 3, 30.0
 """Scaling steps of the levels in each M-step; steps at every state that were taken as if there were none."""
 ORDER_ITERATIONS = 20
-WANDER_GAIN, WANDER_GAIN_PER_STEP = 6.0, 0.01
-"""The same of an intention that goes nowhere."""
 RESAMPLES = 10
 """Of the trajectories, in which goals are looked for again."""
 RETURNING = 0.5
 """Goals that are found in a smaller share of them are not kept."""
-REMINDER_GAIN, REMINDER_GAIN_PER_STEP = 4.0, 4e-3
-"""Nats that reminders must gain on trajectories that were left out: in all, and per step."""
-NEEDLESS, NEEDLESS_PER_STEP = 2.0, 1e-3
+FOLDS = 3
+"""Parts of the trajectories that are left out in turn."""
+REMINDER_GAIN, WANDER_GAIN = (8.0, 4e-3), (12.0, 0.01)
+"""Nats that reminders, and an intention that goes nowhere, must gain on what is left out: in all, and per step."""
+NEEDLESS, NEEDLESS_PER_STEP = 4.0, 1e-3
 """Nats that a goal must earn on trajectories that were left out, once policies are practised: in all, and per step."""
+NEARBY, MOVING, ADDED = 2.0, 1.0, 3
+"""Steps to places that a goal may move to, nats that it must gain, and further goals that EM tries in each round."""
 STRENGTHS = (np.inf, 100.0, 30.0, 10.0, 4.0)
 """Strengths of plans against practice that are tried, in steps per state."""
 PIECES = 10
@@ -75,17 +78,19 @@ class Setting:
 
 SETTINGS = (
     Setting(0.0, 1.0, 0.05, 0.5, learns=False),
-    Setting(0.3, 1.0, 0.05, 0.5, learns=True),
-    Setting(0.5, 2.0, 0.05, 0.5, learns=True),
+    Setting(0.0, 1.0, 0.05, 0.5, learns=True),
+    Setting(0.0, 2.0, 0.05, 0.5, learns=True),
     Setting(0.0, 1.0, 0.12, 0.3, learns=False),
+    Setting(0.0, 2.0, 0.02, 0.1, learns=True),
 )
 
 
 class Ways(NamedTuple):
     """How goals are approached: the exponent α of the habit, the sharpness β, and how it fades with distance, κ.
 
-    ``at_goal`` (A,): what is done there, whatever the goal; None while nothing is known. ``levels`` (S, A): how much
-    more, in logs, each action is taken on the way than all this expects, whatever the goal.
+    ``at_goal`` (A,): what is done there, whatever the goal; None while nothing is known; ``stay``: how much each step
+    that an action takes away from there speaks against it. ``levels`` (S, A): how much more, in logs, each action is
+    taken on the way than all this expects, whatever the goal.
     """
 
     alpha: float
@@ -93,6 +98,7 @@ class Ways(NamedTuple):
     kappa: float = 0.0
     at_goal: FloatArray | None = None
     levels: FloatArray | None = None
+    stay: float = 0.0
 
 
 class Practice(NamedTuple):
@@ -131,6 +137,18 @@ class Goals:
     def keep(self, kept: npt.NDArray[np.bool_]) -> Goals:
         """Some of the goals, their weights scaled to one."""
         return self.in_order(np.flatnonzero(kept))
+
+    def joined(self, place: int, share: float = 0.1) -> Goals:
+        """With a further goal."""
+        initial, onward, leaving, _ = self.chain
+        first = np.append((1.0 - share) * initial, share)
+        more = np.column_stack([(1.0 - share) * onward, np.full(len(onward), share)])
+        more = np.concatenate([more, first[None]]) if len(onward) > 1 else more
+        return replace(
+            self,
+            goals=np.append(self.goals, place),
+            chain=Renewal(first, more, np.concatenate([leaving, leaving[:1]])),
+        )
 
     def in_order(self, order: npt.NDArray[np.integer[Any]]) -> Goals:
         """Some of the goals, or all, in another order."""
@@ -202,6 +220,8 @@ class GoalSearch:
             return -float((weights * np.log(np.maximum(policies(**changed), 1e-300))).sum())
 
         for name, low, high in (("beta", 0.1, 12.0), ("alpha", 0.0, 1.5), ("kappa", 0.0, 0.5)):
+            if name == "alpha" and not ways.alpha:
+                continue
             tried = minimize_scalar(
                 lambda value, name=name: loss(**{name: value}),
                 bounds=(low, high),
@@ -223,10 +243,28 @@ class GoalSearch:
                 ways = ways._replace(levels=more if ways.levels is None else ways.levels + more)
         return ways._replace(at_goal=found.ways.at_goal)
 
-    def at_goal(self, found: Goals, counts: FloatArray) -> FloatArray:
-        """What is done at goals, (A,), from expected steps (S·A, K)."""
-        here = self.detours.place[None] == found.goals[:, None]
-        return _normalised(counts.T.reshape(len(found.goals), *self.habit.shape)[here].sum(0) + 0.5)
+    def learn_there(self, found: Goals, counts: FloatArray, ways: Ways) -> Ways:
+        """The likeliest policy at goals given expected steps (S·A, K): actions, and whether one stays there."""
+        from scipy.optimize import minimize_scalar
+
+        goal, state = np.nonzero(self.detours.place[None] == found.goals[:, None])
+        done = counts.T.reshape(len(found.goals), *self.habit.shape)[goal, state]
+        own = np.ones(self.habit.shape[1]) if ways.at_goal is None else ways.at_goal
+        ways = ways._replace(at_goal=_normalised(own))
+        steps = done.sum(-1, keepdims=True)
+        for _ in range(THERE_ROUNDS):
+            tried = minimize_scalar(
+                lambda stay, ways=ways: -float(
+                    (done * np.log(np.maximum(self.detours.there(state, ways._replace(stay=stay)), 1e-300))).sum()
+                ),
+                bounds=(0.0, 6.0),
+                method="bounded",
+                options={"xatol": 0.02},
+            )
+            ways = ways._replace(stay=float(tried.x))
+            expected = (steps * self.detours.there(state, ways)).sum(0)
+            ways = ways._replace(at_goal=_normalised(ways.at_goal * (done.sum(0) + 0.5) / (expected + 0.5)))
+        return ways
 
     # -- EM --------------------------------------------------------------------------------------------------------
 
@@ -251,13 +289,14 @@ class GoalSearch:
             chain, ways = found.chain._replace(initial=weights, onward=onward), found.ways
             slow = iteration % 4 == 0
             if slow and iteration >= policies_from:
-                ways = ways._replace(at_goal=self.at_goal(found, seen.counts))
+                ways = self.learn_there(found, seen.counts, ways)
             if learns:
                 chain = chain._replace(
                     leaving=leaving_rates(seen.left, seen.stayed, found.goals == self.detours.n_places)
                 )
                 if slow:
-                    ways = self.learn_ways(found, seen.counts, levels=levels)._replace(at_goal=ways.at_goal)
+                    learned = self.learn_ways(found, seen.counts, levels=levels)
+                    ways = learned._replace(at_goal=ways.at_goal, stay=ways.stay)
             practice = found.practice
             if chain.reminders is not None:
                 chain = chain._replace(reminders=reminding(seen.reminded, steps.visits, weights))
@@ -310,6 +349,51 @@ class GoalSearch:
                 tried.append(replace(smaller, log_likelihood=self.likelihood(smaller, steps)))
             path.append(max(tried, key=lambda one: one.log_likelihood))
         return path
+
+    def improve(
+        self, found: Goals, candidates: IntArray, steps: Steps, each: float, n_goals: int | None, rounds: int = 4
+    ) -> Goals:
+        """Move goals to places nearby, and take further ones in, as long as steps are explained better by it.
+
+        A further goal must earn ``each`` nats.
+        """
+
+        def value(one: Goals) -> float:
+            return self.likelihood(one, steps)
+
+        def moved(now: Goals, k: int, place: int) -> Goals:
+            goals = now.goals.copy()
+            goals[k] = place
+            return replace(now, goals=goals)
+
+        def learned(one: Goals) -> Goals:
+            one = self.em(one, steps, 6, learns=True, levels=True)
+            return replace(one, log_likelihood=value(one))
+
+        found = replace(found, log_likelihood=value(found))
+        for _ in range(rounds):
+            before = found
+            for k in range(len(found.goals)):
+                far = self.detours.steps[candidates][:, self.detours.place == found.goals[k]].min(-1)
+                near = np.setdiff1d(candidates[far <= NEARBY], found.goals)
+                if not len(near):
+                    continue
+                scores = [value(moved(found, k, place)) for place in near]
+                other = learned(moved(found, k, near[int(np.argmax(scores))]))
+                if other.log_likelihood > found.log_likelihood + MOVING:
+                    found = other
+            if n_goals is None:
+                fresh = np.setdiff1d(candidates, found.goals)
+                scores = [value(found.joined(place)) for place in fresh]
+                best = np.argsort(scores)[::-1][:ADDED]
+                tried = [learned(found.joined(fresh[i])) for i in best]
+                if tried:
+                    other = max(tried, key=lambda one: one.log_likelihood)
+                    if other.log_likelihood > found.log_likelihood + each:
+                        found = other
+            if found is before:
+                break
+        return found
 
     def run(self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None) -> tuple[Goals, Goals]:
         """The goals found with a setting, as many as the penalty leaves or as were asked for; and these and more."""
@@ -372,12 +456,81 @@ class GoalSearch:
         )
         return self.em(more, steps, ORDER_ITERATIONS, learns=True, levels=True)
 
-    def fewer(self, found: Goals, steps: Steps, rest: Steps) -> int:
-        """How many goals practice leaves: the others are those whose loss steps that were left out do not notice."""
-        path = self.eliminate(found, steps, learns=True, single=True)
-        each = max(NEEDLESS, NEEDLESS_PER_STEP * len(rest.rows))
-        best = max(path, key=lambda one: self.likelihood(one, rest) - each * len(one.goals))
-        return len(best.goals)
+
+class LeftOut:
+    """Parts of the trajectories, each with a search on the others, in which goals that were found are fitted again."""
+
+    def __init__(self, demos: Demonstrations, detours: Detours, noise: float, seed: int) -> None:
+        fold = np.random.default_rng(seed).permutation(len(demos)) % FOLDS
+        self.n_steps, self.folds = demos.n_steps, []
+        for i in range(FOLDS):
+            part, rest = demos.subset(np.flatnonzero(fold != i)), demos.subset(np.flatnonzero(fold == i))
+            search = GoalSearch(detours, habit_of(part, detours), noise)
+            self.folds.append((search, Steps(part, detours.place), Steps(rest, detours.place)))
+
+    def fitted(self, goals: Sequence[Goals], how: Callable[[GoalSearch, Goals, Steps], Goals]) -> list[Goals]:
+        """Goals of each part after a further step."""
+        return [how(search, one, steps) for one, (search, steps, _) in zip(goals, self.folds, strict=True)]
+
+    def likelihood(self, goals: Sequence[Goals]) -> float:
+        """Of all that was left out."""
+        return sum(search.likelihood(one, rest) for one, (search, _, rest) in zip(goals, self.folds, strict=True))
+
+    def n_goals(self, goals: Sequence[Goals]) -> int:
+        """How many of them are needed: the others are those whose loss what was left out does not notice."""
+        scores, each = np.zeros(len(goals[0].goals)), max(NEEDLESS, NEEDLESS_PER_STEP * self.n_steps)
+        for one, (search, steps, rest) in zip(goals, self.folds, strict=True):
+            path = search.eliminate(one, steps, learns=True, single=True)
+            scores += [search.likelihood(kept, rest) - each * len(kept.goals) for kept in path]
+        return len(scores) - int(np.argmax(scores))
+
+
+class Extras(NamedTuple):
+    """What left-out trajectories say of goals that were found: how much practice, what else brings goals about.
+
+    ``n_goals`` is how many of them are needed; 0 where nothing is known.
+    """
+
+    strength: float = np.inf
+    reminds: bool = False
+    wanders: bool = False
+    n_goals: int = 0
+
+
+def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Extras, list[dict[str, Any]]]:
+    """Try everything that goals may have beside themselves; also the rows of what was tried."""
+    tried: list[dict[str, Any]] = []
+
+    def score(goals: Sequence[Goals], **what: Any) -> float:
+        likelihood = parts.likelihood(goals)
+        tried.append({"found": goals[0], "log_likelihood": likelihood / parts.n_steps, **what})
+        return likelihood
+
+    def enough(gain: float, least: tuple[float, float]) -> bool:
+        return gain > max(least[0], least[1] * parts.n_steps)
+
+    begun, reminds, wanders = [found] * FOLDS, False, False
+    scored = []
+    for value in STRENGTHS:
+        goals = parts.fitted(begun, lambda search, one, steps, value=value: search.practise(one, steps, value))
+        scored.append((score(goals, strength=value), value, goals))
+    _, strength, goals = max(scored, key=lambda one: one[0])
+    if len(found.goals) > 1:
+        goals, other = (
+            parts.fitted(goals, lambda search, one, steps, how=how: search.order(one, steps, reminds=how))
+            for how in (False, True)
+        )
+        before, after = score(goals, reminds=False), score(other, reminds=True)
+        if reminds := enough(after - before, REMINDER_GAIN):
+            before, goals = after, other
+        instead = n_goals is not None
+        other = parts.fitted(goals, lambda search, one, steps: search.wander(one, steps, instead=instead))
+        if wanders := enough(score(other, wanders=True) - before, WANDER_GAIN):
+            goals = other
+    needed = 0 if n_goals is not None else parts.n_goals(goals)
+    return Extras(strength, reminds, wanders, needed), tried
+
+
 
 
 def penalty(n_candidates: int, steps: Steps) -> float:
@@ -398,54 +551,41 @@ def find_goals(
 ) -> tuple[Goals, list[dict[str, Any]]]:
     """The goals of the demonstrations, and per setting: goals and likelihood per step that was left out."""
     tried: list[dict[str, Any]] = []
-    setting, strength, fewer, reminds, wanders = settings[0], np.inf, 0, False, False
-    each = penalty(len(candidates), Steps(demos, detours.place))
+    search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
+    each = penalty(len(candidates), steps)
     pieces = demos.in_pieces(PIECES)
     some = pieces.subset(some_trajectories(pieces, TRIAL_STEPS, seed))
-    if len(some) > 3 and len(settings) > 1:
-        held_out, kept = some.split_indices(0.3, seed=seed)
-        part, other = some.subset(kept), some.subset(held_out)
-        search, steps, rest = (
-            GoalSearch(detours, habit_of(part, detours), noise),
-            *(Steps(one, detours.place) for one in (part, other)),
-        )
+    sample = steps if some.n_steps == demos.n_steps else Steps(some, detours.place)
 
-        def take(found: Goals, **how: Any) -> float:
-            score = search.likelihood(found, rest) / other.n_steps
-            tried.append({"setting": setting, "found": found, "log_likelihood": score, **how})
-            return score
+    def take(found: Goals, likelihood: float, **how: Any) -> Goals:
+        tried.append({"found": found, "log_likelihood": likelihood, **how})
+        return found
 
-        for one in settings:
-            setting = one
-            take(search.run(candidates, steps, one, n_goals)[0])
-        best = max(tried, key=lambda row: row["log_likelihood"])
-        setting = best["setting"]
-        for value in STRENGTHS:
-            take(search.practise(best["found"], steps, value), strength=value)
-        best = max(tried[len(settings) :], key=lambda row: row["log_likelihood"])
-        strength, found = best["strength"], best["found"]
-        if len(found.goals) > 1:
-            found, reminded = (search.order(found, steps, reminds=how) for how in (False, True))
-            score = take(found, strength=strength, reminds=False)
-            gain = take(reminded, strength=strength, reminds=True) - score
-            reminds = gain > max(REMINDER_GAIN / other.n_steps, REMINDER_GAIN_PER_STEP)
-            found = reminded if reminds else found
-            wandering = search.wander(found, steps, instead=n_goals is not None)
-            gain = take(wandering, strength=strength, wanders=True) - (score + gain if reminds else score)
-            wanders = gain > max(WANDER_GAIN / other.n_steps, WANDER_GAIN_PER_STEP)
-            found = wandering if wanders else found
-        if n_goals is None:
-            fewer = search.fewer(found, steps, rest)
-    search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, detours.place)
-    found, more = search.run(candidates, steps, setting, n_goals)
-    found = search.practise(found, steps, strength)
+    runs = []
+    for setting in settings:
+        found, more = search.run(candidates, sample, setting, n_goals)
+        score = search.likelihood(found, sample)
+        runs.append((score - each * len(found.goals), found, more, setting))
+        take(found, score / some.n_steps, setting=setting)
+    _, found, more, setting = max(runs, key=lambda one: one[0])
+    if sample is not steps:
+        found, more = search.run(candidates, steps, setting, n_goals)
     if len(found.goals) > 1:
-        found = search.order(found, steps, reminds=reminds)
-        found = search.wander(found, steps, instead=n_goals is not None) if wanders else found
+        found = search.order(found, sample, reminds=False)
+    found = search.improve(found, candidates, sample, each, n_goals)
+    take(found, found.log_likelihood / some.n_steps, improved=True)
+    extras = Extras()
+    if len(some) >= FOLDS:
+        extras, rows = choose_extras(found, LeftOut(some, detours, noise, seed), n_goals)
+        tried += rows
+    found = search.practise(found, steps, extras.strength)
+    if len(found.goals) > 1:
+        found = search.order(found, steps, reminds=extras.reminds)
+        found = search.wander(found, steps, instead=n_goals is not None) if extras.wanders else found
     if n_goals is None and len(found.goals) > 1:
         path = search.eliminate(found, steps, learns=True, single=True)
         cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
-        needless = len(found.goals) if fewer < 2 else max(len(found.goals) - fewer, 0)
+        needless = len(found.goals) if extras.n_goals < 2 else max(len(found.goals) - extras.n_goals, 0)
         found = path[min(needless, [*cheap, False].index(False))]
     returns = search.comes_back(more, some, len(candidates), learns=setting.learns, seed=seed)[found.goals]
     returns[found.goals == detours.n_places] = -1.0

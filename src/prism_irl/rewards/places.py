@@ -107,7 +107,8 @@ class PlacePolicies(PolicyTable):
         flat = np.ascontiguousarray(counts.reshape(self.n_intentions, -1).T)
         search = GoalSearch(self.detours, self.habit, self.noise)
         goals = Goals(self.goals, None, self.ways)  # type: ignore[arg-type]
-        self.ways = search.learn_ways(goals, flat, levels=True)._replace(at_goal=search.at_goal(goals, flat))
+        there = search.learn_there(goals, flat, self.ways)
+        self.ways = search.learn_ways(goals, flat, levels=True)._replace(at_goal=there.at_goal, stay=there.stay)
         self.practice = self.practice._replace(counts=counts)
         self._refresh()
 
@@ -133,7 +134,7 @@ class PlacePolicies(PolicyTable):
             "goals": self.goals.astype(np.float64),
             "weights": self.weights,
             "returns": self.returns,
-            "ways": np.array([self.ways.alpha, self.ways.beta, self.ways.kappa]),
+            "ways": np.array([self.ways.alpha, self.ways.beta, self.ways.kappa, self.ways.stay]),
             "at_goal": np.where(np.isnan(at_goal), -1.0, at_goal),
             "levels": np.zeros_like(self.habit) if self.ways.levels is None else self.ways.levels,
             "habit": self.habit,
@@ -157,8 +158,9 @@ class PlacePolicies(PolicyTable):
         ):
             raise InputError("The saved goals are no places; restore the file or fit again.")
         at_goal = state["at_goal"]
-        alpha, beta, kappa = (float(value) for value in state["ways"])
-        self.ways = Ways(alpha, beta, kappa, None if (at_goal < 0).any() else at_goal.copy(), state["levels"].copy())
+        alpha, beta, kappa, stay = (float(value) for value in state["ways"])
+        there = None if (at_goal < 0).any() else at_goal.copy()
+        self.ways = Ways(alpha, beta, kappa, there, state["levels"].copy(), stay)
         self.habit, self.weights, self.returns = (state[name].copy() for name in ("habit", "weights", "returns"))
         strength = float(state["strength"][0])
         self.practice = Practice(np.inf if strength < 0 else strength, state["practice"].copy())
