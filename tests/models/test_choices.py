@@ -91,11 +91,11 @@ def test_the_command_says_what_was_chosen(tmp_path):
     walks(n_trajectories=6, length=25).to_csv(tmp_path / "arm.csv", index=False)
     small = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 3, "--observe", "x,y", "--act", "vx,vy")
     goals = ("--rewards", "landmarks", "--landmarks", 12)
-    for options, word in (((), "with a ridge of"), (goals, "goal 1")):
+    for options, word in ((("--rewards", "features"), "with a ridge of"), (goals, "goal 1")):
         done = command("fit", "arm.csv", *small, *options, "--out", f"run{len(options)}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert word in done.stdout
-    assert "with a ridge of" in (tmp_path / "run0" / "report.html").read_text(encoding="utf-8")
+    assert "with a ridge of" in (tmp_path / "run2" / "report.html").read_text(encoding="utf-8")
     metrics = json.loads((tmp_path / "run4" / "metrics.json").read_text())
     assert metrics["goals"]["names"] == ["x", "y"]
     assert "goal 1         x " in done.stdout

@@ -24,6 +24,8 @@ MANY_NUMBERS, SOME_STEPS = 6, 50_000
 """Observed numbers from which on continuous data are taken for an arm's, and steps that are looked at to tell."""
 ALTERNATIVES: Mapping[tuple[str, str], tuple[str, ...]] = {("arrival", "places"): ("recurrent",)}
 """Kinds of switching that are tried in the place of a default one."""
+MOST_AXES = 3
+"""Numbers that a position has at most."""
 CLEARLY, ERRORS, LEAST_HELD_OUT = 0.01, 2.0, 5
 """An alternative must predict held-out steps better by so many nats, and by so many standard errors over so many
 trajectories: labels are at stake, and likelihood alone is no reason to give up what places explain."""
@@ -61,6 +63,12 @@ def suits_phases(demos: Demonstrations) -> bool:
 def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
     """Switching and rewards for demonstrations, and why these, in one sentence."""
     if demos.state_space.continuous:
+        if are_positions(demos):
+            return (
+                "state",
+                "landmarks",
+                "Commands move a position: intentions are places, and switching sees where it is.",
+            )
         return *usual_pair(continuous=True), "States and actions are numbers: policies on features with a Markov chain."
     if demos.observations is not None:  # covariates, which neither arrival nor a constant kernel reads
         kind = "places that actions connect" if are_places(demos) else "no places that actions connect"
@@ -69,6 +77,23 @@ def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
     if are_places(demos):
         return "arrival", "places", "States are places that actions connect: intentions are places, and end there."
     return "markov", "tabular", "States are no places that actions connect: free policies with a Markov chain."
+
+
+def are_positions(demos: Demonstrations) -> bool:
+    """Whether observations are positions: two or three numbers that commands change."""
+    import numpy as np
+
+    x, y = demos.observations, demos.motions
+    if x is None or y is None or demos.design is not None or not 2 <= x.shape[1] <= MOST_AXES:
+        return False
+    later = np.flatnonzero(~demos.first_steps)
+    later = later[:: max(1, len(later) // SOME_STEPS)]
+    moved = np.float64(x[later] - x[later - 1])
+    if len(later) < MOST_AXES * y.shape[1] or not moved.any():
+        return False
+    design = np.column_stack([y[later - 1].astype(np.float64), np.ones(len(later))])
+    rest = moved - design @ np.linalg.lstsq(design, moved, rcond=None)[0]
+    return float(rest.var(axis=0).sum()) <= (1.0 - PREDICTABLE) * float(moved.var(axis=0).sum())
 
 
 def are_places(demos: Demonstrations) -> bool:

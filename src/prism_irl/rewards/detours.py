@@ -44,7 +44,8 @@ class Detours:
         P = mdp.transitions
         rows = P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data
         self.steps, ahead = _value_iteration(*rows, np.asarray(self.valid), states, first, FAR)
-        self.back: FloatArray = np.where(self.valid, np.minimum(ahead[self.place, np.arange(len(self.place))] - 1.0, CLIP), 0.0)
+        own = np.minimum(ahead[self.place, np.arange(len(self.place))] - 1.0, CLIP)
+        self.back: FloatArray = np.where(self.valid, own, 0.0)
         gaps = np.minimum(ahead - ahead.min(-1, keepdims=True), CLIP)
         gaps[self.place, np.arange(len(self.place))] = 0.0
         self.gaps: FloatArray = np.concatenate([gaps, np.zeros_like(gaps[:1])])

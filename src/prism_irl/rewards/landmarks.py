@@ -14,7 +14,7 @@ own, because single graphs vary (`find_goals`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from prism_irl.core.stats import Rows, Stats
 from prism_irl.data.batching import Prepared
-from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import Fit, FloatArray, IntArray, RewardModel, match_partial_labels
@@ -79,6 +79,7 @@ class LandmarkGoals(RewardModel):
         self.local: FloatArray = np.zeros((n_landmarks, n_commands, 1 + 2 * n_observations))
         self.variances: FloatArray = np.ones(n_commands)
         self._graph: LandmarkGraph | None = None
+        self.found: Discovery | None = None
         self._steps = 0
 
     @property
@@ -456,6 +457,8 @@ SCREENING, DECIDING, FINALISTS = 2, 8, 6
 """EM iterations of a chain for every candidate goal, for the best of these, and how many are the best."""
 ENDING, SWEEPS = 5, 3
 """EM iterations of a chain that ends at goals, and how often every goal may change its place."""
+COMMANDS, LIGHT, BESIDE = 8, 0.02, 1.5
+"""Kinds of commands, the lightest goal, and how far goals that are one lie apart, in those of neighbouring cells."""
 SCREENED_STEPS = 20_000
 """Steps that a search looks at: goals are places, and a few hundred visits show them."""
 
@@ -480,13 +483,70 @@ def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
         part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
     first_skill(rewards, demos, x, y)
     search = _Search(rewards, Prepared(part, part.states.astype(np.int64)), part, fit)
-    for _ in range(rewards.n_intentions):
-        search.add()
+    if rewards.found is None:
+        for _ in range(rewards.n_intentions):
+            search.add()
+    else:
+        search.begin(rewards.found.goals)
     for _ in range(SWEEPS if rewards.n_intentions > 1 else 0):
         if not search.sweep():
             break
     rewards.goals = rewards.graph.landmarks[search.chosen].copy()
     return search.chain
+
+
+class Discovery(NamedTuple):
+    """Goals (K, d) that were found, roughly."""
+
+    goals: FloatArray
+
+    @property
+    def n_intentions(self) -> int:
+        """Number of goals."""
+        return len(self.goals)
+
+
+def discover(demos: Demonstrations, n_landmarks: int, seed: int) -> Discovery:
+    """How many goals there are and where, from the search for places (`rewards.place_search`).
+
+    Observations are in cells for it, commands one of a few. A goal in a continuous world is found in several cells
+    around it, so that those side by side are one.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from sklearn.cluster import KMeans
+
+    from prism_irl.mdp import MDP
+    from prism_irl.rewards.detours import Detours
+    from prism_irl.rewards.place_search import SETTINGS, GoalSearch, Steps, habit_of
+
+    if demos.n_steps > SCREENED_STEPS:
+        demos = demos.subset(some_trajectories(demos, SCREENED_STEPS, seed))
+    assert demos.observations is not None
+    assert demos.motions is not None
+
+    def in_groups(values: npt.NDArray[Any], most: int) -> Any:
+        n = min(most, len(np.unique(values, axis=0)))
+        return KMeans(n, n_init=1, random_state=seed).fit(values.astype(np.float64))
+
+    cells, cuts = in_groups(demos.observations, n_landmarks), demos.offsets[1:-1]
+    actions = in_groups(demos.motions, COMMANDS).labels_
+    centres = cells.cluster_centers_
+    tokens = Demonstrations.from_arrays(
+        np.split(cells.labels_, cuts), np.split(actions, cuts), n_states=len(centres), n_actions=COMMANDS
+    )
+    if len(centres) < 2:
+        return Discovery(centres)
+    detours = Detours(MDP.from_demonstrations(tokens, 0.9), np.arange(len(centres)))
+    search, steps = GoalSearch(detours, habit_of(tokens, detours), 0.02), Steps(tokens, np.arange(len(centres)))
+    found = search.run(np.unique(tokens.states).astype(np.int64), steps, SETTINGS[0], None)[0]
+    weights = found.chain.initial
+    goals, weights = centres[found.goals[weights >= LIGHT]], weights[weights >= LIGHT]
+    if len(goals) < 2:
+        return Discovery(goals)
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2)
+    beside = BESIDE * float(np.median(np.sort(apart, axis=1)[:, 1]))
+    of = fcluster(linkage(goals, "single"), beside, "distance")
+    return Discovery(np.stack([np.average(goals[of == i], axis=0, weights=weights[of == i]) for i in np.unique(of)]))
 
 
 class _Search:
@@ -508,6 +568,12 @@ class _Search:
 
     def _trial(self, columns: FloatArray, goals: list[int], iterations: int, **options: Any) -> tuple[float, Any]:
         return self.run(self.data, np.ascontiguousarray(columns[:, goals]), iterations, **options)
+
+    def begin(self, goals: FloatArray) -> None:
+        """Goals (K, d) that are known roughly."""
+        self.chosen = nearest(goals, self.rewards.graph.landmarks).tolist()
+        self.chain = self._trial(self.rewards.landmark_density(self.x, self.y), self.chosen, DECIDING)[1]
+        self._refit_noise()
 
     def add(self) -> None:
         """One goal more."""

@@ -420,14 +420,19 @@ class Landmarks(Commands):
 
     searches: ClassVar[bool] = True
     by_training: ClassVar[bool] = True  # graphs differ by more than a few held-out trajectories can tell
-    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40}
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "discount": 0.8,
+        "n_starts": 6,
+        "max_iterations": 40,
+        "n_intentions": None,
+    }
     landmarks: int = 100
     ridge: float = 1.0
     habit_ridge: float = 20.0
 
-    def check(self, demos: Demonstrations, n_intentions: int) -> None:
+    def check(self, demos: Demonstrations, n_intentions: int | None) -> None:
         """Continuous data, and more landmarks than goals."""
-        check_numbers(self, {"landmarks": max(4, n_intentions)}, integer=True)
+        check_numbers(self, {"landmarks": max(4, n_intentions or 1)}, integer=True)
         self._check(demos, "Goals on landmarks", "ridge", "habit_ridge")
 
     def build(self, problem: Problem) -> RewardModel:
@@ -437,7 +442,15 @@ class Landmarks(Commands):
 
         seen, done = (part.shape[1] for part in measured(problem.demos))
         sizes, prior = (seen, done, problem.demos.n_actions, self.landmarks), self._prior(self.ridge)
-        return LandmarkGoals(problem.n_intentions, *sizes, habit_ridge=self.habit_ridge, **prior)
+        rewards = LandmarkGoals(problem.n_intentions, *sizes, habit_ridge=self.habit_ridge, **prior)
+        rewards.found = problem.found
+        return rewards
+
+    def discover(self, demos: Demonstrations, mdp: MDP, n_intentions: int | None, seed: int) -> Any:
+        """Which places are goals, where nobody has said how many there are."""
+        from prism_irl.rewards.landmarks import discover
+
+        return None if n_intentions is not None else discover(demos, self.landmarks, seed)
 
 
 @dataclass(frozen=True)

@@ -78,10 +78,8 @@ class Setting:
 
 SETTINGS = (
     Setting(0.0, 1.0, 0.05, 0.5, learns=False),
-    Setting(0.0, 1.0, 0.05, 0.5, learns=True),
-    Setting(0.0, 2.0, 0.05, 0.5, learns=True),
     Setting(0.0, 1.0, 0.12, 0.3, learns=False),
-    Setting(0.0, 2.0, 0.02, 0.1, learns=True),
+    Setting(0.0, 2.0, 0.05, 0.5, learns=True),
 )
 
 
@@ -254,8 +252,10 @@ class GoalSearch:
         steps = done.sum(-1, keepdims=True)
         for _ in range(THERE_ROUNDS):
             tried = minimize_scalar(
-                lambda stay, ways=ways: -float(
-                    (done * np.log(np.maximum(self.detours.there(state, ways._replace(stay=stay)), 1e-300))).sum()
+                lambda stay, ways=ways: (
+                    -float(
+                        (done * np.log(np.maximum(self.detours.there(state, ways._replace(stay=stay)), 1e-300))).sum()
+                    )
                 ),
                 bounds=(0.0, 6.0),
                 method="bounded",
@@ -529,8 +529,6 @@ def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Ex
             goals = other
     needed = 0 if n_goals is not None else parts.n_goals(goals)
     return Extras(strength, reminds, wanders, needed), tried
-
-
 
 
 def penalty(n_candidates: int, steps: Steps) -> float:
