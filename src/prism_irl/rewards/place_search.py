@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -512,19 +513,16 @@ def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Ex
     begun, reminds, wanders = [found] * FOLDS, False, False
     scored = []
     for value in STRENGTHS:
-        goals = parts.fitted(begun, lambda search, one, steps, value=value: search.practise(one, steps, value))
+        goals = parts.fitted(begun, partial(GoalSearch.practise, strength=value))
         scored.append((score(goals, strength=value), value, goals))
     _, strength, goals = max(scored, key=lambda one: one[0])
     if len(found.goals) > 1:
-        goals, other = (
-            parts.fitted(goals, lambda search, one, steps, how=how: search.order(one, steps, reminds=how))
-            for how in (False, True)
-        )
+        goals, other = (parts.fitted(goals, partial(GoalSearch.order, reminds=how)) for how in (False, True))
         before, after = score(goals, reminds=False), score(other, reminds=True)
         if reminds := enough(after - before, REMINDER_GAIN):
             before, goals = after, other
         instead = n_goals is not None
-        other = parts.fitted(goals, lambda search, one, steps: search.wander(one, steps, instead=instead))
+        other = parts.fitted(goals, partial(GoalSearch.wander, instead=instead))
         if wanders := enough(score(other, wanders=True) - before, WANDER_GAIN):
             goals = other
     needed = 0 if n_goals is not None else parts.n_goals(goals)
