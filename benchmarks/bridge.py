@@ -34,8 +34,7 @@ def main(n: int) -> None:
     import torch
 
     from prism_irl import em
-    from prism_irl.core.stats import Parts
-    from prism_irl.data.batching import Prepared
+    from prism_irl.data.batching import Parts, Prepared
     from prism_irl.data.contexts import Contexts
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.models.starts import random_responsibilities

@@ -9,8 +9,7 @@ import torch
 from hmmlearn import base as hmm
 
 from prism_irl import em
-from prism_irl.core.stats import Parts
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Parts, Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.renewal import Renewal, expected_counts

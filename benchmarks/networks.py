@@ -8,8 +8,7 @@ import torch
 from chains import steps_like_labyrinth
 from plain import PlainEM, PlainGate, gate_loss
 from prism_irl import em
-from prism_irl.core.stats import Parts
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Parts, Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.models.starts import random_responsibilities
 from prism_irl.rewards.tabular import TabularPolicies

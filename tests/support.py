@@ -15,7 +15,7 @@ import pytest
 from scipy.special import logsumexp
 
 from prism_irl.cli.main import main
-from prism_irl.core.stats import Parts
+from prism_irl.data.batching import Parts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data
 from prism_irl.devices import as_array

@@ -16,7 +16,6 @@ LEAVES = {
 ORDER: list[set[str]] = [
     LEAVES,  # import one another only
     {"data"},
-    {"core"},
     {"switching", "rewards", "evaluation", "figures", "datasets", "robots"},
     {"em", "worlds", "report"},
     {"models"},

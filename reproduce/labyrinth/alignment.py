@@ -187,7 +187,7 @@ def greedy_arrival(
     ----------
     mdp : MDP
         Dynamics; each step follows the likeliest action to its likeliest successor. For policies on histories, the
-        MDP over contexts (`rewards.context_iavi`).
+        MDP over contexts (`rewards.iavi`).
     policies : (K, C, A)
     targets : states
         The targets themselves do not count among the states that arrive.

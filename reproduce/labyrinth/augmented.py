@@ -1,4 +1,4 @@
-"""The MDP over contexts, written out: what policies that remember walk on, and what `rewards.context_iavi` solves."""
+"""The MDP over contexts, written out: what policies that remember walk on, and what `rewards.iavi` solves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy import sparse
 from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.rewards.context_iavi import context_windows
+from prism_irl.rewards.iavi import context_windows
 
 
 def augmented_mdp(mdp: MDP, contexts: Contexts) -> MDP:

@@ -30,7 +30,7 @@ from labyrinth.data import (
     Data,
     Labyrinth,
 )
-from prism_irl.core.stats import Parts
+from prism_irl.data.batching import Parts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import ari, mean_dwell
 from prism_irl.models.base import IntentionModel

@@ -36,8 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.core.stats import Parts, Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Parts, Prepared, Stats
 from prism_irl.data.demonstrations import some_trajectories
 from prism_irl.data.labels import clamped
 from prism_irl.data.mapped import is_mapped

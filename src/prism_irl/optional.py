@@ -30,6 +30,16 @@ def missing(package: str, extra: str) -> InputError:
     return InputError(f'{package} is not installed; get it with: pip install "prism-irl[{extra}]".')
 
 
+def compiled(**options: Any) -> Callable[[Any], Any]:
+    """Decorator that compiles a function, where numba is installed; else the same code runs in plain Python, slowly."""
+    try:
+        import numba
+    except ImportError:  # an extra
+        return lambda function: function
+    decorator: Callable[[Any], Any] = numba.njit(cache=True, nogil=True, error_model="numpy", **options)
+    return decorator
+
+
 def apart(function: Callable[..., Result], *arguments: Any, seconds: float) -> Result:
     """Return what a function makes of its arguments in another process, or raise what it raised there.
 

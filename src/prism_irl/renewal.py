@@ -20,11 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-numba: Any
-try:
-    import numba
-except ImportError:  # the same code, interpreted
-    numba = None
+from prism_irl.optional import compiled
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -40,14 +36,6 @@ ORDER_PRIOR = 5.0
 """Draws that the weights of all goals are worth in those after each goal."""
 REMINDER_PRIOR = 0.5, 20.0
 """Steps at every place that brought an intention about, and that did not, which are added to those of the data."""
-
-
-def compiled(**options: Any) -> Callable[[Any], Any]:
-    """Decorator that compiles a function, where numba is there."""
-    if numba is None:
-        return lambda function: function
-    decorator: Callable[[Any], Any] = numba.njit(cache=True, nogil=True, error_model="numpy", **options)
-    return decorator
 
 
 class Renewal(NamedTuple):
@@ -175,7 +163,11 @@ def _parts(run: Callable[[int, int], Any], table: FloatArray, offsets: IntArray)
 
 def n_threads() -> int:
     """Threads that compiled passes may use."""
-    return 1 if numba is None else int(numba.get_num_threads())
+    try:
+        import numba
+    except ImportError:  # an extra
+        return 1
+    return int(numba.get_num_threads())
 
 
 @compiled(inline="always")

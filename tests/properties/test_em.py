@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import em
-from prism_irl.core.stats import Parts
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Parts, Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError

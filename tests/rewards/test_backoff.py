@@ -43,7 +43,7 @@ def test_compiled_passes_give_the_same_tables(make_demos, seed, history, strengt
 def test_only_large_tables_are_compiled_and_the_reference_can_be_asked_for(monkeypatch):
     monkeypatch.delenv("PRISM_BACKEND", raising=False)
     monkeypatch.setattr(backoff, "LARGE", 8)
-    assert backoff._compiled(np.zeros((1, 1, 7))) is None
-    assert backoff._compiled(np.zeros((1, 1, 8))) is not None
+    assert not backoff._is_large(np.zeros((1, 1, 7)))
+    assert backoff._is_large(np.zeros((1, 1, 8)))
     monkeypatch.setenv("PRISM_BACKEND", "torch")
-    assert backoff._compiled(np.zeros((1, 1, 8))) is None
+    assert not backoff._is_large(np.zeros((1, 1, 8)))

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from prism_irl.core.stats import Parts
+from prism_irl.data.batching import Parts
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
 from prism_irl.scale import fanout

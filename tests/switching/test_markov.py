@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import em
-from prism_irl.core.stats import Parts
-from prism_irl.data.batching import Prepared, gather
+from prism_irl.data.batching import Parts, Prepared, gather
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.rewards.tabular import TabularPolicies

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import prism_irl as prism
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Prepared, gather
+from prism_irl.data.batching import Prepared, Stats, gather
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError

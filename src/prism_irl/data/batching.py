@@ -1,12 +1,15 @@
-"""Padded batches of ragged demonstrations: the only place where padding exists.
+"""How an iteration of EM reads the data: padded batches, parts, and statistics that add up over parts.
 
 Trajectories of similar length share a batch, so that memory grows with the data and not with the longest
 trajectory. Padding is on the right and always comes with its mask; `scatter` brings results back to the flat layout.
+
+An M-step reads nothing but `Stats`. Those of a minibatch, of a part of a mapped file and of a worker's share are added
+up to those of all data, so that data in memory, on disk and on workers differ only in what `Parts` yields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -188,3 +191,53 @@ class Prepared:
     def n_steps(self) -> int:
         """Number of steps."""
         return self.demos.n_steps
+
+
+class Stats(dict[str, Any]):
+    """Named statistics: arrays, whose sum is that of their entries, and `Rows`, whose sum is their concatenation."""
+
+    def __add__(self, other: Mapping[str, Any]) -> Stats:
+        """Statistics of both; a name that only one side has is taken from there."""
+        both = {name: value + other[name] if name in other else value for name, value in self.items()}
+        return Stats({**other, **both})
+
+    def __sub__(self, other: Mapping[str, Any]) -> Stats:
+        """What is left of these sums without those of a part."""
+        return Stats({name: value - other[name] for name, value in self.items()})
+
+
+class Rows:
+    """What an iterative M-step reads of every step: arrays of m rows each, one after the other when added."""
+
+    def __init__(self, *arrays: npt.NDArray[Any]) -> None:
+        self.parts = [arrays]
+
+    def __add__(self, other: Rows) -> Rows:
+        """Rows of both."""
+        both = Rows()
+        both.parts = [*self.parts, *other.parts]
+        return both
+
+    def joined(self) -> tuple[npt.NDArray[Any], ...]:
+        """Each array over all parts, (n, …), not copied where there is a single part."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        return tuple(np.concatenate(columns) for columns in zip(*self.parts, strict=True))
+
+
+class Parts:
+    """Data as an iteration of EM reads them: all at once, or some trajectories at a time.
+
+    Parameters
+    ----------
+    data : Prepared
+    most : int, optional
+        Steps of a part at most (or one trajectory); all data are one part where it is absent.
+    """
+
+    def __init__(self, data: Prepared, most: int | None = None) -> None:
+        self.data, self.most = data, most
+
+    def __iter__(self) -> Iterator[Prepared]:
+        """Yield the parts, in order."""
+        return iter([self.data]) if self.most is None else self.data.parts(self.most)

@@ -1,4 +1,8 @@
-"""What each unit (an animal, under one condition) did, as counts that can be summed over units.
+"""What each unit (an animal, under one condition) did, as counts that can be summed; tests and intervals over units.
+
+Steps of one animal are not independent, so nothing here ever permutes or resamples steps. A *cell* is what one unit did
+under one condition. In an unpaired design every unit has one cell, and conditions are permuted over units; in a paired
+design every unit has a cell per condition, and the two are swapped or not (Fisher's sign flips).
 
 Every measure is a ratio of two counts, each per step of the unit, so that every unit weighs the same however long it
 was recorded; the value of a group is the ratio of the sums over its units,
@@ -13,17 +17,203 @@ intention, so that it is never longer than a trajectory.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable
+from itertools import combinations
+from math import comb, factorial, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special, stats
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import segments
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+MOST = 20_000
+"""Assignments up to which all of them are tried; above, `DRAWN` random ones."""
+DRAWN = 9_999
+LEVEL = 0.95
+
+
+class Cells(NamedTuple):
+    """Which unit and which condition, numbered from 0, each cell belongs to: ``units`` (C,), ``level`` (C,)."""
+
+    units: IntArray
+    level: IntArray | BoolArray
+    paired: bool
+
+    @property
+    def second(self) -> BoolArray:
+        """Whether a cell is of the second of two conditions, (C,)."""
+        return np.asarray(self.level == 1)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of cells of every condition."""
+        return np.bincount(np.asarray(self.level, np.int64))
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return len(np.unique(self.units))
+
+    @property
+    def n_smaller(self) -> int:
+        """Units in the smallest condition."""
+        return int(self.sizes.min())
+
+
+class Assignments(NamedTuple):
+    """``level`` (P, C): the condition of every cell, the truth first; ``exact``: these are all there are.
+
+    ``smallest_p`` is the smallest p that a statistic which does not care for the order of the conditions can have.
+    """
+
+    level: IntArray | BoolArray
+    exact: bool
+    smallest_p: float
+
+
+def assignments(cells: Cells, seed: int = 0) -> Assignments:
+    """All ways to give conditions to the units; `DRAWN` random ones where there are too many, or more than two."""
+    rng = np.random.default_rng(seed)
+    if len(cells.sizes) > 2:
+        return _of_several(cells, rng)
+    found, exact = _of_two(cells, rng)
+    mirrored = (found == ~found[0]).all(axis=1).any()
+    return Assignments(found, exact, (1 + bool(mirrored)) / len(found))
+
+
+def _of_several(cells: Cells, rng: np.random.Generator) -> Assignments:
+    """Random ways to give three conditions or more to the units, within each unit where it has all of them."""
+    level = np.asarray(cells.level, np.int64)
+    G, n = len(cells.sizes), cells.n_units
+    rows = level.reshape(n, G) if cells.paired else level[None]
+    drawn = rng.permuted(np.tile(rows, (DRAWN, 1, 1)), axis=2).reshape(DRAWN, -1)
+    ways = factorial(G) ** n if cells.paired else factorial(len(level)) // prod(map(factorial, cells.sizes.tolist()))
+    alike = factorial(G) if cells.paired else prod(map(factorial, Counter(cells.sizes.tolist()).values()))
+    return Assignments(np.concatenate([level[None], drawn]), False, max(alike / ways, 1 / (DRAWN + 1)))
+
+
+def _of_two(cells: Cells, rng: np.random.Generator) -> tuple[BoolArray, bool]:
+    n = len(cells.second)
+    if cells.paired:
+        names, unit = np.unique(cells.units, return_inverse=True)
+        exact = 2 ** len(names) <= MOST
+        if exact:
+            swaps = (np.arange(2 ** len(names))[:, None] >> np.arange(len(names))) & 1
+        else:
+            swaps = np.concatenate([np.zeros((1, len(names)), int), rng.integers(2, size=(DRAWN, len(names)))])
+        return cells.second ^ swaps.astype(bool)[:, unit], exact
+    k = int(cells.second.sum())
+    if comb(n, k) <= MOST:
+        chosen = np.array(list(combinations(range(n), k)))
+        found = np.zeros((len(chosen), n), bool)
+        np.put_along_axis(found, chosen, True, axis=1)
+        truth = (found == cells.second).all(axis=1)
+        return np.concatenate([found[truth], found[~truth]]), True
+    shuffled = rng.permuted(np.tile(cells.second, (DRAWN, 1)), axis=1)
+    return np.concatenate([cells.second[None], shuffled]), False
+
+
+def bootstrap_weights(cells: Cells, n: int, seed: int = 0) -> FloatArray:
+    """How often each cell is drawn in each of ``n`` resamples of units, (n, C); within conditions where unpaired."""
+    rng = np.random.default_rng([seed, 1])
+    weights = np.zeros((n, len(cells.second)))
+    if cells.paired:
+        names, unit = np.unique(cells.units, return_inverse=True)
+        return np.asarray(rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)[:, unit], float)
+    for part in (cells.second, ~cells.second):
+        size = int(part.sum())
+        weights[:, part] = rng.multinomial(size, np.full(size, 1 / size), size=n)
+    return weights
+
+
+def p_values(statistics: FloatArray) -> FloatArray:
+    """Share of the assignments (P, M) whose statistic is at least as large as that of the truth, row 0, (M,).
+
+    The truth is one of the assignments, so that no p is ever 0.
+    """
+    scaled = _comparable(statistics)
+    return np.asarray((scaled >= scaled[0]).mean(axis=0), dtype=np.float64)
+
+
+def adjusted(statistics: FloatArray) -> FloatArray:
+    """Westfall and Young's step-down maxT from the statistics of all assignments, (P, M): adjusted p, (M,).
+
+    The chance, were there no difference at all, that any of these questions (of those with smaller statistics, to be
+    exact) has a statistic as large, each in units of its own spread over the assignments. Questions that are related,
+    such as usage and dwell, cost less than Bonferroni would have them; and unlike their p, statistics have no steps,
+    so that few animals are enough for many questions.
+    """
+    scaled = _comparable(statistics)
+    order = np.argsort(-scaled[0], kind="stable")
+    largest = np.maximum.accumulate(scaled[:, order[::-1]], axis=1)[:, ::-1]
+    found = (largest >= scaled[0, order]).mean(axis=0)
+    result = np.empty(len(order))
+    result[order] = np.maximum.accumulate(found)
+    return result
+
+
+def _comparable(statistics: FloatArray) -> FloatArray:
+    """Each column in units of its spread; rounded, because sums in another order differ in their last digits."""
+    spread = statistics.std(axis=0)
+    scaled = (statistics - statistics.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return np.asarray(np.round(scaled, 9), dtype=np.float64)
+
+
+def quantiles(n_units: int, groups: int = 1, level: float = LEVEL) -> tuple[float, float]:
+    """Which quantiles of a bootstrap bound an interval.
+
+    With few units the plain percentiles are too narrow by √((n − 1)/n), and a normal quantile stands for one of
+    Student's t. Hesterberg (2015) widens them to Φ(±√(n/(n − 1)) t). ``n_units`` is that of the smallest group.
+    """
+    n = max(n_units, 2)
+    low = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, groups * (n - 1)))
+    return float(low), float(1 - low)
+
+
+SCALES: dict[str, tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]] = {
+    "plain": (lambda x: x, lambda x: x),
+    "log": (np.log, np.exp),
+    "logit": (special.logit, special.expit),
+}
+"""Scale on which a number may move freely → there and back: logarithms of durations, log odds of shares."""
+
+
+def centred_interval(
+    draws: FloatArray, estimate: npt.ArrayLike, n_units: int, scale: str = "plain", level: float = LEVEL
+) -> FloatArray:
+    """Ends (2, …) of estimate ± √(n/(n − 1)) t · spread of the draws (n, …), on a scale without ends.
+
+    Beside quantiles (`interval`): the spread of 200 draws is known far better than their outermost quantiles, and a
+    fit that is a little off in one direction, whose refits are so once more, is not off twice. Where the scale has no
+    number for what was drawn (a share of exactly 0), quantiles stand in.
+    """
+    there, back = SCALES[scale]
+    n = max(n_units, 2)
+    wide = np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, n - 1)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        middle, spread = there(np.asarray(estimate, float)), np.nanstd(there(np.asarray(draws, float)), axis=0, ddof=1)
+        ends = back(np.stack([middle - wide * spread, middle + wide * spread]))
+    return np.where(np.isfinite(ends).all(axis=0), ends, interval(draws, n_units, level=level))
+
+
+def interval(draws: FloatArray, n_units: int, groups: int = 1, level: float = LEVEL) -> FloatArray:
+    """Ends of the interval of every statistic, (2, …), from draws (n, …) of a bootstrap; NaN draws do not count."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # what no draw has seen has no interval
+        return np.asarray(np.nanquantile(draws, quantiles(n_units, groups, level), axis=0))
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
 
 
 class Measure(NamedTuple):

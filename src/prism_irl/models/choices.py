@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import em
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.contexts import Contexts, Reads, levels_of
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.data.labels import FAR

@@ -25,8 +25,7 @@ from prism_irl.models.base import FloatArray, IntArray, IntentionModel, check_md
 from prism_irl.models.streaming import Imagined, IntentionFilter, PairChooser, Walk, simulate
 from prism_irl.rewards.accents import Accents, accents_info, load_accents
 from prism_irl.rewards.base import RewardModel
-from prism_irl.rewards.context_iavi import ContextIAVI, average_solution, own_visits
-from prism_irl.rewards.iavi import IAVI, InverseSolution, unvisited_states
+from prism_irl.rewards.iavi import IAVI, ContextIAVI, InverseSolution, average_solution, own_visits, unvisited_states
 from prism_irl.rewards.linear import StateReward, learn_state_reward
 from prism_irl.rewards.options import RewardOptions
 from prism_irl.switching.base import Posterior, Switching
@@ -284,7 +283,7 @@ class FittedPair(IntentionModel):
         return np.asarray(places * self.units_.observation_spread + self.units_.observation_mean)
 
     def _context_solution(self) -> InverseSolution:
-        """IAVI on the contexts that occur (`rewards.context_iavi`); with history 1, on the MDP itself."""
+        """IAVI on the contexts that occur (`rewards.iavi`); with history 1, on the MDP itself."""
         self._check_fitted()
         if "context_solution_" not in vars(self):
             policies, counts = self.policies_, self.rewards_model_.state().get("counts")

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import em
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.fitted import SOLVED

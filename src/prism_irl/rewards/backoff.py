@@ -2,32 +2,35 @@
 
 A step counts for every suffix of its context, and a context of length l shrinks towards its parent,
 π_l(a|c) = (n_c(a) + m π_{l-1}(a|c')) / (n_c + m). With long memories almost every step has a context of its own, and
-these two passes over the tree are what an iteration of EM takes longest for: large tables are worked off by
-`backoff_compiled`, for which the functions here are the reference.
+these two passes over the tree are what an iteration of EM takes longest for: large tables are worked off by compiled
+code without temporaries, for which NumPy is the reference. Contexts of one length are sorted by their parents, so that
+the children of a parent are neighbours, and sums are made in the order of the reference.
 """
 
 from __future__ import annotations
 
 import os
-from types import ModuleType
+from importlib.util import find_spec
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.contexts import Contexts
+from prism_irl.optional import compiled
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 LARGE = 2**17
 """Numbers in a table from which on compiled code is worth its compiler, (K, C, A)."""
 
 
 def add_to_parents(counts: FloatArray, contexts: Contexts) -> None:
     """Add the counts (K, C, A) of every context to those of its suffixes, in place, from long to short ones."""
-    starts, compiled = contexts.starts, _compiled(counts)
+    starts, fast = contexts.starts, _is_large(counts)
     for level in range(len(contexts.parents), 0, -1):
         parents = contexts.parents[level - 1]
-        if compiled is not None:
-            compiled.add_level(counts, parents, starts[level])
+        if fast:
+            _add_level(counts, parents, starts[level])
             continue
         for table in counts:
             for action in range(counts.shape[-1]):
@@ -50,10 +53,10 @@ def shrink_to_parents(
     otherwise : (C, A)
         Policies of contexts without counts, where the strength is zero.
     """
-    starts, compiled = contexts.starts, _compiled(counts)
+    starts, fast = contexts.starts, _is_large(counts)
     for level, parents in enumerate(contexts.parents, start=1):
-        if compiled is not None:
-            compiled.shrink_level(policies, counts, parents, starts[level], float(strength), otherwise)
+        if fast:
+            _shrink_level(policies, counts, parents, starts[level], float(strength), otherwise)
             continue
         rows = slice(starts[level], starts[level + 1])
         policies[:, rows] = normalise(counts[:, rows] + strength * policies[:, parents], otherwise[rows])
@@ -65,12 +68,41 @@ def normalise(counts: FloatArray, otherwise: FloatArray) -> FloatArray:
     return np.where(total > 0, counts / np.where(total > 0, total, 1.0), otherwise)
 
 
-def _compiled(table: FloatArray) -> ModuleType | None:
-    """The compiled passes, where the table is large and numba is installed."""
-    if table.size < LARGE or os.environ.get("PRISM_BACKEND") == "torch":
-        return None
-    try:
-        from prism_irl.rewards import backoff_compiled
-    except ImportError:  # numba is an extra
-        return None
-    return backoff_compiled
+def _is_large(table: FloatArray) -> bool:
+    """Whether compiled code is worth its compiler, where there is one."""
+    return table.size >= LARGE and os.environ.get("PRISM_BACKEND") != "torch" and find_spec("numba") is not None
+
+
+@compiled()
+def _add_level(counts: FloatArray, parents: IntArray, first: int) -> None:
+    """Add the counts (K, C, A) of the contexts first, first + 1, … to those of their ``parents``."""
+    K, _, A = counts.shape
+    children = np.empty(A)
+    for k in range(K):
+        i = 0
+        while i < len(parents):
+            parent = parents[i]
+            children[:] = 0.0
+            while i < len(parents) and parents[i] == parent:
+                for a in range(A):
+                    children[a] += counts[k, first + i, a]
+                i += 1
+            for a in range(A):
+                counts[k, parent, a] += children[a]
+
+
+@compiled()
+def _shrink_level(
+    policies: FloatArray, counts: FloatArray, parents: IntArray, first: int, strength: float, otherwise: FloatArray
+) -> None:
+    """Policies (K, C, A) of the contexts first, first + 1, … from their counts and the policies of their parents."""
+    K, _, A = counts.shape
+    for k in range(K):
+        for i in range(len(parents)):
+            row, parent, total = first + i, parents[i], 0.0
+            for a in range(A):
+                weight = counts[k, row, a] + strength * policies[k, parent, a]
+                policies[k, row, a] = weight
+                total += weight
+            for a in range(A):
+                policies[k, row, a] = policies[k, row, a] / total if total > 0 else otherwise[row, a]

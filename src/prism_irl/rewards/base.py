@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.labels import alignment

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.mdp import MDP
-from prism_irl.renewal import compiled
+from prism_irl.optional import compiled
 
 if TYPE_CHECKING:
     from prism_irl.rewards.place_search import Ways

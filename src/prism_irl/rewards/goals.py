@@ -23,8 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.mdp import MDP
 from prism_irl.rewards.base import Fit, FloatArray, PolicyTable, match_partial_labels

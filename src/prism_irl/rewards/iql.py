@@ -10,15 +10,14 @@ on the path of learning: r, V of IQL and IAVI differ by a potential, r' = r + Δ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.optional import compiled
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 
 FLOOR = 1e-6  # the authors' constant inside the logarithm
@@ -84,7 +83,7 @@ def solve_iql(
         tables = [np.zeros(valid.size) for _ in range(4)]
         columns = (states, actions, successors, np.ascontiguousarray(weights[:, k]), valid.ravel())
         settings = (demos.n_actions, discount, alpha.reward, alpha.q, alpha.shifted, alpha.epochs)
-        _compiled()(*columns, *settings, *tables)
+        _learn(*columns, *settings, *tables)
         rewards[k], q[k] = (np.reshape(table, shape) for table in tables[:2])
     q = np.where(valid, q, -np.inf)
     return InverseSolution(rewards, q, q.max(axis=-1), unvisited_states(_visits(demos, weights)))
@@ -98,6 +97,7 @@ def _visits(demos: Demonstrations, weights: FloatArray) -> FloatArray:
     return counts.reshape(-1, demos.n_states, demos.n_actions)
 
 
+@compiled()
 def _learn(
     states: IntArray,
     actions: IntArray,
@@ -145,14 +145,3 @@ def _learn(
                 eta = math.log(visits[here] / total + FLOOR) - shifted[here]
                 rewards[here] += w * alpha_r * (eta + gap / others - rewards[here])
             q[here] += w * alpha_q * (rewards[here] + target - q[here])
-
-
-@cache
-def _compiled() -> Callable[..., None]:
-    """`_learn`, compiled where numba is installed; plain Python gives the same numbers, slowly."""
-    try:
-        import numba
-    except ImportError:  # numba is an extra
-        return _learn
-    compiled: Callable[..., None] = numba.njit(cache=True)(_learn)
-    return compiled

@@ -3,7 +3,7 @@
     y_t ~ N(M(x_t) u(x_t, g_k) + h(x_t), Σ)        u the way to goal g_k on the graph of landmarks (`LandmarkGraph`)
 
 All intentions share the skill M that turns a direction into a command, the habit h and the noise Σ; an intention is its
-goal and nothing else. Skill and habit are the same everywhere but for what differs from place to place (`local_habit`):
+goal and nothing else. Skill and habit are the same everywhere but for what differs from place to place (`habit_at`):
 the graph says which way leads to a goal, and the steps of all goals how that way is walked there. Free policies are not
 identified where the world has walls (a wrong solution can be likelier than the truth); under planned goals the
 likeliest solution is the best one. The M-step moves every goal to the best of the landmarks and of the places around
@@ -20,14 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import shortest_path
 
-from prism_irl.core.stats import Rows, Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Rows, Stats
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import Fit, FloatArray, IntArray, RewardModel, match_partial_labels
 from prism_irl.rewards.linear import observed
-from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
 
 REACHES = (3.0, np.inf)
 """How far landmarks see, of one start after the other; the likelihood decides."""
@@ -636,3 +634,41 @@ def first_skill(rewards: LandmarkGoals, demos: Demonstrations, x: npt.NDArray[An
     rewards.weights[:, :p] = theta.T
     # The direction that a noisy step went in explains more of the command than a goal will.
     rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)
+
+
+# -- what differs from place to place, shared by all goals ------------------------------------------------------------
+#
+#     C_l (1, (x − l) / s, u(x, g))        l the landmark nearest to x, s the distance between landmarks, u the way to g
+#
+# What an agent does at a place whatever it wants (keeping to the middle of a corridor) is nobody's intention, and
+# neither is how it goes in a direction there (around a corner, where the graph is coarse). Steps of all intentions
+# teach both, so that they cannot tell them apart; a ridge shrinks them to nothing where few steps were taken.
+
+
+def offsets(x: npt.NDArray[Any], cells: IntArray, landmarks: FloatArray, spacing: float) -> FloatArray:
+    """(1, (x − l) / s), (n, 1 + d), of observations (n, d) in cells (n,)."""
+    apart = (x - landmarks[cells]) / max(spacing, 1e-9)
+    return np.concatenate([np.ones((len(apart), 1)), apart], axis=1)
+
+
+def habit_at(coefficients: FloatArray, cells: IntArray, features: FloatArray) -> FloatArray:
+    """C_l f, (n, m), from coefficients (L, m, p) and features (n, p)."""
+    return np.asarray(np.einsum("nmp,np->nm", coefficients[cells], features))
+
+
+def sums_of(features: FloatArray, rest: FloatArray, cells: IntArray, n_cells: int, weights: FloatArray) -> FloatArray:
+    """Σ w f (f, rest)ᵀ over the steps of each cell, (L, p, p + m)."""
+    joined = np.concatenate([features, rest], axis=1) * weights[:, None]
+    p, q = features.shape[1], joined.shape[1]
+    found = np.empty((n_cells, p, q))
+    for i in range(p):
+        for j in range(q):
+            found[:, i, j] = np.bincount(cells, features[:, i] * joined[:, j], n_cells)
+    return found
+
+
+def solve(sums: FloatArray, ridge: float) -> FloatArray:
+    """Ridge regression of every cell, coefficients (L, m, p)."""
+    p = sums.shape[1]
+    found = np.linalg.solve(sums[:, :, :p] + ridge * np.eye(p), sums[:, :, p:])
+    return np.asarray(found.transpose(0, 2, 1))

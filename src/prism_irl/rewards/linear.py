@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from prism_irl.core.stats import Rows, Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Rows, Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import chunks

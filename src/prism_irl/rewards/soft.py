@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from prism_irl.core.stats import Stats
+from prism_irl.data.batching import Stats
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
 from prism_irl.rewards.base import FloatArray, IntArray, PolicyTable

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.core.stats import Stats
+from prism_irl.data.batching import Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.mdp import MDP
 from prism_irl.rewards.backoff import add_to_parents, normalise, shrink_to_parents

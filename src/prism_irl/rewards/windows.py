@@ -26,8 +26,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.continuous import DESCRIBED, described, in_steps
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import segments

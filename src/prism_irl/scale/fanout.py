@@ -25,8 +25,7 @@ from prism_irl import (
     halves,  # noqa: F401, so that a process that works for this one finds a user's own modules
     storage,
 )
-from prism_irl.core.stats import Parts
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Parts, Prepared
 from prism_irl.em import EStep, Run
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need

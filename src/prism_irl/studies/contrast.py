@@ -24,9 +24,8 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
-from prism_irl.evaluation import resampling, units
-from prism_irl.evaluation.resampling import Assignments, Cells
-from prism_irl.evaluation.units import Counts, Measure, ratio
+from prism_irl.evaluation import units
+from prism_irl.evaluation.units import Assignments, Cells, Counts, Measure, ratio
 from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
 from prism_irl.labels import match
@@ -120,7 +119,7 @@ def contrast(
     by_condition = own is not None and own.counts is not None
     if by_condition:
         estimated = units.count_units(model, used, cell, ConditionModels(model, used, cell, plan.cells.level))
-    tried = resampling.assignments(plan.cells, seed)
+    tried = units.assignments(plan.cells, seed)
     enough = tried.smallest_p <= LEVEL
     tests = _tests(model, counts, estimated, plan.cells, tried, seed)
     if not enough:  # a p that cannot become small says nothing, and a list of them invites to pick
@@ -180,7 +179,7 @@ def _tests(
     statistics = [_spread(each, cells.sizes), occupancy[:, None]]
     statistics += [] if reward is None else [_choice_ratios(groups, counts)]
     everything = np.concatenate(statistics, axis=1)
-    p, adjusted = resampling.p_values(everything), resampling.adjusted(everything)
+    p, adjusted = units.p_values(everything), units.adjusted(everything)
     values = ratio(true, estimated)
     # A distance has no sign and no interval around 0: its p is what can be said of it.
     nothing: dict[str, Any] = {"values": None, "interval": None, "effect": None}
@@ -189,9 +188,9 @@ def _tests(
         largest = np.fmax.reduce(values[:, m]) - np.fmin.reduce(values[:, m])
         found.append(_entry(measure) | nothing | {"values": values[:, m], "difference": largest})
     if len(groups) == 2:
-        weights = resampling.bootstrap_weights(cells, BOOTSTRAP, seed)
+        weights = units.bootstrap_weights(cells, BOOTSTRAP, seed)
         draws = ratio(weights * cells.second, estimated) - ratio(weights * ~cells.second, estimated)
-        ends = resampling.interval(draws, cells.n_smaller, 1 if cells.paired else 2)
+        ends = units.interval(draws, cells.n_smaller, 1 if cells.paired else 2)
         effect = _effects(estimated, cells)
         for m, test in enumerate(found):
             difference = values[1, m] - values[0, m]
@@ -343,7 +342,7 @@ def refitted(
     """The same contrast, its intervals from ``n`` resamples of the animals that the model was fitted to again."""
     levels = found["levels"][0], found["levels"][1]
     plan = design(unit, condition, levels)
-    weights = resampling.bootstrap_weights(plan.cells, n, seed)
+    weights = units.bootstrap_weights(plan.cells, n, seed)
     labels = model.predict(demos)
     chunks = [weights[i : i + CHUNK] for i in range(0, n, CHUNK)]
     draws: list[FloatArray | None] = [None] * len(chunks)
@@ -353,7 +352,7 @@ def refitted(
         if on_part is not None:
             on_part(sum(len(chunk) for chunk, draw in zip(chunks, draws, strict=True) if draw is not None), n)
     made = np.concatenate([draw for draw in draws if draw is not None])
-    ends = resampling.interval(made, plan.cells.n_smaller, 1 if plan.cells.paired else 2)
+    ends = units.interval(made, plan.cells.n_smaller, 1 if plan.cells.paired else 2)
     tests = [dict(test) for test in found["tests"]]
     signed = (test for test in tests if test["interval"] is not None)
     for test, low, high in zip(signed, *ends, strict=True):

@@ -19,7 +19,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
-from prism_irl.evaluation import resampling
+from prism_irl.evaluation import units
 from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
 from prism_irl.figures.maps import add_colorbar, layout_map
@@ -168,7 +168,7 @@ def summary(draws: FloatArray, n_units: int) -> dict[str, dict[str, FloatArray]]
     """Mean and interval of draws (n, 2, M) before and after, and of the difference."""
     kinds = {"before": draws[:, 0], "after": draws[:, 1], "difference": draws[:, 1] - draws[:, 0]}
     return {
-        name: {"mean": values.mean(axis=0), "interval": resampling.interval(values, n_units)}
+        name: {"mean": values.mean(axis=0), "interval": units.interval(values, n_units)}
         for name, values in kinds.items()
     }
 

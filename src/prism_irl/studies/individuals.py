@@ -26,7 +26,7 @@ from scipy import special
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation import resampling, units
+from prism_irl.evaluation import units
 from prism_irl.evaluation.truth import reward_distance
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import solve_iavi
@@ -149,7 +149,7 @@ def _usage_tests(used: FloatArray, who: IntArray, n: int, seed: int) -> FloatArr
         own = _summed(used, who if i == 0 else rng.permutation(who), n)
         total = own.sum(axis=1, keepdims=True)
         statistics.append(np.abs(own / np.maximum(total, 1e-12) - shared).ravel())
-    return resampling.adjusted(np.array(statistics)).reshape(n, -1)
+    return units.adjusted(np.array(statistics)).reshape(n, -1)
 
 
 def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
@@ -268,7 +268,7 @@ def _choice_tests(counts: FloatArray, who: IntArray, n: int, shared: FloatArray,
         steps = _dealt(counts, who if i == 0 else rng.permutation(who), n)
         gain = special.xlogy(steps, _shrunk_choices(steps, shared, m)) - special.xlogy(steps, shared)
         statistics.append(gain.sum(axis=(2, 3)).ravel())
-    return resampling.adjusted(np.array(statistics)).reshape(n, -1)
+    return units.adjusted(np.array(statistics)).reshape(n, -1)
 
 
 def rows_of(found: Choices, units: Any, states: Any, actions: Any) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 Animals (trajectories, where there are no groups) are drawn with replacement; EM goes on from the fit on each draw
 (`subject_models.refit`); intentions are matched with those of the fit by their labels of all steps; and an interval is
 the estimate ± Student's t times the spread of what the draws found, on a scale without ends
-(`evaluation.resampling.centred_interval`). Animals that were not drawn are predicted by a fit that has not seen them:
+(`evaluation.units.centred_interval`). Animals that were not drawn are predicted by a fit that has not seen them:
 ``new_units`` is what a new animal would score.
 
 Intervals of the likelihoods of a comparison do not fit again: the animals that are predicted are resampled, the same
@@ -25,7 +25,7 @@ from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
-from prism_irl.evaluation import resampling
+from prism_irl.evaluation import units
 from prism_irl.evaluation.metrics import infer_once
 from prism_irl.evaluation.result import GRID
 from prism_irl.evaluation.rewards import state_rewards
@@ -204,7 +204,7 @@ def intervals(
     numbers: dict[str, dict[str, Any]] = {
         name: {
             "estimate": value,
-            "interval": resampling.centred_interval(draws[name], value, n_units, SCALE.get(name, "plain")),
+            "interval": units.centred_interval(draws[name], value, n_units, SCALE.get(name, "plain")),
         }
         for name, value in estimates.items()
     }
@@ -213,7 +213,7 @@ def intervals(
     likelihood = np.asarray(draws["new_units"], dtype=np.float64)
     numbers["new_units"] = {
         "estimate": np.nanmean(likelihood) if np.isfinite(likelihood).any() else None,
-        "interval": resampling.interval(likelihood, n_units) if np.isfinite(likelihood).any() else None,
+        "interval": units.interval(likelihood, n_units) if np.isfinite(likelihood).any() else None,
     }
     return {
         "n": n,
@@ -325,22 +325,22 @@ def scoring(demos: Demonstrations, n: int, further: Extra | None = None) -> Extr
 def score_intervals(done: Evaluation, n: int, seed: int = 0) -> dict[str, Any]:
     """Likelihood per step of every method over all test folds, and its difference to the best, with 95% intervals."""
     by, scores = units_of(done.demos)[2], _collected(done)
-    units = sorted(set.union(*(set(own) for own in scores.values())))
-    sums = {name: np.array([own.get(unit, (0.0, 0)) for unit in units]) for name, own in scores.items()}
-    weights = np.random.default_rng([seed, 9]).multinomial(len(units), np.full(len(units), 1 / len(units)), size=n)
+    names = sorted(set.union(*(set(own) for own in scores.values())))
+    sums = {name: np.array([own.get(unit, (0.0, 0)) for unit in names]) for name, own in scores.items()}
+    weights = np.random.default_rng([seed, 9]).multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)
     estimates = {name: float(values[:, 0].sum() / values[:, 1].sum()) for name, values in sums.items()}
     draws = {name: _per_step(weights, values) for name, values in sums.items()}
     best = max(estimates, key=lambda name: estimates[name])
     rows = []
     for name in scores:
         row: dict[str, Any] = {"method": name, "predictive_ll": estimates[name], "below_best": None}
-        row |= dict(zip(("low", "high"), _ends(draws[name], estimates[name], len(units)), strict=True))
+        row |= dict(zip(("low", "high"), _ends(draws[name], estimates[name], len(names)), strict=True))
         if name != best and np.isfinite(estimates[name]):
             row["below_best"] = estimates[best] - estimates[name]
-            ends = _ends(draws[best] - draws[name], row["below_best"], len(units))
+            ends = _ends(draws[best] - draws[name], row["below_best"], len(names))
             row |= dict(zip(("below_low", "below_high"), ends, strict=True))
         rows.append(row)
-    return {"n": n, "unit": by, "n_units": len(units), "few_units": len(units) < FEW_UNITS, "best": best, "rows": rows}
+    return {"n": n, "unit": by, "n_units": len(names), "few_units": len(names) < FEW_UNITS, "best": best, "rows": rows}
 
 
 def _collected(done: Evaluation) -> dict[str, dict[str, tuple[float, float]]]:
@@ -360,7 +360,7 @@ def _per_step(weights: npt.NDArray[np.int64], values: FloatArray) -> FloatArray:
 
 
 def _ends(draws: FloatArray, estimate: float, n_units: int) -> list[float | None]:
-    ends = resampling.centred_interval(draws, estimate, n_units)
+    ends = units.centred_interval(draws, estimate, n_units)
     return [float(end) if np.isfinite(end) else None for end in ends]
 
 

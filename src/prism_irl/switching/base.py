@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
-from prism_irl.core.stats import Parts, Stats
-from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.batching import Batch, Parts, Prepared, Stats, scatter
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:  # chains that only count do without torch, whose import takes longer than their fit

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prism_irl.core.stats import Parts
-from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.data.batching import Batch, Parts, Prepared, scatter
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.inference import responsibilities
 from prism_irl.switching.networks import HistoryNetwork, Optimiser, SwitchingModule

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Prepared
+from prism_irl.data.batching import Prepared, Stats
 from prism_irl.switching.base import BatchPosterior, Counted, Posterior
 
 try:

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared, Stats
 from prism_irl.devices import as_array
 from prism_irl.switching.base import Counted, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, STICKINESS, Chain, Previous

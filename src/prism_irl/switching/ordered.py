@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.core.stats import Stats
+from prism_irl.data.batching import Stats
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.recurrent import RecurrentChain
 from prism_irl.switching.segmental import best_path

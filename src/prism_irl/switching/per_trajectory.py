@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prism_irl.core.stats import Stats
-from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared, Stats
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR
 from prism_irl.switching.networks import SwitchingModule

@@ -18,8 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.core.stats import Rows, Stats
-from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior

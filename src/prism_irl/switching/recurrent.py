@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prism_irl.core.stats import Parts
-from prism_irl.data.batching import Batch, Prepared, pad_batch, scatter
+from prism_irl.data.batching import Batch, Parts, Prepared, pad_batch, scatter
 from prism_irl.switching.base import BatchPosterior, Posterior
 from prism_irl.switching.chain import Chain, Previous, sticky
 from prism_irl.switching.inference import infer

@@ -11,28 +11,18 @@ of an episode never leave the order in which phases may follow one another. Comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-try:
-    import numba
-except ImportError:  # an extra
-    numba = None  # type: ignore[assignment]
+from prism_irl.optional import compiled
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-F = TypeVar("F", bound=Callable[..., Any])
 NEVER = -np.inf
-
-
-def _compiled(function: F) -> F:
-    """The function, compiled where numba is installed."""
-    made: Any = function if numba is None else numba.njit(cache=True, error_model="numpy")(function)
-    return made  # type: ignore[no-any-return]
 
 
 def once(n_phases: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -57,7 +47,7 @@ def anything(moves: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArr
         return np.log(moves), np.log(first), np.zeros(len(first))
 
 
-@_compiled
+@compiled()
 def _advance(at: int, best: FloatArray, enter: FloatArray, moves: FloatArray, origin: IntArray) -> None:
     """Likeliest predecessor of a segment of each phase that begins at bin ``at``."""
     n_phases = best.shape[1]
@@ -69,7 +59,7 @@ def _advance(at: int, best: FloatArray, enter: FloatArray, moves: FloatArray, or
                 origin[at, k] = j
 
 
-@_compiled
+@compiled()
 def viterbi(
     evidence: FloatArray, lengths: FloatArray, moves: FloatArray, first: FloatArray, last: FloatArray, path: IntArray
 ) -> float:
@@ -103,7 +93,7 @@ def viterbi(
     return float(total)
 
 
-@_compiled
+@compiled()
 def _log_sum(values: FloatArray) -> float:
     top = values.max()
     if top == -np.inf:
@@ -111,7 +101,7 @@ def _log_sum(values: FloatArray) -> float:
     return float(top + np.log(np.exp(values - top).sum()))
 
 
-@_compiled
+@compiled()
 def posterior(
     evidence: FloatArray,
     lengths: FloatArray,
@@ -178,7 +168,7 @@ def posterior(
     return float(likelihood)
 
 
-@_compiled
+@compiled()
 def forward(
     evidence: FloatArray,
     hazard: FloatArray,
@@ -232,7 +222,7 @@ def forward(
                 ages[k] *= filtered[t, k] / predicted[t, k]
 
 
-@_compiled
+@compiled()
 def _best_path(beliefs: FloatArray, allowed: npt.NDArray[np.bool_], first: Any, last: Any, path: IntArray) -> None:
     n, n_phases = beliefs.shape
     value = np.where(first, beliefs[0], -np.inf)

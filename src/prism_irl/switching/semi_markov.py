@@ -28,8 +28,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from prism_irl.core.stats import Rows, Stats
-from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
 from prism_irl.switching.logit import Logit, fit_logit

@@ -26,8 +26,7 @@ from scipy import optimize
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from prism_irl.core.stats import Rows, Stats
-from prism_irl.data.batching import Batch, Prepared
+from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior

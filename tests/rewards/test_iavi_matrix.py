@@ -13,8 +13,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.presets import HIQL
-from prism_irl.rewards.context_iavi import average_per_state, context_windows, own_visits
-from prism_irl.rewards.iavi import solve_iavi
+from prism_irl.rewards.iavi import average_per_state, context_windows, own_visits, solve_iavi
 
 
 def longest_known_suffix(window: list[int], known: dict[tuple[int, ...], int]) -> int:

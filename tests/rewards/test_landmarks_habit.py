@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism_irl.rewards.local_habit import habit_at, offsets, solve, sums_of
+from prism_irl.rewards.landmarks import habit_at, offsets, solve, sums_of
 
 
 @given(seed=st.integers(0, 2**31), ridge=st.floats(0.1, 50.0))
