@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 import harness
+from elsewhere import Elsewhere, TruthElsewhere
 from harness import NETWORK, Options, build_method, steps_of
 from prism_irl.cli.options import FitsOptions
 from prism_irl.cli.printing import print_experiment
@@ -29,7 +30,7 @@ from prism_irl.cli.progress import fits_progress
 from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.rewards import state_rewards
-from prism_irl.evaluation.truth import Elsewhere, Truth, recovered_order, recovered_policies
+from prism_irl.evaluation.truth import recovered_order, recovered_policies
 from prism_irl.figures import charts, maps, style
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
@@ -218,11 +219,11 @@ def methods(settings: Gridworld) -> list[Method]:
     return [method for method in known if settings.chosen is None or method.id in settings.chosen]
 
 
-def truth(world: FrustrationWorld, moved: int = 0) -> Truth:
+def truth(world: FrustrationWorld, moved: int = 0) -> TruthElsewhere:
     """The expert's policies and rewards, with s0 = the origin, and so many worlds with other barriers."""
     mdp = MDP.from_dense(world.transitions, discount=world.discount)
     names = tuple(INTENTIONS)
-    return Truth(mdp, world.rewards, world.policies, names, 0, world.free, elsewhere(world, moved))
+    return TruthElsewhere(mdp, world.rewards, world.policies, names, 0, world.free, elsewhere(world, moved))
 
 
 def run(

@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elsewhere import Elsewhere, plan
 from gridworld import truth
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.truth import (
-    Elsewhere,
     Truth,
     canonical_reward,
     expected_value_difference,
     likeliest_expert,
-    plan,
     read_truth,
     recovered_order,
     reward_distance,

@@ -1,17 +1,14 @@
-"""A fit beside the world that its data come from: value differences, distances of rewards, and worlds that change.
+"""A fit beside the world that its data come from: value differences and distances of rewards.
 
 The expected value difference of a recovered policy is V^π̂ − V* under the true reward and dynamics, as a mean modulus
 over states or its value at the start; recovered intentions are matched to true ones by their labels, for evaluation
 only. It judges policies. Rewards that differ by potential shaping r + γ E[Φ(s')] − Φ(s) and by a positive factor have
-the same optimal policies, so their distance ignores both (`reward_distance`, STARC: Skalse et al. 2024). Whether a
-reward is worth more than the policy that it came from shows where the world changes: plan with it there, and measure
-what the plan earns under the true reward (`Elsewhere.transfer`).
+the same optimal policies, so their distance ignores both (`reward_distance`, STARC: Skalse et al. 2024).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
 
 
 Array = npt.NDArray[np.float64]
-
-TIE = 1e-9
-"""Actions whose values differ by less than this share of the largest value are equally good."""
 
 
 def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: npt.NDArray[np.bool_] | None = None) -> Array:
@@ -74,14 +68,6 @@ def reward_distance(
     return float(np.linalg.norm(difference)) / 2
 
 
-def plan(mdp: MDP, reward: npt.ArrayLike) -> Array:
-    """(S, A) an optimal policy: all actions that are equally good get the same probability."""
-    q, v = mdp.value_iteration(reward)
-    best = q >= v[:, None] - TIE * max(1.0, float(np.abs(v).max()))
-    policy: Array = best / best.sum(axis=1, keepdims=True)
-    return policy
-
-
 class EVD(NamedTuple):
     """Expected value difference of a recovered policy, under the true reward and dynamics.
 
@@ -98,32 +84,6 @@ class EVD(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere:
-    """A world in which a reward is tried: dynamics, true rewards (Z, S, A), and where trajectories begin, (S,)."""
-
-    mdp: MDP
-    rewards: Array
-    start: Array
-
-    def earned(self, policy: npt.ArrayLike, intention: int) -> float:
-        """Discounted return of a policy (S, A) under the true reward of an intention."""
-        return float(self.start @ self.mdp.policy_evaluation(policy, self.rewards[intention]))
-
-    @cached_property
-    def best(self) -> list[float]:
-        """Return of planning with the true reward, per intention."""
-        return [self.earned(plan(self.mdp, reward), k) for k, reward in enumerate(self.rewards)]
-
-    def transfer(self, reward: npt.ArrayLike, intention: int) -> float:
-        """Return of planning with ``reward`` as a share of that of planning with the true reward of an intention."""
-        return self.earned(plan(self.mdp, reward), intention) / self.best[intention]
-
-    def carried(self, policy: npt.ArrayLike, intention: int) -> float:
-        """The same share for a policy that is carried over as it is: what there is to gain by a reward."""
-        return self.earned(policy, intention) / self.best[intention]
-
-
-@dataclass(frozen=True, eq=False)
 class Truth:
     """The world behind the demonstrations.
 
@@ -135,7 +95,6 @@ class Truth:
     names : of the true intentions
     start : state s0 of EVD(s0)
     entered : (S,) states that can be entered; EVD is then given over these, too
-    elsewhere : other worlds in which recovered rewards are planned with
     """
 
     mdp: MDP
@@ -144,14 +103,12 @@ class Truth:
     names: tuple[str, ...]
     start: int = 0
     entered: npt.NDArray[np.bool_] | None = None
-    elsewhere: tuple[Elsewhere, ...] = ()
 
     def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, float]:
         """Value differences of every true intention, and what there is to say about rewards, as far as there are any.
 
         ``evd_NAME`` over all states, ``evd_entered_NAME`` over those that can be entered, ``evd_s0_NAME``;
-        ``reward_distance_NAME`` (STARC); ``transfer_NAME`` and ``carried_NAME``: mean over the other worlds of what a
-        plan with the recovered reward, and the recovered policy as it is, earn there.
+        ``reward_distance_NAME`` (STARC).
         """
         n_true = len(self.names)
         policies, rewards = recovered_policies(model, test, n_true), recovered_rewards(model, test, n_true)
@@ -159,13 +116,9 @@ class Truth:
         for k, name in enumerate(self.names):
             if policies is not None:
                 result |= self._value_differences(policies[k], k, name)
-                if self.elsewhere:
-                    result[f"carried_{name}"] = float(np.mean([w.carried(policies[k], k) for w in self.elsewhere]))
             if rewards is not None:
                 distance = reward_distance(self.mdp, rewards[k], self.rewards[k], self.entered)
                 result[f"reward_distance_{name}"] = distance
-                if self.elsewhere:
-                    result[f"transfer_{name}"] = float(np.mean([w.transfer(rewards[k], k) for w in self.elsewhere]))
         return result
 
     def _value_differences(self, policy: FloatArray, k: int, name: str) -> dict[str, float]:

@@ -26,6 +26,7 @@ from prism_irl import (
     storage,
 )
 from prism_irl.data.batching import Parts, Prepared
+from prism_irl.devices import limit_threads
 from prism_irl.em import EStep, Run
 from prism_irl.errors import InputError, brief
 from prism_irl.optional import need
@@ -69,7 +70,10 @@ def spread(
     *,
     jobs: int = 1,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield (index of the task, ``function(task, *shared)``) as results come in, in any order."""
+    """Yield (index of the task, ``function(task, *shared)``) as results come in, in any order.
+
+    Fits side by side keep to one thread each: threads inside would only fight each other.
+    """
     if jobs < 1 and jobs != -1:
         raise InputError(f"The number of jobs is {jobs}; give at least 1, or -1 for every core.")
     if not tasks:
@@ -79,12 +83,39 @@ def spread(
         # A process that imports torch in a later fit looks to joblib like one that leaks: it is replaced, and nothing
         # is lost. Where warnings are errors, this one would end joblib's own thread, and all would wait for it.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
-        calls = (delayed(_numbered)(function, i, os.getpid(), task, *shared) for i, task in enumerate(tasks))
+        owner = os.getpid(), side_by_side(jobs)
+        calls = (delayed(_numbered)(function, i, owner, task, *shared) for i, task in enumerate(tasks))
         # No more processes than fits: each of them takes memory, and a second to start.
         processes = min(cpu_count() if jobs == -1 else jobs, len(tasks))
         yield from Parallel(n_jobs=processes, return_as="generator_unordered")(calls)
     else:
         yield from _on_cluster(function, tasks, shared, scheduler)
+
+
+def in_chunks(
+    work: Callable[..., Result],
+    tasks: Sequence[Any],
+    shared: tuple[Any, ...],
+    *,
+    size: int,
+    jobs: int = 1,
+    on_part: Callable[[int, int], None] | None = None,
+) -> list[Result]:
+    """Return ``work(task, *shared)`` of every task, in their order; a process is given ``size`` tasks at a time.
+
+    ``on_part`` is called with how many results there are, and will be.
+    """
+    chunks = [tasks[i : i + size] for i in range(0, len(tasks), size)]
+    done: dict[int, list[Result]] = {}
+    for index, found in spread(_each, chunks, (work, *shared), jobs=jobs):
+        done[index] = found
+        if on_part is not None:
+            on_part(sum(map(len, done.values())), len(tasks))
+    return [one for index in sorted(done) for one in done[index]]
+
+
+def _each(tasks: Sequence[Any], work: Callable[..., Result], *shared: Any) -> list[Result]:
+    return [work(task, *shared) for task in tasks]
 
 
 def remembered(
@@ -121,8 +152,13 @@ def remembered(
     return [rows[index] for index in range(len(tasks))]
 
 
-def _numbered(function: Callable[..., Result], index: int, parent: int, *arguments: Any) -> tuple[int, Result]:
+def _numbered(
+    function: Callable[..., Result], index: int, owner: tuple[int, bool], *arguments: Any
+) -> tuple[int, Result]:
+    parent, alone = owner
     _follow(parent)
+    if alone:
+        limit_threads(1)
     return index, function(*arguments)
 
 
@@ -219,6 +255,7 @@ def _together(*shared: Any) -> tuple[Any, ...]:
 
 
 def _call(function: Callable[..., Result], task: Task, shared: tuple[Any, ...]) -> Result:
+    limit_threads(1)
     return function(task, *shared)
 
 

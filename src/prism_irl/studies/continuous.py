@@ -25,7 +25,6 @@ from scipy.spatial import cKDTree
 
 from prism_irl import __version__
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
-from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.figures import charts as drawing
 from prism_irl.figures import style
@@ -115,7 +114,7 @@ def evidence(
     intentions = [K for K in intentions if K > 1] or [2]
     kept = demos.subset(np.sort(some_trajectories(demos, LARGEST, seed)))
     kept = replace(kept, labels=None, partial_labels=None)
-    shared = kept, neighbours(kept), tuple(intentions), seed, fanout.side_by_side(jobs)
+    shared = kept, neighbours(kept), tuple(intentions), seed
     key = f"{kept.checksum()[:16]}-{'-'.join(map(str, intentions))}-{seed}-{__version__}"
     rows: list[dict[str, Any]] = []
     batch = max(EXCEEDING, 1 if jobs == 1 else jobs)
@@ -154,11 +153,9 @@ def evidence(
 
 
 def _agreements(
-    number: int, demos: Demonstrations, near: IntArray, intentions: Sequence[int], seed: int, parallel: bool
+    number: int, demos: Demonstrations, near: IntArray, intentions: Sequence[int], seed: int
 ) -> dict[str, Any]:
     """Agreements of the data (0) or of a surrogate, by number of phases, and the best of them."""
-    if parallel:
-        limit_threads(1)
     clock = time.perf_counter()
     data = spliced(demos, near, np.random.default_rng([seed, number])) if number else demos
     own = {str(K): reliability(data, K, seed) for K in intentions}

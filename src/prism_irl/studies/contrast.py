@@ -22,7 +22,6 @@ from scipy import special
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
 from prism_irl.evaluation.units import Assignments, Cells, Counts, Measure, ratio
@@ -344,15 +343,9 @@ def refitted(
     plan = design(unit, condition, levels)
     weights = units.bootstrap_weights(plan.cells, n, seed)
     labels = model.predict(demos)
-    chunks = [weights[i : i + CHUNK] for i in range(0, n, CHUNK)]
-    draws: list[FloatArray | None] = [None] * len(chunks)
-    shared = (plan, model, demos, labels, fanout.side_by_side(jobs))
-    for index, result in fanout.spread(_differences, chunks, shared, jobs=jobs):
-        draws[index] = result
-        if on_part is not None:
-            on_part(sum(len(chunk) for chunk, draw in zip(chunks, draws, strict=True) if draw is not None), n)
-    made = np.concatenate([draw for draw in draws if draw is not None])
-    ends = units.interval(made, plan.cells.n_smaller, 1 if plan.cells.paired else 2)
+    shared = (plan, model, demos, labels)
+    made = fanout.in_chunks(_difference, weights, shared, size=CHUNK, jobs=jobs, on_part=on_part)
+    ends = units.interval(np.stack(made), plan.cells.n_smaller, 1 if plan.cells.paired else 2)
     tests = [dict(test) for test in found["tests"]]
     signed = (test for test in tests if test["interval"] is not None)
     for test, low, high in zip(signed, *ends, strict=True):
@@ -360,18 +353,10 @@ def refitted(
     return found | {"tests": tests, "refitted": n}
 
 
-def _differences(
-    weights: Sequence[FloatArray], plan: Design, model: Intentions, demos: Demonstrations, labels: IntArray, alone: bool
-) -> FloatArray:
-    """Difference of every measure in some resamples, (m, M)."""
-    if alone:
-        limit_threads(1)
-    return np.stack([_difference(np.asarray(one), plan, model, demos, labels) for one in weights])
-
-
 def _difference(
     weights: FloatArray, plan: Design, model: Intentions, demos: Demonstrations, labels: IntArray
 ) -> FloatArray:
+    """Difference of every measure in one resample, (M,)."""
     chosen = plan.cell >= 0
     times = np.where(chosen, weights[np.maximum(plan.cell, 0)], 0).astype(np.int64)
     again = refit(model, demos, times)

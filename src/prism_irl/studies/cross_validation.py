@@ -22,7 +22,6 @@ from sklearn.base import clone
 
 from prism_irl import __version__, storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import limit_threads
 from prism_irl.evaluation.metrics import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
@@ -138,7 +137,7 @@ def cross_validate(
         else:
             left.append(job)
             paths.append(path)
-    shared = (demos, mdp, extra, fanout.side_by_side(jobs))
+    shared = (demos, mdp, extra)
     tasks = left if fanout.on_cluster() else _fitted_together(left, demos, mdp)
     for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs):
         path = paths[index]
@@ -215,10 +214,8 @@ def data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> str
     return digest.hexdigest()
 
 
-def run_job(job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | None, parallel: bool) -> Fit:
+def run_job(job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> Fit:
     """Fit, and evaluate on the test fold."""
-    if parallel:
-        limit_threads(1)  # one process per core: threads inside would only fight each other
     train, test = demos.subset(job.split[0]), demos.subset(job.split[1])
     if job.fitted is not None:
         model, seconds = job.fitted
@@ -359,12 +356,9 @@ def _fits(
     else:
         together = []
     alone = [i for i in range(len(models)) if i not in together]
-    shared = (demos, mdp, fanout.side_by_side(jobs))
-    for index, fitted in fanout.spread(_fit, [models[i] for i in alone], shared, jobs=jobs):
+    for index, fitted in fanout.spread(_fit, [models[i] for i in alone], (demos, mdp), jobs=jobs):
         yield alone[index], fitted
 
 
-def _fit(model: Any, demos: Demonstrations, mdp: MDP | None, parallel: bool) -> Any:
-    if parallel:
-        limit_threads(1)
+def _fit(model: Any, demos: Demonstrations, mdp: MDP | None) -> Any:
     return model.fit(demos, mdp)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
 from prism_irl.figures import charts as drawing
@@ -82,21 +81,6 @@ def one_draw(
     return shares(model, starts, change, order, (seed, 8, index))
 
 
-def _chunk(
-    indices: Sequence[int],
-    model: Intentions,
-    demos: Demonstrations,
-    starts: Demonstrations,
-    change: Change,
-    seed: int,
-    refits: bool,
-    parallel: bool,
-) -> list[FloatArray]:
-    if parallel:
-        limit_threads(1)
-    return [one_draw(index, model, demos, starts, change, seed, refits) for index in indices]
-
-
 def imagine(
     model: Intentions,
     demos: Demonstrations,
@@ -138,14 +122,9 @@ def imagine(
         change.mdp, without=change.without, aware=change.aware
     )  # says what is wrong before anything is fitted
     n = resamples or simulations
-    chunks = [tuple(range(i, min(i + CHUNK, n))) for i in range(0, n, CHUNK)]
-    shared = (model, demos, starts, change, seed, bool(resamples), fanout.side_by_side(jobs))
-    parts: dict[int, list[FloatArray]] = {}
-    for index, found in fanout.spread(_chunk, chunks, shared, jobs=jobs):
-        parts[index] = found
-        if on_part is not None:
-            on_part(sum(map(len, parts.values())), n)
-    draws = np.stack([draw for i in range(len(chunks)) for draw in parts[i]])  # (n, 2, S + K)
+    shared = (model, demos, starts, change, seed, bool(resamples))
+    made = fanout.in_chunks(one_draw, range(n), shared, size=CHUNK, jobs=jobs, on_part=on_part)
+    draws = np.stack(made)  # (n, 2, S + K)
     n_units = units_of(demos)[1] if resamples else MANY
     S = demos.n_states
     recorded = np.bincount(demos.states, minlength=S) / demos.n_steps

@@ -23,7 +23,6 @@ import torch
 
 from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
 from prism_irl.evaluation.metrics import infer_once
@@ -153,9 +152,9 @@ def bootstrap(
         if path is not None and path.exists():
             done[i] = {name: value.numpy() for name, value in storage.load_tensors(path)[0].items()}
     left = [i for i in range(len(chunks)) if i not in done]
-    shared = (model, demos, labels, seed, fanout.side_by_side(jobs))
+    shared = (model, demos, labels, seed)
     made = (
-        enumerate(stacked_draws(chunks[i], *shared[:-1]) for i in left)
+        enumerate(stacked_draws(chunks[i], *shared) for i in left)
         if stacks
         else fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs)
     )
@@ -171,10 +170,8 @@ def bootstrap(
 
 
 def _chunk(
-    indices: Sequence[int], model: Intentions, demos: Demonstrations, labels: IntArray, seed: int, parallel: bool
+    indices: Sequence[int], model: Intentions, demos: Demonstrations, labels: IntArray, seed: int
 ) -> dict[str, FloatArray]:
-    if parallel:
-        limit_threads(1)
     draws = [one_draw(model, demos, labels, seed, index) for index in indices]
     return {name: np.stack([draw[name] for draw in draws]) for name in draws[0]}
 
