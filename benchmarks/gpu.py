@@ -24,9 +24,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import PRISM
 from prism_irl.scale import stacked
-from prism_irl.scale.stacked.chains import find_first_points
-from prism_irl.scale.stacked.data import Rows
-from prism_irl.scale.stacked.models import recurrence
+from prism_irl.scale.stacked import find_first_points
+from prism_irl.scale.stacked_models import Rows, recurrence
 from timing import machine, write
 
 

@@ -24,7 +24,7 @@ from cuda_support import DEVICE, missing  # noqa: E402
 
 def marked() -> Iterator[tuple[str, Any]]:
     """Name and function of every marked test."""
-    for path in sorted(TESTS.rglob("test_cuda.py")):
+    for path in sorted(TESTS.rglob("test_*cuda.py")):
         name = str(path.relative_to(TESTS))
         spec = importlib.util.spec_from_file_location(name.replace("/", "_").removesuffix(".py"), path)
         assert spec is not None

@@ -32,7 +32,7 @@ from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import label_metrics, summary
 from prism_irl.labels import match, mean_dwell
-from prism_irl.models.persistence import save
+from prism_irl.models.registry import save
 from prism_irl.robots.rlds import RLDSSource
 from prism_irl.robots.vision.embeddings import embed
 from prism_irl.robots.vision.encoders import make_encoder

@@ -23,7 +23,7 @@ from prism_irl.figures import charts, maps, style
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, plain_log_ticks
 from prism_irl.labels import match
 from prism_irl.maze import ACTION_NAMES, N_NODES
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from prism_irl.report.explorer import FILE
 from prism_irl.report.table_rows import method_bar_rows
 from prism_irl.report.verdict import AGREEMENT_GOOD

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from prism_irl.models.cloning import BehaviourCloning
     from prism_irl.models.dirl import DIRL
     from prism_irl.models.intentions import Intentions
-    from prism_irl.models.persistence import load
     from prism_irl.models.presets import HIQL, PRISM, SWIRL, FeaturePRISM, GoalPRISM, TrajectoryMixture
     from prism_irl.models.references import Empirical, NGram, Uniform
+    from prism_irl.models.registry import load
     from prism_irl.models.single import IAVI, IQL, MaxCausalEnt, MaxEnt
 
 __version__ = "0.2.0"
@@ -49,14 +49,15 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: importing the package costs nothing until a model is needed."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("Demonstrations", "InputError", "MDP", "analyze", "load"):
-        where = {
-            "Demonstrations": "data.demonstrations",
-            "InputError": "errors",
-            "MDP": "mdp",
-            "analyze": "cli.analyze",
-        }
-        found = getattr(import_module(f"{__name__}.{where.get(name, 'models.persistence')}"), name)
+    where = {
+        "Demonstrations": "data.demonstrations",
+        "InputError": "errors",
+        "MDP": "mdp",
+        "analyze": "cli.analyze",
+        "load": "models.registry",
+    }
+    if name in where:
+        found = getattr(import_module(f"{__name__}.{where[name]}"), name)
     else:
         from prism_irl.models import registry
 

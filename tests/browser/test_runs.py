@@ -15,9 +15,8 @@ from labyrinth import figures as labyrinth_figures
 from labyrinth import run as labyrinth
 from labyrinth.alignment import Events
 from prism_irl.maze import HOME, WATER, maze_mdp
-from prism_irl.models.persistence import save
 from prism_irl.models.presets import HIQL
-from prism_irl.models.registry import Method
+from prism_irl.models.registry import Method, save
 from prism_irl.models.single import IAVI
 from prism_irl.report import explorer
 from prism_irl.report.explorer import without_frames

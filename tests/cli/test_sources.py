@@ -18,7 +18,7 @@ from prism_irl.data.covariates import Inputs
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from prism_irl.robots.episodes import Episode
 from support import one_sentence, prism
 from worlds.cohort import CohortWorld

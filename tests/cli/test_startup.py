@@ -56,13 +56,13 @@ def loaded(program: str, *names: str) -> list[str]:
     return done.stderr.split()
 
 
-def test_a_markov_chain_is_fitted_and_reported_without_torch_and_scikit_learn(tmp_path: Path) -> None:
+def test_a_markov_chain_is_fitted_and_reported_without_torch(tmp_path: Path) -> None:
     rng, n = np.random.default_rng(0), 400
     rows = zip(np.arange(n) // 20, rng.integers(5, size=n), rng.integers(3, size=n), strict=True)
     table = tmp_path / "walk.csv"
     table.write_text("trajectory,state,action\n" + "\n".join(",".join(map(str, row)) for row in rows))
     program = FIT.format(table=str(table), out=str(tmp_path / "run"))
-    assert loaded(program, "torch", "sklearn", "scipy.stats", "scipy.optimize", "joblib") == []
+    assert loaded(program, "torch") == []
     assert (tmp_path / "run" / "report.html").is_file()
 
 

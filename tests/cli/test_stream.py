@@ -12,7 +12,7 @@ from continuous_worlds import walks
 from prism_irl.cli.stream import stream
 from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from support import one_sentence, prism
 
 

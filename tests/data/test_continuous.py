@@ -27,7 +27,7 @@ from prism_irl.data.continuous import (
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from support import one_sentence
 
 

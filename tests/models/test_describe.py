@@ -12,7 +12,7 @@ from prism_irl import em
 from prism_irl.data import mapped
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from support import prism
 
 DEMOS = walking(n_trajectories=12, length=40)

@@ -11,8 +11,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.persistence import load
 from prism_irl.models.presets import GoalPRISM
+from prism_irl.models.registry import load
 from prism_irl.worlds.frustration import FrustrationWorld
 
 

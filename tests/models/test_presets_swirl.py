@@ -9,8 +9,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import segmentation_metrics
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.persistence import load
 from prism_irl.models.presets import SWIRL
+from prism_irl.models.registry import load
 
 SIDE, A, DISCOUNT = 4, 5, 0.9
 S = SIDE * SIDE

@@ -11,9 +11,9 @@ import pytest
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.persistence import load, save
 from prism_irl.models.presets import HIQL
 from prism_irl.models.references import NGram
+from prism_irl.models.registry import load, save
 from prism_irl.rewards.accents import _Counted, find_accents, leave_one_out, short_contexts
 from prism_irl.rewards.tabular import TabularPolicies
 

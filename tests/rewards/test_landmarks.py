@@ -10,7 +10,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from prism_irl.rewards.options import Landmarks
 from support import one_sentence
 

@@ -14,7 +14,7 @@ from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import HIQL
 from prism_irl.models.references import Empirical, Uniform
 from prism_irl.models.registry import Method
-from prism_irl.scale.stacked import stack as stacked
+from prism_irl.scale import stacked
 from prism_irl.studies import cross_validation
 from prism_irl.studies.cross_validation import compare_best_two, cross_validate, fit_to_all, is_saved, table
 from prism_irl.worlds.frustration import FrustrationWorld

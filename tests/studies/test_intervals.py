@@ -11,7 +11,7 @@ from prism_irl.errors import InputError
 from prism_irl.models.presets import HIQL
 from prism_irl.models.references import Empirical, Uniform
 from prism_irl.models.registry import Method
-from prism_irl.scale.stacked.chains import can_stack_refits, refits_at_once
+from prism_irl.scale.stacked import can_stack_refits, refits_at_once
 from prism_irl.studies import intervals as study
 from prism_irl.studies.cross_validation import UNIT_SCORES, cross_validate
 from prism_irl.studies.intervals import one_draw, score_intervals, scores_in_words, scoring, stacked_draws

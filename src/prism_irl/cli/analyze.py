@@ -125,7 +125,7 @@ class Analysis:
     @cached_property
     def model(self) -> IntentionModel:
         """The fitted model."""
-        from prism_irl.models.persistence import load
+        from prism_irl.models.registry import load
 
         return load(self.folder / "fit")
 

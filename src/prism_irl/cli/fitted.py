@@ -30,7 +30,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation.result import GRID, Effects, FitResult
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.describe import describe
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from prism_irl.models.reporting import write_run
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import carry_names, default_names, read_names, remember, remembered, told_names

@@ -40,7 +40,7 @@ def stream(
     ``note`` gets a sentence where a stream knows less than the fit did; the file ``called`` has
     names of the intentions.
     """
-    from prism_irl.models.persistence import load
+    from prism_irl.models.registry import load
 
     model: Any = load(run, method)
     if not hasattr(model, "filter"):

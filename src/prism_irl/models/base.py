@@ -214,7 +214,7 @@ class IntentionModel(Parametrised, ABC):
 
     def save(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into a folder (no pickle)."""
-        from prism_irl.models.persistence import save
+        from prism_irl.models.registry import save
 
         save(self, folder)
 

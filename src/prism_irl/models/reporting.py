@@ -138,7 +138,7 @@ def write_run(
 
     ``extra`` is what config.json says beside the model: the ``data`` it was fitted to, the ``world``, the command.
     """
-    from prism_irl.models.persistence import save
+    from prism_irl.models.registry import save
     from prism_irl.report.draw import write_fit
 
     demos = result.demos

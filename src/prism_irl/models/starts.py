@@ -97,7 +97,7 @@ def window_responsibilities(demos: Demonstrations, n_intentions: int, generator:
     counts.data = np.sqrt(counts.data / np.repeat(sizes, np.diff(counts.indptr)))
     if counts.shape[0] <= n_intentions:
         return random_responsibilities(demos, n_intentions, generator)
-    labels = cluster_rows(counts, n_intentions, int(generator.integers(2**31)), max_iter=20)
+    labels = clusters(counts, n_intentions, int(generator.integers(2**31)), max_iter=20)
     return _softened(labels[window], n_intentions)
 
 
@@ -114,7 +114,7 @@ def described_responsibilities(
     means = np.stack([np.bincount(window, column) for column in scaled.T], axis=1) / np.bincount(window)[:, None]
     if len(means) <= n_intentions:
         return _softened(generator.integers(n_intentions, size=demos.n_steps), n_intentions)
-    labels = with_library(means, n_intentions, int(generator.integers(2**31)), max_iter=300)
+    labels = clusters(means, n_intentions, int(generator.integers(2**31)), max_iter=300)
     return _softened(labels[window], n_intentions)
 
 
@@ -132,43 +132,8 @@ def _pairs(demos: Demonstrations) -> npt.NDArray[np.int64]:
     return demos.states.astype(np.int64) * demos.n_actions + demos.actions
 
 
-TOLERANCE = 1e-4
-"""Shift of the centres that ends the iterations, as a share of the mean variance of the columns."""
-
-
-def cluster_rows(points: Any, k: int, seed: int, *, max_iter: int) -> npt.NDArray[np.int64]:
-    """Cluster of every row of a sparse matrix (n, m), (n,).
-
-    Parameters
-    ----------
-    points : csr_array, (n, m)
-    k : int
-        Clusters, fewer than rows.
-    seed : int
-        Seed of the draws that k-means++ makes.
-    max_iter : int
-        Iterations of Lloyd's algorithm at most.
-    """
-    norms = np.asarray(points.multiply(points).sum(axis=1)).ravel()
-    centres = _first_centres(points, norms, k, np.random.RandomState(seed))
-    variances = points.power(2).mean(axis=0) - np.asarray(points.mean(axis=0)) ** 2
-    labels: npt.NDArray[np.int64] | None = None
-    for _ in range(max_iter):
-        before, labels = labels, _nearest(points, centres)
-        sizes = np.bincount(labels, minlength=k)
-        if not sizes.all():
-            return with_library(points, k, seed, max_iter=max_iter)
-        moved = (points.T @ np.eye(k)[labels]).T / sizes[:, None]
-        shift, centres = float(((moved - centres) ** 2).sum()), moved
-        if before is not None and np.array_equal(labels, before):
-            return labels
-        if shift <= TOLERANCE * float(np.mean(variances)):
-            break
-    return _nearest(points, centres)
-
-
-def with_library(points: Any, k: int, seed: int, *, max_iter: int) -> npt.NDArray[np.int64]:
-    """The same by scikit-learn, for dense rows, too."""
+def clusters(points: Any, k: int, seed: int, *, max_iter: int) -> npt.NDArray[np.int64]:
+    """Cluster of every row of a matrix (n, m), dense or sparse, (n,), by k-means."""
     import warnings
 
     from sklearn.cluster import KMeans
@@ -178,30 +143,3 @@ def with_library(points: Any, k: int, seed: int, *, max_iter: int) -> npt.NDArra
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = KMeans(k, n_init=1, max_iter=max_iter, random_state=seed).fit_predict(points)
     return np.asarray(found, dtype=np.int64)
-
-
-def _nearest(points: Any, centres: FloatArray) -> npt.NDArray[np.int64]:
-    """Nearest centre of every row, (n,): argmin |c|² − 2 x·c."""
-    lengths = np.einsum("km,km->k", centres, centres)  # summed as the reference does: rows far from all centres tie
-    return np.asarray((lengths - 2.0 * (points @ centres.T)).argmin(axis=1), dtype=np.int64)
-
-
-def _first_centres(points: Any, norms: FloatArray, k: int, generator: np.random.RandomState) -> FloatArray:
-    """K rows, (k, m): each the best of a few that are drawn in proportion to their distance from those before."""
-    n = points.shape[0]
-
-    def distances(rows: FloatArray) -> FloatArray:
-        return np.asarray(
-            np.maximum(np.einsum("km,km->k", rows, rows)[:, None] - 2.0 * (points @ rows.T).T + norms, 0.0)
-        )
-
-    chosen = [int(generator.choice(n, p=np.full(n, 1.0 / n)))]
-    closest = distances(points[chosen].toarray())[0]
-    for _ in range(1, k):
-        drawn = generator.uniform(size=2 + int(np.log(k))) * closest.sum()
-        candidates = np.minimum(np.searchsorted(np.cumsum(closest), drawn), n - 1)
-        each = np.minimum(closest, distances(points[candidates].toarray()))
-        best = int(each.sum(axis=1).argmin())
-        chosen.append(int(candidates[best]))
-        closest = each[best]
-    return np.asarray(points[chosen].toarray(), dtype=np.float64)

@@ -65,11 +65,14 @@ class RewardModel(ABC):
     looks_ahead: ClassVar[bool] = False
     distributions: ClassVar[tuple[str, ...]] = ("policies",)
     """Names in `state` of what must sum to one over its last axis."""
+    learned: ClassVar[tuple[str, ...]] = ()
+    """Attributes that determine the model: arrays."""
+    closed_form: ClassVar[bool] = False
 
     @property
     def exact(self) -> bool:
         """See above."""
-        return False
+        return self.closed_form
 
     @abstractmethod
     def log_likelihood(self, data: Prepared) -> FloatArray:
@@ -176,9 +179,9 @@ class RewardModel(ABC):
     def finish(self, fit: Fit) -> None:  # noqa: B027
         """What only has to be done once, of the best start, when EM has ended."""
 
-    @abstractmethod
     def state(self) -> dict[str, FloatArray]:
         """Arrays that determine the model."""
+        return {name: getattr(self, name) for name in self.learned}
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""

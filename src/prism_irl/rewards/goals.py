@@ -57,6 +57,7 @@ class GoalPolicies(PolicyTable):
     """
 
     sparse: ClassVar[bool] = True
+    learned: ClassVar[tuple[str, ...]] = ("rewards", "habit")
 
     def __init__(
         self,
@@ -189,10 +190,6 @@ class GoalPolicies(PolicyTable):
         np.add.at(per_state, self.states, surprise)
         gradient = self.planner.pull_back(values, np.where(self.planner.valid, per_state, 0.0))
         return float(self.sparsity * reward.sum() - (counts * logs).sum()), self.sparsity - gradient
-
-    def state(self) -> dict[str, FloatArray]:
-        """Return rewards and habit."""
-        return {"rewards": self.rewards, "habit": self.habit}
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Set rewards and habit."""

@@ -24,8 +24,8 @@ from prism_irl.data.batching import Prepared, Rows, Stats
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
-from prism_irl.rewards.base import Fit, FloatArray, IntArray, RewardModel, match_partial_labels
-from prism_irl.rewards.linear import observed
+from prism_irl.rewards.base import Fit, FloatArray, IntArray, match_partial_labels
+from prism_irl.rewards.linear import CommandPolicies
 
 REACHES = (3.0, np.inf)
 """How far landmarks see, of one start after the other; the likelihood decides."""
@@ -40,7 +40,7 @@ EVERYWHERE = 3
 """Every so many M-steps a goal may move to any landmark; in between it moves about where it is."""
 
 
-class LandmarkGoals(RewardModel):
+class LandmarkGoals(CommandPolicies):
     """Policies of K intentions that go to K places.
 
     Parameters
@@ -53,7 +53,7 @@ class LandmarkGoals(RewardModel):
         Prior guess of a variance, and how many commands it is worth.
     """
 
-    is_density: ClassVar[bool] = True
+    learned: ClassVar[tuple[str, ...]] = ("goals", "landmarks", "sees", "weights", "local", "variances")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class LandmarkGoals(RewardModel):
         noise_strength: float = 10.0,
     ) -> None:
         self.n_intentions, self.n_actions, self.habit_ridge = n_intentions, n_actions, habit_ridge
+        self.n_observations, self.n_commands = n_observations, n_commands
         self.ridge, self.noise, self.noise_strength = ridge, noise, noise_strength
         self.goals: FloatArray = np.zeros((n_intentions, n_observations))
         self.landmarks: FloatArray = np.zeros((n_landmarks, n_observations))
@@ -114,7 +115,7 @@ class LandmarkGoals(RewardModel):
 
     def first_guess(self, fit: Fit) -> None:
         """Landmarks of its own, then goals by the likelihood of chains (`find_goals`)."""
-        x, _ = observed(fit.train.demos, self.goals.shape[1], len(self.variances))
+        x, _ = self.observed(fit.train.demos)
         seed, reach = int(fit.generator.integers(2**31)), REACHES[fit.index % len(REACHES)]
         self.set_graph(LandmarkGraph.fit(x, fit.train.demos.first_steps, len(self.landmarks), seed, reach))
         fit.chain = find_goals(self, fit)
@@ -126,7 +127,7 @@ class LandmarkGoals(RewardModel):
 
     def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
         """Observations, commands and weights of every step: every candidate of a goal reads them again."""
-        return Stats(rows=Rows(*observed(data.demos, self.goals.shape[1], len(self.variances)), weights))
+        return Stats(rows=Rows(*self.observed(data.demos), weights))
 
     def update(self, stats: Stats) -> None:
         """Goals given skill and noise, then skill and noise given the goals."""
@@ -252,12 +253,6 @@ class LandmarkGoals(RewardModel):
         habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, self._offsets(x, cells))
         return habit, self.weights[:, :d] + self.local[cells, :, 1 + d :]
 
-    def log_likelihood(self, data: Prepared) -> FloatArray:
-        """Log density of every command under every intention, (n, K), in the units of the data."""
-        x, y = observed(data.demos, self.goals.shape[1], len(self.variances))
-        volume = data.demos.log_volume
-        return self.log_density(x, y) - volume
-
     def log_density(
         self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
     ) -> FloatArray:
@@ -274,14 +269,6 @@ class LandmarkGoals(RewardModel):
         constant = np.log(2.0 * np.pi * self.variances).sum()
         return np.asarray(-0.5 * (self._squared(observations, commands) + constant))
 
-    def policies_at(self, rows: IntArray) -> FloatArray:
-        """A density gives no probability to a cell of commands: uniform, (n, K, A)."""
-        return np.full((len(rows), self.n_intentions, self.n_actions), 1.0 / self.n_actions)
-
-    def state(self) -> dict[str, FloatArray]:
-        """Goals, graph, skill and noise."""
-        return {name: getattr(self, name) for name in ("goals", "landmarks", "sees", "weights", "local", "variances")}
-
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`; models from before there were local habits, or local skills, have none."""
         local = np.zeros_like(self.local)
@@ -291,10 +278,6 @@ class LandmarkGoals(RewardModel):
             known = local
         self._set_arrays({**state, "local": known}, *self.state())
         self._graph = None
-
-    def check(self, demos: Demonstrations) -> None:
-        """Observations and commands of the sizes that were fitted."""
-        observed(demos, self.goals.shape[1], len(self.variances))
 
 
 SAMPLES = 24
@@ -474,7 +457,7 @@ def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
             f"The observations are at {n} different places, and {rewards.n_intentions} intentions need one each; "
             "ask for fewer."
         )
-    x, y = observed(demos, rewards.goals.shape[1], len(rewards.variances))
+    x, y = rewards.observed(demos)
     part = demos
     if demos.n_steps > SCREENED_STEPS:
         share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))

@@ -89,7 +89,40 @@ class Basis:
         return result
 
 
-class LinearPolicies(RewardModel):
+class CommandPolicies(RewardModel):
+    """Policies over commands y (n, m) given observations x (n, d), whose likelihood is a density."""
+
+    is_density: ClassVar[bool] = True
+    n_observations: int
+    n_commands: int
+
+    def observed(self, demos: Demonstrations) -> tuple[npt.NDArray[np.float32], FloatArray]:
+        """Observations (n, d) and commands (n, m), of the sizes of the fit."""
+        x, y = measured(demos)
+        found, own = (x.shape[1], y.shape[1]), (self.n_observations, self.n_commands)
+        if found != own:
+            raise InputError(
+                f"The data has {found[0]} observations and {found[1]} commands per step, those of the fit had {own[0]} "
+                f"and {own[1]}."
+            )
+        return x, y
+
+    def check(self, demos: Demonstrations) -> None:
+        """Observations and commands of the sizes that were fitted."""
+        self.observed(demos)
+
+    def log_likelihood(self, data: Prepared) -> FloatArray:
+        """Log density of every command under every intention, (n, K), in the units of the data."""
+        x, y = self.observed(data.demos)
+        found = [self.log_density(x[rows], y[rows]) for rows in chunks(len(x), ROWS)]
+        return np.concatenate(found) - data.demos.log_volume
+
+    def policies_at(self, rows: IntArray) -> FloatArray:
+        """A density gives no probability to a cell of commands: uniform, (n, K, A)."""
+        return np.full((len(rows), self.n_intentions, self.n_actions), 1.0 / self.n_actions)
+
+
+class LinearPolicies(CommandPolicies):
     """Gaussian policies of K intentions over commands, linear in a basis of the observations.
 
     Parameters
@@ -108,8 +141,8 @@ class LinearPolicies(RewardModel):
         All intentions have the same Σ: fewer numbers to learn from few labels, as in linear discriminant analysis.
     """
 
-    is_density: ClassVar[bool] = True
     adds_up: ClassVar[bool] = True
+    closed_form: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -125,20 +158,15 @@ class LinearPolicies(RewardModel):
         shared: bool = False,
     ) -> None:
         self.n_intentions, self.n_actions, self.basis, self.full = n_intentions, n_actions, basis, full
+        self.n_observations, self.n_commands = basis.n_observations, n_commands
         self.shared = shared
         self.ridge, self.noise, self.noise_strength = ridge, noise, noise_strength
         self.weights: FloatArray = np.zeros((n_intentions, n_commands, basis.size))
         self.covariances: FloatArray = np.tile(np.eye(n_commands), (n_intentions, 1, 1))
 
-    @property
-    def exact(self) -> bool:
-        """The M-step is in closed form."""
-        return True
-
     def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
         """Weighted products of features and commands with one another, and the weights, flat."""
-        x, y = observed(data.demos, self.basis.n_observations, self.weights.shape[1])
-        return Stats(products=self.products(x, y, weights))
+        return Stats(products=self.products(*self.observed(data.demos), weights))
 
     def products(self, x: npt.NDArray[np.floating], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
         """Weighted products, flat, of observations (n, d) and commands (n, m).
@@ -195,15 +223,6 @@ class LinearPolicies(RewardModel):
             total -= 0.5 * (p + self.noise_strength + self._shape()) * np.linalg.slogdet(covariance)[1]
         return total
 
-    def log_likelihood(self, data: Prepared) -> FloatArray:
-        """Log density of every command under every intention, (n, K), in the units of the data."""
-        x, y = observed(data.demos, self.basis.n_observations, self.weights.shape[1])
-        result = np.empty((len(x), self.n_intentions))
-        for rows in chunks(len(x), ROWS):
-            result[rows] = self.log_density(x[rows], y[rows])
-        volume = data.demos.log_volume
-        return result - volume
-
     def log_density(
         self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
     ) -> FloatArray:
@@ -227,10 +246,6 @@ class LinearPolicies(RewardModel):
             result[:, k] = -0.5 * (np.einsum("nm,nm->n", whitened, whitened) + constant)
         return result
 
-    def policies_at(self, rows: IntArray) -> FloatArray:
-        """A density gives no probability to a cell of commands: uniform, (n, K, A)."""
-        return np.full((len(rows), self.n_intentions, self.n_actions), 1.0 / self.n_actions)
-
     def state(self) -> dict[str, FloatArray]:
         """Weights, covariances and the frequencies of the basis."""
         basis = {"frequencies": self.basis.frequencies, "phases": self.basis.phases} if self.basis.n_fourier else {}
@@ -242,28 +257,12 @@ class LinearPolicies(RewardModel):
         if self.basis.n_fourier:
             self.basis.frequencies, self.basis.phases = state["frequencies"].copy(), state["phases"].copy()
 
-    def check(self, demos: Demonstrations) -> None:
-        """Observations and commands of the sizes that were fitted."""
-        observed(demos, self.basis.n_observations, self.weights.shape[1])
-
 
 def measured(demos: Demonstrations) -> tuple[npt.NDArray[np.float32], FloatArray]:
     """Observations (n, d) and commands (n, m), or say what is missing."""
     if demos.observations is None or demos.motions is None:
         raise InputError("These policies read observations and commands; name the columns with --observe and --act.")
     return demos.observations, demos.motions
-
-
-def observed(demos: Demonstrations, n_observations: int, n_commands: int) -> tuple[npt.NDArray[np.float32], FloatArray]:
-    """The same, of the sizes of a fit."""
-    x, y = measured(demos)
-    found = x.shape[1], y.shape[1]
-    if found != (n_observations, n_commands):
-        raise InputError(
-            f"The data has {found[0]} observations and {found[1]} commands per step, those of the fit had "
-            f"{n_observations} and {n_commands}."
-        )
-    return x, y
 
 
 class GaussianPolicies(RewardModel):
@@ -286,6 +285,7 @@ class GaussianPolicies(RewardModel):
     """
 
     is_density: ClassVar[bool] = True
+    closed_form: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -304,11 +304,6 @@ class GaussianPolicies(RewardModel):
         self.n_blocks = int(self.blocks.max()) + 1
         self.weights: FloatArray = np.zeros((n_intentions, n_weights))
         self.variances: FloatArray = np.ones((n_intentions, self.n_blocks))
-
-    @property
-    def exact(self) -> bool:
-        """Both parts of the M-step are in closed form."""
-        return True
 
     def statistics(self, data: Prepared, weights: FloatArray) -> Stats:
         """Weighted products of vectors and commands per noise block, the weights, and counts of tokens."""
@@ -407,6 +402,8 @@ class SoftmaxPolicies(RewardModel):
         L-BFGS steps per M-step, from where the last one ended: a generalised EM.
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "policies", "counts")
+
     def __init__(
         self,
         n_intentions: int,
@@ -502,11 +499,6 @@ class SoftmaxPolicies(RewardModel):
     def policies_at(self, rows: IntArray) -> FloatArray:
         """The policy that each state token saw on average, (n, K, A)."""
         return self.policies[:, rows].transpose(1, 0, 2)
-
-    def state(self) -> dict[str, FloatArray]:
-        """Weights, units, and the average policy and counts of every token."""
-        names = ("weights", "centre", "scale", "policies", "counts")
-        return {name: getattr(self, name) for name in names}
 
     def _features(self, observations: FloatArray) -> FloatArray:
         scaled = (observations - self.centre) / np.where(self.scale > 0, self.scale, 1.0)

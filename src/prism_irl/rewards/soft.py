@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,8 @@ class SoftRewards(PolicyTable):
     policies, counts : (K, S, A)
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("rewards", "values", "counts")
+
     def __init__(
         self, n_intentions: int, places: Places, temperatures: npt.ArrayLike | None = None, *, ridge: float = 0.01
     ) -> None:
@@ -158,10 +160,6 @@ class SoftRewards(PolicyTable):
     def log_prior(self) -> float:
         """Gaussian on the values, in the gauge where they are smallest."""
         return float(-0.5 * self.ridge * (self.places.centred(self.values) ** 2).sum())
-
-    def state(self) -> dict[str, FloatArray]:
-        """Rewards, the values that the policies look ahead to, and counts."""
-        return {"rewards": self.rewards, "values": self.values, "counts": self.counts}
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""

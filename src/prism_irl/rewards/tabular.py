@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ class TabularPolicies(PolicyTable):
     backoff : float
         Strength m of the shrinkage towards shorter histories; used when contexts are longer than 1.
     """
+
+    learned: ClassVar[tuple[str, ...]] = ("policies", "counts")
 
     def __init__(
         self,
@@ -113,29 +115,25 @@ class TabularPolicies(PolicyTable):
             return 0.0
         return float(self.smoothing * np.log(self.policies[:, self.valid]).sum())
 
-    def state(self) -> dict[str, FloatArray]:
-        """Return the table and its counts."""
-        return {"policies": self.policies, "counts": self.counts}
-
 
 class QLearnedPolicies(TabularPolicies):
     """The same policies, whose rewards are learned from the transitions by IQL when EM has ended (`rewards.iql`)."""
 
-    learned: InverseSolution | None = None
+    solved: InverseSolution | None = None
 
     def finish(self, fit: Fit) -> None:
         """Learn rewards, Q and V, every transition weighted by the responsibilities of its step."""
         demos = fit.data.demos.with_valid_actions(fit.mdp.valid_actions)
         weights = fit.responsibilities(fit.data, partial_labels=False)
-        self.learned = solve_iql(demos, weights, discount=fit.mdp.discount, rates=LearningRates())
+        self.solved = solve_iql(demos, weights, discount=fit.mdp.discount, rates=LearningRates())
 
     def solution(self, mdp: MDP) -> InverseSolution | None:
         """What was learned, which no MDP says."""
-        return self.learned
+        return self.solved
 
     def state(self) -> dict[str, FloatArray]:
         """The table, its counts, and what was learned."""
-        found = {} if self.learned is None else self.learned._asdict()
+        found = {} if self.solved is None else self.solved._asdict()
         return super().state() | {f"learned_{name}": value for name, value in found.items() if value is not None}
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -144,4 +142,4 @@ class QLearnedPolicies(TabularPolicies):
         table = {name: value for name, value in state.items() if name not in learned}
         self._set_arrays(table, *super().state())
         if learned:
-            self.learned = InverseSolution(**{n.removeprefix("learned_"): v.copy() for n, v in learned.items()})
+            self.solved = InverseSolution(**{n.removeprefix("learned_"): v.copy() for n, v in learned.items()})

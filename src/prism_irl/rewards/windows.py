@@ -30,8 +30,8 @@ from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.continuous import DESCRIBED, described, in_steps
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import segments
-from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
-from prism_irl.rewards.linear import ROWS, Basis, LinearPolicies, measured
+from prism_irl.rewards.base import FloatArray
+from prism_irl.rewards.linear import ROWS, Basis, CommandPolicies, LinearPolicies, measured
 from prism_irl.rewards.options import Windows
 
 MOST_COMPONENTS = 300
@@ -100,7 +100,7 @@ def _windows(demos: Demonstrations, trajectories: slice, steps: int) -> FloatArr
     return described(values, offsets - offsets[0], steps)
 
 
-class WindowPolicies(RewardModel):
+class WindowPolicies(CommandPolicies):
     """Windows and commands of K intentions.
 
     Parameters
@@ -111,7 +111,7 @@ class WindowPolicies(RewardModel):
         Nothing of it is "auto" any more.
     """
 
-    is_density: ClassVar[bool] = True
+    closed_form: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True
     of_all_steps: ClassVar[tuple[str, ...]] = ("steps",)
 
@@ -119,6 +119,7 @@ class WindowPolicies(RewardModel):
         self, n_intentions: int, n_observations: int, n_commands: int, n_actions: int, options: Windows
     ) -> None:
         self.n_intentions, self.n_actions, self.options = n_intentions, n_actions, options
+        self.n_observations, self.n_commands = n_observations, n_commands
         width = DESCRIBED * (n_observations + n_commands)
         kept = min(int(options.components), width)
         self.power, self.shrinkage = float(options.power), float(options.shrinkage)
@@ -138,11 +139,6 @@ class WindowPolicies(RewardModel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Undo `__getstate__`."""
         vars(self).update(state, _views=WeakKeyDictionary())
-
-    @property
-    def exact(self) -> bool:
-        """The M-step is in closed form."""
-        return True
 
     def windows(self, demos: Demonstrations) -> FloatArray:
         """Components (n, c) of every step; kept as long as the data are."""
@@ -192,10 +188,6 @@ class WindowPolicies(RewardModel):
         """Of commands (n, m) given observations (n, d), (n, K)."""
         return self.done.log_density(observations, commands)
 
-    def policies_at(self, rows: IntArray) -> FloatArray:
-        """A density gives no probability to a cell of commands: uniform, (n, K, A)."""
-        return self.done.policies_at(rows)
-
     def state(self) -> dict[str, FloatArray]:
         """What windows are, how they look, and what is done."""
         own = {"reach": self.reach, "centre": self.centre, "directions": self.directions}
@@ -208,10 +200,6 @@ class WindowPolicies(RewardModel):
         self.seen.load_state({"weights": state["window_means"], "covariances": state["window_covariances"]})
         self.done.load_state(state)
         self._views.clear()
-
-    def check(self, demos: Demonstrations) -> None:
-        """Observations and commands of the sizes that were fitted."""
-        self.done.check(demos)
 
 
 def reaches(demos: Demonstrations) -> list[int]:

@@ -26,10 +26,8 @@ from prism_irl.evaluation.metrics import evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.persistence import load, save
-from prism_irl.models.registry import Method
-from prism_irl.scale import fanout
-from prism_irl.scale.stacked import stack as stacked
+from prism_irl.models.registry import Method, load, save
+from prism_irl.scale import fanout, stacked
 
 Extra = Callable[[IntentionModel, Demonstrations], dict[str, Any]]
 UNIT_SCORES = "unit_scores"

@@ -34,7 +34,7 @@ from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.subject_models import refit
 from prism_irl.scale import fanout
-from prism_irl.scale.stacked.chains import Resamples, can_stack_refits, refits_at_once
+from prism_irl.scale.stacked import Resamples, can_stack_refits, refits_at_once
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import UNIT_SCORES, Evaluation, Extra
 from prism_irl.switching.base import Switching
@@ -222,7 +222,7 @@ def intervals(
     }
 
 
-# -- draws whose refits are made at once on a GPU (`scale.stacked.resamples`) ------------------------------------------
+# -- draws whose refits are made at once on a GPU (`scale.stacked.Resamples`) ------------------------------------------
 
 
 def stacked_draws(

@@ -12,7 +12,7 @@ M-step is in closed form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +32,10 @@ from prism_irl.renewal import (
     left_from,
     reminding,
 )
-from prism_irl.switching.base import Posterior, Stream
-from prism_irl.switching.chain import FLOOR, Chain, Previous
+from prism_irl.switching.base import Posterior
+from prism_irl.switching.chain import FLOOR, ArrayChain, Previous
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from prism_irl.rewards.base import Fit
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 
 
-class ArrivalChain(Chain):
+class ArrivalChain(ArrayChain):
     """Intentions that end on arrival.
 
     Attributes
@@ -65,7 +64,6 @@ class ArrivalChain(Chain):
 
     def __init__(self, n_intentions: int, place: npt.NDArray[np.integer[Any]]) -> None:
         self.n_intentions = n_intentions
-        self.device: torch.device | str = "cpu"
         self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
         self.onward: FloatArray = np.full((n_intentions, n_intentions), 1.0 / n_intentions)
         self.rates: FloatArray = np.tile([0.05, 0.5, 0.5, 0.5], (n_intentions, 1))
@@ -88,15 +86,8 @@ class ArrivalChain(Chain):
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
-        for name, own in self.state().items():
-            checked.shape(name, state[name], own.shape)
-            own[...] = state[name]
+        super().load_state(state)
         checked.ids("places", self.place, len(self.place))
-
-    def to(self, device: torch.device | str) -> Self:
-        """Beliefs are computed on the CPU; batches may lie elsewhere."""
-        self.device = device
-        return self
 
     def take_over(self, chain: MarkovChain) -> None:
         """Begin with the first intentions of a Markov chain, and with its order of them."""
@@ -186,6 +177,7 @@ class ArrivalChain(Chain):
 
     def kernels(self, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> FloatArray:
         """Kernel between states (…,) and their successors, (…, K, K)."""
+        before, now = (np.minimum(states, self.ends.shape[1] - 1) for states in (before, now))
         was, is_there = (np.moveaxis(self.ends[:, states], 0, -1) > 0 for states in (before, now))
         kind = np.where(was, np.where(is_there, STAY, EXIT), np.where(is_there, ENTER, QUIT))
         rates = self.rates[np.arange(self.n_intentions), kind]
@@ -198,7 +190,7 @@ class ArrivalChain(Chain):
         """Kernel into step t, from the states of both steps, (B, T, K, K)."""
         import torch
 
-        states = np.minimum(batch.states.cpu().numpy(), self.ends.shape[1] - 1)
+        states = batch.states.cpu().numpy()
         before = np.concatenate([states[:, :1], states[:, :-1]], axis=1)
         return torch.from_numpy(np.log(self.kernels(before, states))).to(batch.mask.device)
 
@@ -211,33 +203,3 @@ class ArrivalChain(Chain):
         now = states.cpu().numpy()
         before = now if previous is None else previous.states.cpu().numpy()
         return torch.from_numpy(np.log(self.kernels(before, now))).to(states.device), carry
-
-    def stream(self, n_trajectories: int = 1) -> Stream:
-        """Streaming forward pass, in arrays."""
-        return ArrivalStream(self, n_trajectories)
-
-
-class ArrivalStream(Stream):
-    """The forward pass, one step at a time."""
-
-    def __init__(self, chain: ArrivalChain, n_trajectories: int) -> None:
-        self.chain, self.n_trajectories = chain, n_trajectories
-        self.filtered: FloatArray | None = None
-        self.before: npt.NDArray[np.int64] = np.zeros(n_trajectories, np.int64)
-
-    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
-        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
-        now = np.minimum(as_array(states), self.chain.ends.shape[1] - 1)
-        if self.filtered is None:
-            self.predicted = np.tile(self.chain.begin, (self.n_trajectories, 1))
-        else:
-            self.predicted = (self.filtered[:, None] @ self.chain.kernels(self.before, now))[:, 0]
-        self.before = now
-        return np.asarray(self.predicted[:, :, None] * as_array(policies))
-
-    def update(self, actions: Any, evidence: Any) -> FloatArray:
-        """P(z_t | s_≤t, a_≤t), (B, K)."""
-        logs = as_array(evidence) + np.log(np.maximum(self.predicted, FLOOR))
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        self.filtered = weights / weights.sum(axis=1, keepdims=True)
-        return self.filtered

@@ -7,16 +7,20 @@ and inference, decoding and streaming follow.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared, scatter
+from prism_irl.devices import as_array
 from prism_irl.errors import InputError
 from prism_irl.switching.base import BatchPosterior, Stream, Switching
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from prism_irl.rewards.base import Fit
@@ -137,6 +141,63 @@ class ChainStream(Stream):
             self.filtered = torch.log_softmax(self.predicted + evidence, dim=-1)
             self.previous = Previous(self.states, actions)
             return self.filtered.exp()
+
+
+class ArrayChain(Chain):
+    """A chain that is kept in plain arrays, so that fitting, asking and simulating it needs no torch.
+
+    Attributes
+    ----------
+    begin : (K,), P(z_1=k)
+    """
+
+    begin: npt.NDArray[np.float64]
+    device: torch.device | str = "cpu"
+
+    @abstractmethod
+    def kernels(self, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Kernel between states (…,) and their successors, (…, K, K)."""
+
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Undo `state`."""
+        for name, own in self.state().items():
+            checked.shape(name, state[name], own.shape)
+            own[...] = state[name]
+
+    def to(self, device: torch.device | str) -> Self:
+        """Batches are computed there; the chain itself stays where it is, being a few numbers."""
+        self.device = device
+        return self
+
+    def stream(self, n_trajectories: int = 1) -> Stream:
+        """Streaming forward pass, in arrays."""
+        return ArrayStream(self, n_trajectories)
+
+
+class ArrayStream(Stream):
+    """The forward pass, one step at a time; tensors are taken as well as arrays. `ChainStream` is the reference."""
+
+    def __init__(self, chain: ArrayChain, n_trajectories: int) -> None:
+        self.chain, self.n_trajectories = chain, n_trajectories
+        self.filtered: npt.NDArray[np.float64] | None = None
+
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> npt.NDArray[np.float64]:
+        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
+        now = as_array(states)
+        if self.filtered is None:
+            self.predicted = np.tile(self.chain.begin, (self.n_trajectories, 1))
+        else:
+            self.predicted = (self.filtered[:, None] @ self.chain.kernels(self.before, now))[:, 0]
+        self.before = now
+        return np.asarray(self.predicted[:, :, None] * as_array(policies))
+
+    def update(self, actions: Any, evidence: Any) -> npt.NDArray[np.float64]:
+        """P(z_t | s_≤t, a_≤t), (B, K)."""
+        with np.errstate(divide="ignore"):
+            logs = as_array(evidence) + np.log(self.predicted)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        self.filtered = weights / weights.sum(axis=1, keepdims=True)
+        return self.filtered
 
 
 def sticky(n_intentions: int) -> Tensor:

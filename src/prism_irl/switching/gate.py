@@ -52,6 +52,7 @@ class Gate(SwitchingModule):
     """
 
     incremental = True
+    optimiser: Optimiser
 
     def __init__(self, network: HistoryNetwork, n_intentions: int, *, l1: float, kl: float, optimiser: Optimiser):
         super().__init__()
@@ -102,14 +103,6 @@ class Gate(SwitchingModule):
         gates = torch.softmax(self.network.for_each_action(batch).double(), dim=-1)
         scores = torch.einsum("btak,btka->bta", gates, policy)
         return scores / scores.sum(-1, keepdim=True)
-
-    def training_state(self) -> dict[str, Tensor]:
-        """Adam's moments."""
-        return self.optimiser.state()
-
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
-        """Restore Adam's moments."""
-        self.optimiser.load(state)
 
     def stream(self, n_trajectories: int = 1) -> Stream:
         """Streaming Eq. (posterior)."""

@@ -5,21 +5,18 @@ HIQL's switching. Milliseconds per EM iteration, and the start of every richer c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl import checked
 from prism_irl.data.batching import Batch, Prepared, Stats
 from prism_irl.devices import as_array
-from prism_irl.switching.base import Counted, Posterior, Stream
-from prism_irl.switching.chain import FLOOR, STICKINESS, Chain, Previous
+from prism_irl.switching.base import Counted, Posterior
+from prism_irl.switching.chain import FLOOR, STICKINESS, ArrayChain, Previous
 from prism_irl.switching.inference import expected_counts, infer_flat
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from prism_irl.switching.networks import Carry
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 
 
-class MarkovChain(Chain):
+class MarkovChain(ArrayChain):
     """Constant kernel and initial distribution, updated in closed form (Baum–Welch).
 
     Both are plain arrays, so that fitting, asking and simulating a chain needs no torch; `initial` and `kernel` show
@@ -46,7 +43,6 @@ class MarkovChain(Chain):
 
     def __init__(self, n_intentions: int) -> None:
         self.n_intentions = n_intentions
-        self.device: torch.device | str = "cpu"
         self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
         stay = np.exp(STICKINESS * (np.eye(n_intentions) - 1.0))
         self.moves: FloatArray = stay / stay.sum(-1, keepdims=True)
@@ -68,19 +64,6 @@ class MarkovChain(Chain):
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Initial distribution and kernel."""
         return {"initial": self.begin, "kernel": self.moves}
-
-    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Undo `state`."""
-        if set(state) != set(self.state()):
-            raise KeyError(f"a Markov chain has initial and kernel, not {', '.join(state)}")
-        for name, own in self.state().items():
-            checked.shape(name, state[name], own.shape)
-            own[...] = state[name]
-
-    def to(self, device: torch.device | str) -> Self:
-        """Batches are computed there; the chain itself stays where it is, being a few numbers."""
-        self.device = device
-        return self
 
     def take_over(self, chain: MarkovChain) -> None:
         """Copy the other chain."""
@@ -115,9 +98,9 @@ class MarkovChain(Chain):
         """The constant kernel."""
         return self.kernel.to(states.device).log().expand(len(states), -1, -1), carry
 
-    def stream(self, n_trajectories: int = 1) -> Stream:
-        """Streaming forward pass, in arrays."""
-        return MarkovStream(self, n_trajectories)
+    def kernels(self, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> FloatArray:
+        """The constant kernel, (K, K)."""
+        return self.moves
 
     def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
         """Expected counts of first steps (K,) and of moves (K, K)."""
@@ -139,29 +122,3 @@ class MarkovChain(Chain):
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest): geometric."""
         stay = self.moves.diagonal()[:, None]
         return np.asarray((1 - stay) * stay ** np.arange(longest))
-
-
-class MarkovStream(Stream):
-    """The forward pass of a constant kernel, one step at a time; `ChainStream` is the reference.
-
-    Tensors are taken as well as arrays, and arrays are given.
-    """
-
-    def __init__(self, chain: MarkovChain, n_trajectories: int) -> None:
-        self.chain, self.n_trajectories = chain, n_trajectories
-        self.filtered: FloatArray | None = None
-
-    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
-        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
-        first = np.broadcast_to(self.chain.begin, (self.n_trajectories, self.chain.n_intentions))
-        self.predicted: FloatArray = first if self.filtered is None else self.filtered @ self.chain.moves
-        return np.asarray(self.predicted[:, :, None] * as_array(policies))
-
-    def update(self, actions: Any, evidence: Any) -> FloatArray:
-        """P(z_t | s_≤t, a_≤t), (B, K)."""
-        logs = as_array(evidence)
-        with np.errstate(divide="ignore"):
-            logs = logs + np.log(self.predicted)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        self.filtered = weights / weights.sum(axis=1, keepdims=True)
-        return self.filtered

@@ -53,6 +53,18 @@ class SwitchingModule(nn.Module, Switching):
         """Tensors."""
         return torch.from_numpy(values).to(device)
 
+    optimiser: Optimiser | None = None
+    """What trains it step by step, if anything does."""
+
+    def training_state(self) -> dict[str, Tensor]:
+        """Adam's moments."""
+        return {} if self.optimiser is None else self.optimiser.state()
+
+    def load_training_state(self, state: dict[str, Tensor]) -> None:
+        """Restore Adam's moments."""
+        if self.optimiser is not None:
+            self.optimiser.load(state)
+
 
 @dataclass
 class Optimiser:

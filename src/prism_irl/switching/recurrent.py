@@ -32,6 +32,7 @@ class RecurrentChain(SwitchingModule, Chain):
     """
 
     incremental = True
+    optimiser: Optimiser
     adds_up = True
 
     def __init__(
@@ -128,14 +129,6 @@ class RecurrentChain(SwitchingModule, Chain):
         scatter(batch, beliefs.responsibilities, smoothed)
         scatter(batch, beliefs.log_likelihood, likelihood)
         self.optimiser.step(loss)
-
-    def training_state(self) -> dict[str, Tensor]:
-        """Adam's moments."""
-        return self.optimiser.state()
-
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
-        """Restore Adam's moments."""
-        self.optimiser.load(state)
 
 
 def _posterior(smoothed: Tensor, likelihood: Tensor) -> Posterior:

@@ -4,7 +4,7 @@ A step of a chain or of a small recurrence is too little work for a kernel of it
 waits. Here a program walks whole sequences. Forward–backward is one program per trajectory, in scaled probability space
 and double precision. A program of a recurrence owns some rows of one fit, keeps the recurrent weights on chip and reads
 its inputs from projected tables (E W_ihᵀ), so that no (fit, row, step, hidden) input is ever made. Imported on machines
-with CUDA only; `switching.forward_backward` and `scale.stacked.models` have the same in plain torch, which the
+with CUDA only; `switching.forward_backward` and `scale.stacked_models` have the same in plain torch, which the
 tests compare.
 """
 

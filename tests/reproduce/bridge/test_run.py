@@ -16,7 +16,7 @@ from bridge.likelihoods import likelihood_table, n_fits
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.persistence import load
+from prism_irl.models.registry import load
 from prism_irl.robots.episodes import Episode
 from worlds.lerobot import write_lerobot
 from worlds.manipulation import ACTION_NAMES, PHASES, STATE_NAMES

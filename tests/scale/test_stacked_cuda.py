@@ -15,10 +15,8 @@ from prism_irl.models import starts
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.scale.stacked import fit_together
-from prism_irl.scale.stacked.chains import find_first_points
-from prism_irl.scale.stacked.models import StackedPolicies
-from prism_irl.scale.stacked.stack import Stack
+from prism_irl.scale.stacked import Stack, find_first_points, fit_together
+from prism_irl.scale.stacked_models import StackedPolicies
 
 LIKELIHOOD = 1e-4  # nats per step, after a few passes of Adam in single precision
 BELIEF = 1e-2

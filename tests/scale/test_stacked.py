@@ -12,9 +12,8 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.scale.stacked.data import Rows
-from prism_irl.scale.stacked.models import StackedPolicies, recurrence
-from prism_irl.scale.stacked.stack import can_stack, fit_together
+from prism_irl.scale.stacked import can_stack, fit_together
+from prism_irl.scale.stacked_models import Rows, StackedPolicies, recurrence
 
 S, A = 7, 3
 

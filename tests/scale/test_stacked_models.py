@@ -8,8 +8,7 @@ from torch import Tensor
 
 from cuda_support import CPU, DEVICE, close, cuda, exact_products, ragged, without_triton
 from prism_irl.data.batching import pad_batch
-from prism_irl.scale.stacked.data import Rows
-from prism_irl.scale.stacked.models import recurrence
+from prism_irl.scale.stacked_models import Rows, recurrence
 from prism_irl.switching.networks import HistoryNetwork
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}

@@ -9,7 +9,7 @@ import torch
 from cuda_support import ragged
 from prism_irl.models import starts
 from prism_irl.models.intentions import Intentions
-from prism_irl.scale.stacked import chains
+from prism_irl.scale import stacked as chains
 
 CPU = torch.device("cpu")
 DATA = [ragged(5, 12), ragged(6, 17), ragged(7, 9)]
