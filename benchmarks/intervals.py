@@ -1,10 +1,10 @@
-"""A bootstrap of a Markov chain on the labyrinth: refits at once on a GPU, or side by side, against one by one.
+"""A bootstrap of a Markov chain on the labyrinth: refits side by side, against one by one.
 
     python benchmarks/intervals.py [--resamples 200] [--alone 20] [--jobs 2] [--out runs/intervals]
 
 Data are the real labyrinth where `PRISM_DATA` has it, else simulated mice of the same size. ``alone`` resamples are
-refitted one after the other in the same run; their time per resample is the reference of the ratio. With a GPU both
-ways are measured. `python docs/results/results.py keep runs/intervals intervals` puts the rows into the docs.
+refitted one after the other in the same run; their time per resample is the reference of the ratio. `python
+docs/results/results.py keep runs/intervals intervals` puts the rows into the docs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
-import torch
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import load_with_animals
@@ -41,17 +39,14 @@ def data() -> tuple[Demonstrations, str]:
 
 
 def measure(
-    model: Intentions, demos: Demonstrations, n: int, jobs: int, reference: list[intervals.Draw], stacked: bool
+    model: Intentions, demos: Demonstrations, n: int, jobs: int, reference: list[intervals.Draw]
 ) -> dict[str, Any]:
-    """Seconds of ``n`` resamples one way, and how far the first are from those made one after the other."""
-    with patch.object(intervals, "can_stack_refits", lambda *_: stacked):  # a GPU is used wherever there is one
-        if stacked:
-            intervals.bootstrap(model, demos, 2, seed=1)  # compiles
-        clock = time.perf_counter()
-        draws = intervals.bootstrap(model, demos, n, jobs=jobs)
-        together = time.perf_counter() - clock
+    """Seconds of ``n`` resamples side by side, and how far the first are from those made one after the other."""
+    clock = time.perf_counter()
+    draws = intervals.bootstrap(model, demos, n, jobs=jobs)
+    together = time.perf_counter() - clock
     apart = max(float(np.abs(draws["dwell"][i] / draw["dwell"] - 1).max()) for i, draw in enumerate(reference))
-    how = "all at once on a GPU" if stacked else f"{jobs} side by side, a core each"
+    how = f"{jobs} side by side, a core each"
     return {"how": how, "seconds": together, "largest_relative_difference_of_dwell": apart}
 
 
@@ -71,10 +66,8 @@ def main() -> None:
     clock = time.perf_counter()
     reference = [intervals.one_draw(model, demos, labels, 0, i) for i in range(options.alone)]
     alone = (time.perf_counter() - clock) / options.alone * options.resamples
-    rows = []
-    for stacked in (True, False) if torch.cuda.is_available() else (False,):
-        row = measure(model, demos, options.resamples, options.jobs, reference, stacked)
-        rows.append(row | {"seconds_one_after_the_other": alone, "ratio": alone / row["seconds"]})
+    row = measure(model, demos, options.resamples, options.jobs, reference)
+    rows = [row | {"seconds_one_after_the_other": alone, "ratio": alone / row["seconds"]}]
     found = {"data": name, "n_steps": demos.n_steps, "resamples": options.resamples, "alone": options.alone}
     command = f"python benchmarks/intervals.py --resamples {options.resamples} --jobs {options.jobs}"
     write(options.out, command, title, time.perf_counter() - began, quick=False, **found, rows=rows)

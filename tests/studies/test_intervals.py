@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from prism_irl.cli.main import main
 from prism_irl.data.demonstrations import Demonstrations
@@ -11,10 +10,9 @@ from prism_irl.errors import InputError
 from prism_irl.models.presets import HIQL
 from prism_irl.models.references import Empirical, Uniform
 from prism_irl.models.registry import Method
-from prism_irl.scale.stacked import can_stack_refits, refits_at_once
 from prism_irl.studies import intervals as study
 from prism_irl.studies.cross_validation import UNIT_SCORES, cross_validate
-from prism_irl.studies.intervals import one_draw, score_intervals, scores_in_words, scoring, stacked_draws
+from prism_irl.studies.intervals import score_intervals, scores_in_words, scoring
 from worlds.cohort import CohortWorld
 
 
@@ -169,33 +167,3 @@ def test_compare_and_select_take_the_option(scored_data, tmp_path, capsys):
     assert (tmp_path / "selected" / "score_intervals.csv").is_file()
     assert main(["select", str(table), "--intervals", "3", "--out", str(tmp_path / "none")]) == 2
     assert not (tmp_path / "none").exists()
-
-
-# -- draws on a GPU ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def stacked_data():
-    """Twelve trajectories of different lengths."""
-    whole = CohortWorld(animals=3, trajectories=2, horizon=40, size=3).simulate(0).demonstrations
-    cuts = [np.arange(first, first + 40 - 3 * i) for i, first in enumerate(whole.offsets[:-1])]
-    return Demonstrations.from_arrays(
-        [whole.states[cut] for cut in cuts], [whole.actions[cut] for cut in cuts], groups=whole.groups, n_states=9
-    )
-
-
-@pytest.mark.parametrize("history", [1, 2])
-@pytest.mark.parametrize(
-    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
-)
-def test_stacked_draws_are_those_of_refits_alone(stacked_data, history, device):
-    model = HIQL(2, n_starts=1, max_iterations=8, history=history, validation_fraction=0.2).fit(stacked_data)
-    assert can_stack_refits(model, stacked_data)
-    assert refits_at_once(model, stacked_data) > 100
-    labels = model.predict(stacked_data)
-    together = stacked_draws(range(4), model, stacked_data, labels, 0, device)
-    for i in range(4):
-        alone = one_draw(model, stacked_data, labels, 0, i)
-        assert set(alone) == set(together)
-        for name, value in alone.items():
-            np.testing.assert_allclose(together[name][i], value, rtol=1e-6, atol=1e-8, err_msg=name)

@@ -12,12 +12,11 @@ The same code runs on a CPU, where it is the slower way and serves the tests.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,6 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
 from prism_irl.models.intentions import Intentions, RunningFit
-from prism_irl.models.subject_models import PATIENCE, trained_on
 from prism_irl.rewards.base import ROUNDING
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.scale.stacked_models import (
@@ -308,13 +306,7 @@ class Stack:
 # all fits and all their candidates side by side. The first responsibilities come from the same randomness as those of a
 # fit alone, so that a start ends where it would have ended alone (tested); of an odd fit out, whose first point needs
 # no chain, the model finds it itself.
-#
-# `Resamples`: a bootstrap of animals changes only how often each trajectory counts, so that F refits share their data.
-# The E-step of all of them is one batched forward–backward over (F, N, T), and the M-step weighs expected counts by the
-# draws. Every refit stops by its own monitor, and gives what `subject_models.refit` gives (tested).
 
-MOST_BELIEFS = 2**28
-"""Numbers of the largest array, (F, N, T, K, K): 2 GiB in double precision, of which there are a few."""
 MOST_NUMBERS = 2**26  # of a kernel (F, B, T, K, K): 512 MB in double precision
 SIDE_BY_SIDE = 128  # short chains
 
@@ -447,122 +439,3 @@ def _normalised(counts: Tensor, present: Tensor) -> Tensor:
     """Expected counts as probabilities over the intentions that a fit has, as `MarkovChain.update`."""
     held = torch.where(present, counts + FLOOR, 0.0)
     return held / held.sum(-1, keepdim=True).clamp_min(FLOOR)
-
-
-def can_stack_refits(model: Intentions, demos: Demonstrations) -> bool:
-    """Whether refits of this model can be stacked: a plain Markov chain over weighted-count policies."""
-    return (
-        model.switching_.free_kernel
-        and model.rewards_model_.action_table() is not None
-        and cast(TabularPolicies, model.rewards_model_).smoothing > 0
-        and demos.partial_labels is None
-    )
-
-
-def refits_at_once(model: Intentions, demos: Demonstrations) -> int:
-    """How many refits share a stack."""
-    return max(1, MOST_BELIEFS // (len(demos) * int(demos.lengths.max()) * model.n_intentions**2))
-
-
-class Beliefs(NamedTuple):
-    """E-step of F chains: ``smoothed`` (F, N, T, K), ``moves`` (F, N, K, K), ``log_likelihood`` (F, N, T)."""
-
-    smoothed: Tensor
-    moves: Tensor
-    log_likelihood: Tensor
-
-
-class Resamples:
-    """F chains on the same trajectories, which count ``times`` (F, N) each.
-
-    After `run`, ``beliefs`` are those of the chains found, over all trajectories.
-    """
-
-    def __init__(
-        self, model: Intentions, demos: Demonstrations, times: npt.NDArray[np.int64], device: torch.device | str
-    ) -> None:
-        self.model, self.device = model, torch.device(device)
-        F, N, T = len(times), len(demos), int(demos.lengths.max())
-        data = Prepared.of(demos, model.contexts_, torch.device("cpu"))
-        first, lengths = (
-            torch.from_numpy(each.astype(np.int64)).to(self.device).expand(F, N)
-            for each in (demos.offsets[:-1], demos.lengths)
-        )
-        self.rows = Rows(first.contiguous(), lengths.int().contiguous(), T)
-        self.pairs = self.rows.gather(torch.from_numpy(np.asarray(data.pairs, dtype=np.int64)).to(self.device))
-        kept = np.isin(np.arange(N), trained_on(model, demos))
-        self.weights = torch.from_numpy((times * kept).astype(np.float64)).to(self.device)
-        self.n_steps = (self.weights * lengths).sum(1)
-        chain = cast(MarkovChain, model.switching_)
-        self.initial = chain.initial.to(self.device).expand(F, -1).clone()
-        self.kernel = chain.kernel.to(self.device).expand(F, -1, -1).clone()
-        table = cast(TabularPolicies, model.rewards_model_)
-        self.tables = [copy.copy(table) for _ in range(F)]
-        self.policies = StackedPolicies(self.tables, self.device)
-        stopping = em.Stopping(model.max_iterations, PATIENCE, by="training")
-        self.monitors = [em.Monitor(stopping, exact=table.exact) for _ in range(F)]
-
-    @torch.no_grad()
-    def expectation(self) -> Beliefs:
-        """Beliefs about every step under every chain."""
-        emission = self.policies.log_emission(self.pairs)
-        kernel = self.kernel.log()[:, None, None].expand(*emission.shape, -1)
-        smoothed, pairwise, likelihood = stacked_beliefs(self.initial.log(), kernel, emission, self.rows)
-        return Beliefs(smoothed, pairwise.sum(2), likelihood)
-
-    @torch.no_grad()
-    def maximise(self, beliefs: Beliefs) -> None:
-        """Expected counts, weighted by the draws and normalised, as `MarkovChain` and `TabularPolicies` do."""
-        begun = torch.einsum("fn,fnk->fk", self.weights, beliefs.smoothed[:, :, 0]) + FLOOR
-        moves = torch.einsum("fn,fnjk->fjk", self.weights, beliefs.moves) + FLOOR
-        self.initial, self.kernel = begun / begun.sum(-1, keepdim=True), moves / moves.sum(-1, keepdim=True)
-        self.policies.clear()
-        self.policies.count(self.pairs, beliefs.smoothed * self.weights[..., None, None])
-        self.policies.maximise()
-
-    def run(self) -> None:
-        """EM until every monitor is finished; every chain is left at its best iteration."""
-        beliefs = self.expectation()
-        self._record(beliefs)
-        best = {name: value.clone() for name, value in self._state().items()}
-        while not all(monitor.finished for monitor in self.monitors):
-            self.maximise(beliefs)
-            beliefs = self.expectation()
-            improved = self._record(beliefs)
-            for name, value in self._state().items():
-                best[name] = torch.where(improved.view((-1,) + (1,) * (value.dim() - 1)), value, best[name])
-        self.initial, self.kernel = best["initial"], best["kernel"]
-        self.policies.policies.copy_(best["policies"])
-        self.policies.counts.copy_(best["counts"])
-        self.policies.accept()
-        self.policies.write_back(best)
-        self.beliefs = self.expectation()
-
-    def _record(self, beliefs: Beliefs) -> Tensor:
-        train = (beliefs.log_likelihood.sum(2) * self.weights).sum(1) / self.n_steps
-        objective = (train + self.policies.log_prior() / self.n_steps).cpu().tolist()
-        improved = [
-            not (monitor.rows and monitor.finished)
-            and monitor.record_iteration(objective=objective[f], train=likelihood, seconds=0.0)
-            for f, (monitor, likelihood) in enumerate(zip(self.monitors, train.cpu().tolist(), strict=True))
-        ]
-        return torch.tensor(improved, device=self.device)
-
-    def _state(self) -> dict[str, Tensor]:
-        own = {"initial": self.initial, "kernel": self.kernel}
-        return own | {"policies": self.policies.policies, "counts": self.policies.counts}
-
-    def refitted(self, f: int) -> Intentions:
-        """The model of draw f, as `models.refit.refit` returns it."""
-        again = copy.copy(self.model)
-        for name in ("solution_", "context_solution_"):
-            again.__dict__.pop(name, None)
-        chain = MarkovChain(self.model.n_intentions)
-        chain.initial.copy_(self.initial[f].cpu())
-        chain.kernel.copy_(self.kernel[f].cpu())
-        again.switching_, again.rewards_model_ = chain, self.tables[f]
-        return again
-
-    def flat(self, values: Tensor) -> npt.NDArray[np.int64]:
-        """Integers (F, N, T) in the flat layout of the data, (F, n)."""
-        return np.asarray(values[:, self.rows.mask[0]].cpu().numpy(), dtype=np.int64)

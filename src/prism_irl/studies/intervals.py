@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from prism_irl import limits, storage
 from prism_irl.data.demonstrations import Demonstrations
@@ -29,12 +28,11 @@ from prism_irl.evaluation.metrics import infer_once
 from prism_irl.evaluation.result import GRID
 from prism_irl.evaluation.rewards import state_rewards
 from prism_irl.evaluation.units import count_units, ratio
-from prism_irl.labels import ari, match, segments
+from prism_irl.labels import ari, match
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.subject_models import refit
 from prism_irl.scale import fanout
-from prism_irl.scale.stacked import Resamples, can_stack_refits, refits_at_once
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import UNIT_SCORES, Evaluation, Extra
 from prism_irl.switching.base import Switching
@@ -143,9 +141,7 @@ def bootstrap(
 ) -> dict[str, FloatArray]:
     """Numbers of ``n`` resamples, each name (n, …); what ``folder`` remembers of the same fit is not made again."""
     labels = model.predict(demos)
-    stacks = torch.cuda.is_available() and not fanout.on_cluster() and can_stack_refits(model, demos)
-    size = refits_at_once(model, demos) if stacks else CHUNK
-    chunks = [tuple(range(i, min(i + size, n))) for i in range(0, n, size)]
+    chunks = [tuple(range(i, min(i + CHUNK, n))) for i in range(0, n, CHUNK)]
     done: dict[int, dict[str, FloatArray]] = {}
     for i, chunk in enumerate(chunks):
         path = None if folder is None else folder / f"draws_{i:03d}_{len(chunk)}_{seed}.safetensors"
@@ -153,12 +149,7 @@ def bootstrap(
             done[i] = {name: value.numpy() for name, value in storage.load_tensors(path)[0].items()}
     left = [i for i in range(len(chunks)) if i not in done]
     shared = (model, demos, labels, seed)
-    made = (
-        enumerate(stacked_draws(chunks[i], *shared) for i in left)
-        if stacks
-        else fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs)
-    )
-    for index, found in made:
+    for index, found in fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs):
         i = left[index]
         done[i] = found
         if folder is not None:
@@ -220,62 +211,6 @@ def intervals(
         "agreement": float(np.mean(draws["agreement"])),
         "numbers": numbers,
     }
-
-
-# -- draws whose refits are made at once on a GPU (`scale.stacked.Resamples`) ------------------------------------------
-
-
-def stacked_draws(
-    indices: Sequence[int],
-    model: Intentions,
-    demos: Demonstrations,
-    labels: IntArray,
-    seed: int,
-    device: torch.device | str = "cuda",
-) -> Draw:
-    """What `intervals.one_draw` gives for each of the resamples, (n, …) per name."""
-    unit, n_units, _ = units_of(demos)
-    times = np.stack([draw_units(n_units, seed, index)[unit] for index in indices])
-    stack = Resamples(model, demos, times, device)
-    stack.run()
-    weights = torch.from_numpy(times.astype(np.float64)).to(stack.device)
-    smoothed, moves, likelihood = stack.beliefs
-    usage = torch.einsum("fn,fnk->fk", weights, smoothed.sum(2)).cpu().numpy()
-    pairs = torch.einsum("fn,fnjk->fjk", weights, moves).cpu().numpy()
-    own = stack.flat(smoothed.argmax(-1))
-    scores = likelihood.sum(2).cpu().numpy()
-    found = []
-    for f in range(len(times)):
-        draw = _numbers(usage[f], pairs[f], own[f], demos, times[f])
-        again = stack.refitted(f)
-        rewards = state_rewards(again)
-        if rewards is not None:
-            draw |= {"rewards": rewards, "values": again.values_}
-        K = model.n_intentions
-        order = np.argsort(match(labels, own[f], K, K).mapping)
-        draw = {name: reordered(name, value, order) for name, value in draw.items()}
-        out = times[f] == 0
-        draw["new_units"] = np.array(scores[f, out].sum() / demos.lengths[out].sum() if out.any() else np.nan)
-        draw["agreement"] = np.array(ari(labels, own[f]))
-        found.append(draw)
-    return {name: np.stack([draw[name] for draw in found]) for name in found[0]}
-
-
-def _numbers(steps: FloatArray, pairs: FloatArray, labels: IntArray, demos: Demonstrations, times: IntArray) -> Draw:
-    """Usage, dwell, switch rate and kernel of expected steps (K,) and moves (K, K), as in `evaluation.units`."""
-    found: Draw = {"usage": steps / steps.sum()}
-    if len(steps) > 1:
-        leaves, K = pairs.sum(axis=1), len(steps)
-        exits = leaves - np.diagonal(pairs)
-        cut = segments(labels, demos.offsets)
-        length, number = (
-            np.bincount(cut.labels, weights=times[cut.trajectories] * each, minlength=K)
-            for each in (cut.lengths, np.ones(len(cut.lengths)))
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found |= {"dwell": length / number, "switch_rate": np.array(exits.sum() / leaves.sum())}
-            found["kernel"] = pairs / leaves[:, None]
-    return found
 
 
 # -- likelihoods of a comparison: a bootstrap of animals over what each scored when held out ---------------------------
