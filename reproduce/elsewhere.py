@@ -11,10 +11,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.truth import Truth, recovered_policies, recovered_rewards
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntentionModel
+from prism_irl.models.base import IntentionModel
 
 TIE = 1e-9
 """Actions whose values differ by less than this share of the largest value are equally good."""

@@ -10,7 +10,7 @@ PACKAGE = TESTS.parent / "src" / "prism_irl"
 # A room may import the rooms on the lines above its own, and itself. Report and figures stand above models, because
 # they read results and never models; worlds below datasets, because simulated data lies in the same store.
 LEAVES = {
-    *("checked", "errors", "halves", "limits", "renewal", "storage", "devices", "optional", "mdp", "labels"),
+    *("arrays", "checked", "errors", "halves", "limits", "renewal", "storage", "devices", "optional", "mdp", "labels"),
     "maze",
 }
 ORDER: list[set[str]] = [

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from prism_irl.arrays import IntArray
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import resolve_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.base import IntArray, IntentionModel
+from prism_irl.models.base import IntentionModel
 from prism_irl.models.presets import SWIRL
 from prism_irl.rewards.soft import Places, SoftRewards, log_sum_exp, own_dynamics
 from prism_irl.switching.varying import StateChain

@@ -36,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Parts, Prepared, Stats
 from prism_irl.data.demonstrations import some_trajectories
 from prism_irl.data.labels import clamped
@@ -183,7 +184,7 @@ def likelihood(switching: Switching, rewards: RewardModel, data: Prepared) -> fl
     return float(sum(found)) / data.n_steps
 
 
-def labels(switching: Switching, rewards: RewardModel, data: Prepared) -> npt.NDArray[np.int64]:
+def labels(switching: Switching, rewards: RewardModel, data: Prepared) -> IntArray:
     """Likeliest intention of every step, (n,)."""
     parts = _evaluated(rewards, data)
     return np.concatenate([expectation(switching, rewards, part).responsibilities.argmax(1) for part in parts])
@@ -376,8 +377,8 @@ def short_run(
     train: Prepared,
     iterations: int,
     *,
-    powers: npt.NDArray[np.float64] | None = None,
-    emission: npt.NDArray[np.float64] | None = None,
+    powers: FloatArray | None = None,
+    emission: FloatArray | None = None,
     after: Callable[[int], None] | None = None,
 ) -> float:
     """Some EM iterations of a closed-form chain, without monitor or stopping: every warm-up, trial and search.

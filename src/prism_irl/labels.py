@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from prism_irl.arrays import IntArray
 from prism_irl.errors import InputError
-
-Labels = NDArray[np.int64]
 
 
 class Matching(NamedTuple):
@@ -29,8 +28,8 @@ class Matching(NamedTuple):
         True name of each predicted intention; those without a partner get n_true, n_true + 1, …, which match nothing.
     """
 
-    labels: Labels
-    mapping: Labels
+    labels: IntArray
+    mapping: IntArray
 
 
 class Segments(NamedTuple):
@@ -42,10 +41,10 @@ class Segments(NamedTuple):
         First step (flat), number of steps, label and trajectory of each segment, in order.
     """
 
-    starts: Labels
-    lengths: Labels
-    labels: Labels
-    trajectories: Labels
+    starts: IntArray
+    lengths: IntArray
+    labels: IntArray
+    trajectories: IntArray
 
 
 def match(true: ArrayLike, predicted: ArrayLike, n_true: int | None = None, n_predicted: int | None = None) -> Matching:
@@ -118,7 +117,7 @@ def segments(labels: ArrayLike, offsets: ArrayLike) -> Segments:
     return Segments(starts, np.diff(starts, append=len(z)), z[starts], trajectories)
 
 
-def dwell_lengths(labels: ArrayLike, offsets: ArrayLike) -> Labels:
+def dwell_lengths(labels: ArrayLike, offsets: ArrayLike) -> IntArray:
     """Return the length in steps of every segment, in order."""
     return segments(labels, offsets).lengths
 
@@ -133,14 +132,14 @@ def n_switches(labels: ArrayLike, offsets: ArrayLike) -> int:
     return len(boundaries(segments(labels, offsets)))
 
 
-def boundaries(cut: Segments, gap: int = 0) -> Labels:
+def boundaries(cut: Segments, gap: int = 0) -> IntArray:
     """Return the first steps of segments that do not open a trajectory, with `gap` steps put between trajectories."""
     inner = np.diff(cut.trajectories, prepend=-1) == 0
-    found: Labels = cut.starts[inner] + gap * cut.trajectories[inner]
+    found: IntArray = cut.starts[inner] + gap * cut.trajectories[inner]
     return found
 
 
-def checked_pair(true: ArrayLike, predicted: ArrayLike) -> tuple[Labels, Labels]:
+def checked_pair(true: ArrayLike, predicted: ArrayLike) -> tuple[IntArray, IntArray]:
     """Return both label arrays as int64, checked to be of the same length."""
     z, z_hat = _labels(true, "true"), _labels(predicted, "predicted")
     if len(z) != len(z_hat):
@@ -148,7 +147,7 @@ def checked_pair(true: ArrayLike, predicted: ArrayLike) -> tuple[Labels, Labels]
     return z, z_hat
 
 
-def _labels(values: ArrayLike, name: str) -> Labels:
+def _labels(values: ArrayLike, name: str) -> IntArray:
     """(n,) labels as int64, or one sentence about what is wrong with them."""
     labels: NDArray[Any] = np.asarray(values)
     if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu":
@@ -158,7 +157,7 @@ def _labels(values: ArrayLike, name: str) -> Labels:
     return labels.astype(np.int64)
 
 
-def _offsets(offsets: ArrayLike, labels: ArrayLike) -> Labels:
+def _offsets(offsets: ArrayLike, labels: ArrayLike) -> IntArray:
     """(N + 1,) offsets that cover the labels exactly."""
     edges: NDArray[Any] = np.asarray(offsets)
     n = len(np.asarray(labels))
@@ -170,7 +169,7 @@ def _offsets(offsets: ArrayLike, labels: ArrayLike) -> Labels:
     return edges
 
 
-def _count(labels: Labels, given: int | None, name: str) -> int:
+def _count(labels: IntArray, given: int | None, name: str) -> int:
     """Return the number of intentions, at least as large as the labels need."""
     needed = int(labels.max()) + 1
     if given is not None and given < needed:
@@ -178,7 +177,7 @@ def _count(labels: Labels, given: int | None, name: str) -> int:
     return needed if given is None else given
 
 
-def _by_appearance(labels: Labels, n: int) -> Labels:
+def _by_appearance(labels: IntArray, n: int) -> IntArray:
     """(n,) label numbers in the order in which they first occur; those that do not occur come last."""
     first = np.full(n, len(labels))
     values, index = np.unique(labels, return_index=True)
@@ -186,7 +185,7 @@ def _by_appearance(labels: Labels, n: int) -> Labels:
     return np.argsort(first, kind="stable")
 
 
-def _contingency(true: ArrayLike, predicted: ArrayLike) -> tuple[Labels, Labels, Labels]:
+def _contingency(true: ArrayLike, predicted: ArrayLike) -> tuple[IntArray, IntArray, IntArray]:
     """How many steps carry each pair of labels that occurs, each true label, and each predicted label."""
     z, z_hat = checked_pair(true, predicted)
     shared, of_z, of_z_hat = (

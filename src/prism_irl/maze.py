@@ -17,15 +17,13 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.checked import frozen
 
 if TYPE_CHECKING:
     from prism_irl.mdp import MDP
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 N_LEVELS = 7
 N_NODES, N_ACTIONS = 2**N_LEVELS - 1, 4
@@ -40,19 +38,19 @@ CORRIDOR_LENGTHS = (4, 4, 2, 2, 1, 1)
 
 
 @cache
-def levels() -> Integers:
+def levels() -> IntArray:
     """(127,) level of each node: 0 for the first junction, 6 for dead ends."""
     return frozen(np.floor(np.log2(np.arange(N_NODES) + 1)).astype(np.int64))
 
 
 @cache
-def parents() -> Integers:
+def parents() -> IntArray:
     """(127,) the node on the way out; −1 for the first junction."""
     return frozen((np.arange(N_NODES) + 1) // 2 - 1)
 
 
 @cache
-def headings() -> Integers:
+def headings() -> IntArray:
     """(127, 2) direction (dx, dy) in which each node is entered from its parent, the first one from the left.
 
     Corridors alternate between vertical and horizontal; an odd node lies above or to the left of its even sibling.
@@ -65,7 +63,7 @@ def headings() -> Integers:
 
 
 @cache
-def layout() -> Floats:
+def layout() -> FloatArray:
     """(127, 2) centre of each node in cells, x to the right and y downwards, from 0 to 14."""
     position = np.zeros((N_NODES, 2))
     position[HOME] = SIZE // 2
@@ -75,7 +73,7 @@ def layout() -> Floats:
 
 
 @cache
-def is_left_branch() -> npt.NDArray[np.bool_]:
+def is_left_branch() -> BoolArray:
     """(127,) whether a node is the branch to the left of somebody who walks into its parent; False for the root.
 
     With y downwards, left of the direction (dx, dy) is (dy, −dx).
@@ -86,7 +84,7 @@ def is_left_branch() -> npt.NDArray[np.bool_]:
 
 
 @cache
-def successors() -> Integers:
+def successors() -> IntArray:
     """(127, 4) where each action leads; an action that does not exist stays in place, as does leaving the maze."""
     target = np.repeat(np.arange(N_NODES)[:, None], N_ACTIONS, axis=1)
     for n in range(1, N_NODES):
@@ -97,7 +95,7 @@ def successors() -> Integers:
 
 
 @cache
-def valid_actions() -> npt.NDArray[np.bool_]:
+def valid_actions() -> BoolArray:
     """(127, 4) which actions exist: both branches of a junction, one way out, and leaving the maze from node 0."""
     valid = successors() != np.arange(N_NODES)[:, None]
     valid[EXIT] = True
@@ -105,7 +103,7 @@ def valid_actions() -> npt.NDArray[np.bool_]:
 
 
 @cache
-def transitions() -> Floats:
+def transitions() -> FloatArray:
     """(127, 4, 127) deterministic P(s' | s, a)."""
     return frozen(np.eye(N_NODES)[successors()])
 
@@ -118,7 +116,7 @@ def maze_mdp(discount: float = 0.97) -> MDP:
 
 
 @cache
-def distances() -> Integers:
+def distances() -> IntArray:
     """(127, 127) steps between nodes."""
     child = np.arange(1, N_NODES)
     from scipy.sparse import csr_array  # here, because a figure that needs a node's place needs no distances
@@ -129,7 +127,7 @@ def distances() -> Integers:
 
 
 @cache
-def corridors() -> Floats:
+def corridors() -> FloatArray:
     """(126, 2, 2) the straight line from the parent to each node 1, 2, …, in cells."""
     return frozen(np.stack([layout()[parents()[1:]], layout()[1:]], axis=1))
 
@@ -144,9 +142,9 @@ class Cells(NamedTuple):
     share : (169,) how far a cell lies from the outer towards the inner node, 0 to 1
     """
 
-    xy: Floats
-    ends: Integers
-    share: Floats
+    xy: FloatArray
+    ends: IntArray
+    share: FloatArray
 
 
 @cache
@@ -164,7 +162,7 @@ def cells() -> Cells:
 
 
 @cache
-def walls() -> Floats:
+def walls() -> FloatArray:
     """(M, 2, 2) all walls as line segments of one cell's length: sides of corridor cells that lead nowhere."""
     way_in = np.array([(float(x), ENTRANCE[1]) for x in range(SIZE // 2)])
     inside = np.concatenate([way_in, cells().xy])

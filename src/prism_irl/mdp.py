@@ -15,14 +15,14 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.checked import frozen
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
 
-Array = npt.NDArray[np.float64]
-Solver = Callable[[Array], Array]
+Solver = Callable[[FloatArray], FloatArray]
 PIECE = 2**20
 """Steps that are counted at a time."""
 
@@ -45,11 +45,9 @@ class MDP:
     n_actions: int
     transitions: Any  # scipy.sparse.csr_array; SciPy ships no types
     discount: float
-    valid_actions: npt.NDArray[np.bool_]
+    valid_actions: BoolArray
 
-    def __init__(
-        self, transitions: Any, discount: float = 0.97, valid_actions: npt.NDArray[np.bool_] | None = None
-    ) -> None:
+    def __init__(self, transitions: Any, discount: float = 0.97, valid_actions: BoolArray | None = None) -> None:
         matrix = sparse.coo_array(transitions)
         rows, n_states = matrix.shape if len(matrix.shape) == 2 else (0, 0)
         if n_states == 0 or rows == 0 or rows % n_states:
@@ -64,9 +62,7 @@ class MDP:
         self.transitions = self._check_rows(matrix)
 
     @classmethod
-    def from_dense(
-        cls, P: npt.ArrayLike, discount: float = 0.97, valid_actions: npt.NDArray[np.bool_] | None = None
-    ) -> MDP:
+    def from_dense(cls, P: npt.ArrayLike, discount: float = 0.97, valid_actions: BoolArray | None = None) -> MDP:
         """Build from a dense table P(s'|s, a) of shape (S, A, S)."""
         table = np.asarray(P, dtype=np.float64)
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
@@ -162,15 +158,15 @@ class MDP:
         """P̄(s'|s): average of P(s'|s, a) over the valid actions of s, a sparse (S, S) array."""
         return self.policy_transitions(self.valid_actions / self.valid_actions.sum(axis=1, keepdims=True))
 
-    def expected_values(self, values: npt.ArrayLike) -> Array:
+    def expected_values(self, values: npt.ArrayLike) -> FloatArray:
         """Σ_s' P(s'|s, a) V(s') for values (…, S): array (…, S, A), zero for invalid actions."""
         v = np.asarray(values, dtype=np.float64)
         if v.shape[-1:] != (self.n_states,):
             raise InputError(f"The values have shape {v.shape}; their last axis must be S = {self.n_states}.")
-        flat: Array = (self.transitions @ v.reshape(-1, self.n_states).T).T
+        flat: FloatArray = (self.transitions @ v.reshape(-1, self.n_states).T).T
         return flat.reshape(*v.shape[:-1], self.n_states, self.n_actions)
 
-    def action_values(self, reward: npt.ArrayLike, values: npt.ArrayLike) -> Array:
+    def action_values(self, reward: npt.ArrayLike, values: npt.ArrayLike) -> FloatArray:
         """Q(s, a) = r(s, a) + γ Σ_s' P(s'|s, a) V(s'): array (…, S, A), −inf for invalid actions.
 
         Parameters
@@ -181,12 +177,12 @@ class MDP:
         values : array, shape (…, S)
             V, with leading axes that broadcast with those of `reward` (K intentions, say).
         """
-        q: Array = self._state_action(reward) + self.discount * self.expected_values(values)
+        q: FloatArray = self._state_action(reward) + self.discount * self.expected_values(values)
         return np.where(self.valid_actions, q, -np.inf)
 
     def value_iteration(
         self, reward: npt.ArrayLike, tolerance: float = 1e-10, max_iterations: int = 100_000
-    ) -> tuple[Array, Array]:
+    ) -> tuple[FloatArray, FloatArray]:
         """Optimal (q, v) of shapes (…, S, A) and (…, S); rewards as in `action_values`.
 
         The error of v is at most `tolerance` · max(1, max |v|), guaranteed by MacQueen's bounds.
@@ -199,19 +195,19 @@ class MDP:
         temperature: float = 1.0,
         tolerance: float = 1e-10,
         max_iterations: int = 100_000,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[FloatArray, FloatArray]:
         """Soft-optimal (q, v) with V(s) = τ log Σ_a exp(Q(s, a)/τ) over valid actions; else as `value_iteration`."""
         if not (np.isfinite(temperature) and temperature > 0):
             raise InputError(f"The temperature is {temperature}; give a finite number above 0.")
 
-        def soft_maximum(q: Array) -> Array:
+        def soft_maximum(q: FloatArray) -> FloatArray:
             top = q.max(axis=-1)
-            v: Array = top + temperature * np.log(np.exp((q - top[..., None]) / temperature).sum(axis=-1))
+            v: FloatArray = top + temperature * np.log(np.exp((q - top[..., None]) / temperature).sum(axis=-1))
             return v
 
         return self._iterate(soft_maximum, reward, tolerance, max_iterations)
 
-    def policy_evaluation(self, policy: npt.ArrayLike, reward: npt.ArrayLike) -> Array:
+    def policy_evaluation(self, policy: npt.ArrayLike, reward: npt.ArrayLike) -> FloatArray:
         """V = (I − γ P_π)⁻¹ r_π, exactly, for policies (…, S, A) and rewards as in `action_values`: (…, S)."""
         p = np.asarray(policy, dtype=np.float64)
         shape = (self.n_states, self.n_actions)
@@ -231,7 +227,7 @@ class MDP:
             v[:] = factorize(identity - self.discount * self.policy_transitions(pi))(r)
         return values.reshape(r_pi.shape)
 
-    def level(self, reward: npt.ArrayLike) -> tuple[Array, Array]:
+    def level(self, reward: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The one reward (…, S, A) among all shapings of this one that averages to 0 over the valid actions of a state.
 
         c(s, a) = r(s, a) + γ Σ_s' P(s'|s, a) U(s') − U(s), where U = (I − γP̄)⁻¹ r̄, (…, S), are the values of the policy
@@ -250,7 +246,7 @@ class MDP:
         r = np.where(self.valid_actions, self._state_action(reward), 0.0)
         mean = r.sum(axis=-1) / self.valid_actions.sum(axis=1)
         solve = factorize(sparse.eye_array(self.n_states) - self.discount * self.mean_transitions())
-        ahead: Array = solve(mean.reshape(-1, self.n_states).T).T.reshape(mean.shape)
+        ahead: FloatArray = solve(mean.reshape(-1, self.n_states).T).T.reshape(mean.shape)
         advantages = self.action_values(r, ahead) - ahead[..., None]
         single = (self.valid_actions.sum(axis=1) == 1)[:, None]  # exactly nothing, and not what rounding leaves
         return np.where(self.valid_actions & ~single, advantages, 0.0), ahead
@@ -261,7 +257,7 @@ class MDP:
             f"{self.transitions.nnz} transitions, discount {self.discount:g})"
         )
 
-    def _check_valid(self, valid_actions: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_]:
+    def _check_valid(self, valid_actions: BoolArray | None) -> BoolArray:
         shape = (self.n_states, self.n_actions)
         valid = np.ones(shape, dtype=bool) if valid_actions is None else np.array(valid_actions, dtype=bool)
         if valid.shape != shape:
@@ -295,7 +291,7 @@ class MDP:
         normal.eliminate_zeros()
         return normal
 
-    def _state_action(self, reward: npt.ArrayLike) -> Array:
+    def _state_action(self, reward: npt.ArrayLike) -> FloatArray:
         r = np.asarray(reward, dtype=np.float64)
         shape = (self.n_states, self.n_actions)
         if r.shape[-2:] != shape:
@@ -317,8 +313,8 @@ class MDP:
         return mix @ self.transitions
 
     def _iterate(
-        self, backup: Callable[[Array], Array], reward: npt.ArrayLike, tolerance: float, max_iterations: int
-    ) -> tuple[Array, Array]:
+        self, backup: Callable[[FloatArray], FloatArray], reward: npt.ArrayLike, tolerance: float, max_iterations: int
+    ) -> tuple[FloatArray, FloatArray]:
         r = self._state_action(reward)
         v = np.zeros(r.shape[:-1])
         horizon = self.discount / (1 - self.discount)
@@ -338,7 +334,7 @@ class MDP:
         )
 
 
-def boltzmann(q: npt.ArrayLike, inverse_temperature: float = 1.0) -> Array:
+def boltzmann(q: npt.ArrayLike, inverse_temperature: float = 1.0) -> FloatArray:
     """Boltzmann policy π(a|s) ∝ exp(β Q(s, a)) for q (…, S, A); actions with Q = −inf are invalid and get 0."""
     values = np.asarray(q, dtype=np.float64)
     if not (np.isfinite(inverse_temperature) and inverse_temperature >= 0):
@@ -350,7 +346,7 @@ def boltzmann(q: npt.ArrayLike, inverse_temperature: float = 1.0) -> Array:
         raise InputError(f"Q in state {state} has no finite maximum; give each state a valid action and no NaN.")
     # Q − max first, so that β = 0 never meets 0 · inf.
     weight = np.where(valid, np.exp(inverse_temperature * np.where(valid, values - top, 0.0)), 0.0)
-    policy: Array = weight / weight.sum(axis=-1, keepdims=True)
+    policy: FloatArray = weight / weight.sum(axis=-1, keepdims=True)
     return policy
 
 

@@ -18,12 +18,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.optional import compiled
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 QUIT, ENTER, STAY, EXIT = range(4)
 TINY = 1e-300
 PARTS, WORTH_THREADS = 4, 500_000
@@ -116,7 +114,7 @@ def beliefs(
     return Expected(counts, first, onward, left, stayed, log_likelihood, filtered, predicted, reminded)
 
 
-def leaving_rates(left: FloatArray, stayed: FloatArray, nowhere: npt.NDArray[np.bool_]) -> FloatArray:
+def leaving_rates(left: FloatArray, stayed: FloatArray, nowhere: BoolArray) -> FloatArray:
     """Rates of leaving from counts (K, 4), with a weak prior: those that all goals share, and those of no place."""
     rates = np.empty_like(left)
     for group in (~nowhere, nowhere):

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from prism_irl import limits
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import simulate
@@ -31,9 +32,6 @@ from prism_irl.labels import Segments, boundaries, segments
 if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
 
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 SIMULATIONS = 20
 MOST_STEPS = 25_000

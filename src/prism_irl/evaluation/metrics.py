@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import ArrayLike
 
+from prism_irl.arrays import BoolArray, IntArray
+from prism_irl.arrays import IntArray as Labels
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import (
-    Labels,
     Segments,
     ari,
     boundaries,
@@ -32,7 +32,8 @@ from prism_irl.labels import (
 )
 
 if TYPE_CHECKING:
-    from prism_irl.models.base import FloatArray, IntentionModel
+    from prism_irl.arrays import FloatArray
+    from prism_irl.models.base import IntentionModel
 
 
 # -- segments ----------------------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ class Inference(NamedTuple):
     ``paper`` (n,): the paper's score; the same array unless the prior sees the action.
     """
 
-    labels: npt.NDArray[np.int64]
+    labels: IntArray
     probabilities: FloatArray
     log_likelihood: FloatArray
     paper: FloatArray
@@ -189,7 +190,7 @@ def evaluate(model: IntentionModel, demos: Demonstrations) -> dict[str, Any]:
     }
 
 
-def label_metrics(labels: npt.NDArray[np.int64], demos: Demonstrations) -> dict[str, float]:
+def label_metrics(labels: IntArray, demos: Demonstrations) -> dict[str, float]:
     """How well the labels (n,) agree with the true ones; empty where the data has none."""
     if demos.labels is None:
         return {}
@@ -203,7 +204,7 @@ def summary(values: list[float]) -> dict[str, float]:
     return {"mean": float(array.mean()), "std": float(array.std(ddof=1)) if len(array) > 1 else 0.0}
 
 
-def information(labels: npt.NDArray[np.int64], happened: npt.NDArray[np.bool_]) -> float:
+def information(labels: IntArray, happened: BoolArray) -> float:
     """Mutual information between the intention of a step and whether the event happens at it, in nats per step.
 
     I(z; e) = Σ_k,e p(k, e) log p(k, e) / (p(k) p(e)): what one would know about the event from the intention alone,

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import Table
 from prism_irl.evaluation.checks import Checks
 from prism_irl.evaluation.metrics import Inference
 
-Floats = npt.NDArray[np.float64]
 GRID = np.linspace(-2.0, 2.0, 17)
 """Standard deviations of a covariate at which its effect is shown."""
 
@@ -30,13 +29,13 @@ class Shown(NamedTuple):
     """
 
     demos: Demonstrations
-    probabilities: Floats
-    marks: dict[str, npt.NDArray[np.bool_]]
+    probabilities: FloatArray
+    marks: dict[str, BoolArray]
     layout: Mapping[str, Any] | None
     notes: list[str]
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
+    def labels(self) -> IntArray:
         """(n,) likeliest intention of every step."""
         return np.asarray(self.probabilities.argmax(axis=1), np.int64)
 
@@ -50,16 +49,16 @@ class Dwell(NamedTuple):
 
     mean: float
     per_intention: list[float | None]
-    expected: Floats | None = None
+    expected: FloatArray | None = None
 
 
 class Effects(NamedTuple):
     """Probability of leaving each intention over each covariate, (K, d, G), at ``at`` (d, G), with its interval."""
 
     names: list[str]
-    at: Floats
-    leaving: Floats
-    interval: Floats | None
+    at: FloatArray
+    leaving: FloatArray
+    interval: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +102,11 @@ class FitResult:
     leaks: bool
     density: bool
     looks_ahead: bool
-    usage: Floats
+    usage: FloatArray
     dwell: Dwell
-    transitions: npt.NDArray[np.int64]
-    rewards: Floats | None
-    values: Floats | None
+    transitions: IntArray
+    rewards: FloatArray | None
+    values: FloatArray | None
     goals: pd.DataFrame | None
     em: dict[str, Any] | None
     monitor: list[dict[str, float]] | None

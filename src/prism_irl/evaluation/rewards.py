@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import segments
-
-Floats = npt.NDArray[np.float64]
 
 RARE = 5.0
 """Choices of an intention in a state, from which on its reward there is called identified."""
@@ -25,9 +24,9 @@ RARE = 5.0
 class Explanation(NamedTuple):
     """``rewards`` and ``q`` (K, S, A) and ``values`` (K, S) of K intentions; None of what a model does not have."""
 
-    rewards: Floats
-    q: Floats | None
-    values: Floats | None
+    rewards: FloatArray
+    q: FloatArray | None
+    values: FloatArray | None
 
 
 def explanation(model: Any) -> Explanation | None:
@@ -50,7 +49,7 @@ def explanation(model: Any) -> Explanation | None:
     )
 
 
-def choice_counts(demos: Demonstrations, probabilities: npt.ArrayLike) -> Floats:
+def choice_counts(demos: Demonstrations, probabilities: npt.ArrayLike) -> FloatArray:
     """How often each intention took each action in each state, Σ_t γ_t(k) [s_t = s, a_t = a], (K, S, A)."""
     S, A = demos.n_states, demos.n_actions
     pair = demos.states.astype(np.int64) * A + demos.actions
@@ -59,19 +58,19 @@ def choice_counts(demos: Demonstrations, probabilities: npt.ArrayLike) -> Floats
     return np.stack(counts).astype(np.float64).reshape(-1, S, A)
 
 
-def often_enough(counts: Floats) -> npt.NDArray[np.bool_]:
+def often_enough(counts: FloatArray) -> BoolArray:
     """States in which an intention chose at least `RARE` times, (K, S), from `choice_counts`."""
     return np.asarray(counts.sum(axis=-1) >= RARE)
 
 
-def leaves_choice(demos: Demonstrations) -> npt.NDArray[np.bool_]:
+def leaves_choice(demos: Demonstrations) -> BoolArray:
     """States with at least two valid actions, (S,)."""
     if demos.valid_actions is None:
         return np.full(demos.n_states, demos.n_actions > 1)
     return np.asarray(demos.valid_actions.sum(axis=1) > 1)
 
 
-def where_identified(found: Explanation, demos: Demonstrations, counts: Floats) -> npt.NDArray[np.bool_]:
+def where_identified(found: Explanation, demos: Demonstrations, counts: FloatArray) -> BoolArray:
     """States (K, S) whose reward the data decide: chosen in `often_enough`, and not the 0 of a place without a choice.
 
     A reward that is not level (goals, which are places on purpose) is decided in a dead end by the choices that lead
@@ -92,7 +91,7 @@ def dwell_per_intention(labels: npt.ArrayLike, offsets: npt.ArrayLike, n_intenti
     return [float(own.mean()) if len(own) else None for own in lengths]
 
 
-def state_rewards(model: Any, *, own: bool = False) -> npt.NDArray[np.float64] | None:
+def state_rewards(model: Any, *, own: bool = False) -> FloatArray | None:
     """(K, S) reward of each state, expected under the intention's own policy; NaN where the intention never is.
 
     The reward is the level one (`identified.explanation`), which is 0 where there is no choice; with ``own`` the
@@ -115,7 +114,7 @@ def state_rewards(model: Any, *, own: bool = False) -> npt.NDArray[np.float64] |
     return _seen(model, rewards)
 
 
-def state_values(model: Any) -> npt.NDArray[np.float64] | None:
+def state_values(model: Any) -> FloatArray | None:
     """(K, S) value of each state under the reward of `state_rewards`; None and NaN as there."""
     found = explanation(model) if getattr(model, "n_states_", MAX_STATES + 1) <= MAX_STATES else None
     return None if found is None or found.values is None else _seen(model, found.values)
@@ -123,7 +122,7 @@ def state_values(model: Any) -> npt.NDArray[np.float64] | None:
 
 def on_map(
     model: Any, demos: Demonstrations, probabilities: npt.ArrayLike
-) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.float64] | None]:
+) -> tuple[FloatArray | None, FloatArray | None]:
     """`state_rewards` and `state_values` as a page shows them: NaN where an intention hardly ever chose, too."""
     often = often_enough(choice_counts(demos, probabilities))
     rewards, values = state_rewards(model), state_values(model)
@@ -132,6 +131,6 @@ def on_map(
     return rewards, None if values is None else np.where(often, values, np.nan)
 
 
-def _seen(model: Any, rewards: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _seen(model: Any, rewards: FloatArray) -> FloatArray:
     unvisited = getattr(model, "unvisited_", None)
     return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)

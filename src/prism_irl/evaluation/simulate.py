@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import one_thread
 from prism_irl.errors import InputError
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from prism_irl.models.references import TabularReference
     from prism_irl.rewards.accents import Accents
     from prism_irl.rewards.choice_kernels import ChoiceKernels
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Chooser(Protocol):
@@ -192,7 +189,7 @@ def push(recent: IntArray, states: IntArray) -> IntArray:
     return np.concatenate([states[:, None], recent[:, :-1]], axis=1)
 
 
-def _possible(weights: FloatArray, allowed: npt.NDArray[np.bool_], states: IntArray) -> FloatArray:
+def _possible(weights: FloatArray, allowed: BoolArray, states: IntArray) -> FloatArray:
     """Weights (B, A) of the actions that exist where they are asked for."""
     possible: FloatArray = np.where(allowed[states], weights, 0.0)
     stuck = ~(possible.sum(axis=1) > 0)

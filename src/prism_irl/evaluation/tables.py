@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from prism_irl.arrays import FloatArray
 from prism_irl.data.demonstrations import Demonstrations, parts_of
 from prism_irl.data.geography import pair_counts
 from prism_irl.evaluation.rewards import (
@@ -95,9 +96,7 @@ def goal_table(model: Any, demos: Demonstrations) -> pd.DataFrame | None:
     return pd.DataFrame({"intention": np.arange(len(places)), **_at(demos, places, ("intention",))})
 
 
-def _at(
-    demos: Demonstrations, places: npt.NDArray[np.float64], taken: Sequence[str]
-) -> dict[str, npt.NDArray[np.float64]]:
+def _at(demos: Demonstrations, places: FloatArray, taken: Sequence[str]) -> dict[str, FloatArray]:
     """Columns of places (n, d) under the names of the observations, changed where a name is ``taken``."""
     given = getattr(demos, "observation_names", None) or [f"observation {i}" for i in range(places.shape[1])]
     return {(f"observation {name}" if name in taken else name): places[:, i] for i, name in enumerate(given)}
@@ -147,9 +146,7 @@ def _named(ids: npt.NDArray[Any], names: Sequence[str] | None) -> npt.NDArray[An
 COLUMNS = (*("trajectory", "intention", "from", "to", "first", "last", "length", "shortest", "arrived", "probability"),)
 
 
-def trips(
-    demos: Demonstrations, probabilities: npt.NDArray[np.float64], distances: npt.NDArray[np.float64]
-) -> pd.DataFrame:
+def trips(demos: Demonstrations, probabilities: FloatArray, distances: FloatArray) -> pd.DataFrame:
     """One row per trip: consecutive steps of a trajectory with the same likeliest intention.
 
     Parameters
@@ -207,14 +204,12 @@ def trips(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def place_table(
-    demos: Demonstrations, distances: npt.NDArray[np.float64], facts: Mapping[str, npt.NDArray[np.float64]]
-) -> pd.DataFrame:
+def place_table(demos: Demonstrations, distances: FloatArray, facts: Mapping[str, FloatArray]) -> pd.DataFrame:
     """One row per intention: the place that it goes to, by ``distances`` (K, S), and ``facts`` (K,) about it."""
     return pd.DataFrame({"intention": np.arange(len(distances)), "place": _targets(demos, distances), **facts})
 
 
-def _targets(demos: Demonstrations, distances: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+def _targets(demos: Demonstrations, distances: FloatArray) -> npt.NDArray[Any]:
     """What the place of each intention is called, (K,); empty where it goes nowhere."""
     names = _names(demos)[distances.argmin(axis=1)]
     return names if not (nowhere := distances.min(axis=1) > 0).any() else np.where(nowhere, "", names.astype(object))

@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from prism_irl import storage
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.continuous import Movement
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import Inference
 from prism_irl.labels import segments
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 FEWEST = 5
 """Episodes below which nobody knows what is usual."""
 FAR = 3.5
@@ -148,6 +146,6 @@ def _rests(demos: Demonstrations) -> Iterator[Finding]:
             yield Finding(demos.name_of(i), f"idle at the {end}", float(idle[i]), float(np.median(idle)), float(z[i]))
 
 
-def _leading(true: npt.NDArray[np.bool_]) -> int:
+def _leading(true: BoolArray) -> int:
     """How many entries are true before the first that is not."""
     return len(true) if true.all() else int(np.argmin(true))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from prism_irl import checked
+from prism_irl.arrays import BoolArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_arrays
 from prism_irl.errors import InputError
@@ -24,13 +25,11 @@ from prism_irl.labels import match
 from prism_irl.mdp import MDP, boltzmann
 
 if TYPE_CHECKING:
-    from prism_irl.models.base import FloatArray, IntentionModel
+    from prism_irl.arrays import FloatArray
+    from prism_irl.models.base import IntentionModel
 
 
-Array = npt.NDArray[np.float64]
-
-
-def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: npt.NDArray[np.bool_] | None = None) -> Array:
+def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: BoolArray | None = None) -> FloatArray:
     """Reward without shaping and scale: the advantages of the uniform policy, divided by their length.
 
     `MDP.level` takes the shaping away; the length is taken over the states that count.
@@ -53,13 +52,11 @@ def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: npt.NDArray[np.boo
     length = float(np.linalg.norm(advantages))
     # Rounding leaves a little of a constant reward, which is nothing and must not be blown up to length one.
     scale = float(np.abs(np.asarray(reward, dtype=np.float64)).max(initial=0.0)) + float(np.abs(values).max())
-    result: Array = advantages / length if length > 1e-9 * scale else np.zeros_like(advantages)
+    result: FloatArray = advantages / length if length > 1e-9 * scale else np.zeros_like(advantages)
     return result
 
 
-def reward_distance(
-    mdp: MDP, one: npt.ArrayLike, other: npt.ArrayLike, states: npt.NDArray[np.bool_] | None = None
-) -> float:
+def reward_distance(mdp: MDP, one: npt.ArrayLike, other: npt.ArrayLike, states: BoolArray | None = None) -> float:
     """STARC distance ½‖c₁ − c₂‖ of two rewards: 0 for equivalent ones, 1 for opposite ones, ½ from one that is nothing.
 
     Two random rewards over many states are about 1/√2 apart.
@@ -102,7 +99,7 @@ class Truth:
     policies: FloatArray
     names: tuple[str, ...]
     start: int = 0
-    entered: npt.NDArray[np.bool_] | None = None
+    entered: BoolArray | None = None
 
     def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, float]:
         """Value differences of every true intention, and what there is to say about rewards, as far as there are any.

@@ -28,12 +28,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import segments
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 MOST = 20_000
 """Assignments up to which all of them are tried; above, `DRAWN` random ones."""

@@ -18,19 +18,17 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations, parts_of
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser
 from prism_irl.mdp import MDP
 from prism_irl.models.reporting import Plot, remembering, report, summary
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-
 MOST_PROBABILITIES = 2**25
 """Probabilities of actions, steps times actions, that are in memory at the same time."""
+
 
 
 class Parametrised:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from prism_irl import storage
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -25,7 +25,7 @@ from prism_irl.devices import available_device, resolve_device
 from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel, validation_split, with_valid_actions_of
+from prism_irl.models.base import IntentionModel, validation_split, with_valid_actions_of
 from prism_irl.switching.networks import HistoryNetwork
 
 MIN_EPOCHS, MIN_UPDATES = 40, 400
@@ -50,7 +50,7 @@ class CloningNetwork(HistoryNetwork):
         n_states: int,
         n_actions: int,
         n_observations: int,
-        valid_actions: npt.NDArray[np.bool_] | None,
+        valid_actions: BoolArray | None,
         *,
         embedding: int,
         hidden: int,
@@ -162,7 +162,7 @@ class BehaviourCloning(IntentionModel):
         self.network_.eval()
         return self
 
-    def _build(self, valid_actions: npt.NDArray[np.bool_] | None) -> CloningNetwork:
+    def _build(self, valid_actions: BoolArray | None) -> CloningNetwork:
         sizes = (self.n_states_, self.n_actions_, self.n_observations_)
         return CloningNetwork(*sizes, valid_actions, embedding=self.embedding, hidden=self.hidden, dropout=self.dropout)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl import em
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.read import Table
 from prism_irl.data.rows import Vocabulary
@@ -152,14 +153,14 @@ def _movement(
     return movement_of(demos, found.labels, n_intentions, unusual) | {"stable": stable and stable["halves_by_phase"]}
 
 
-def transition_counts(labels: npt.NDArray[np.int64], demos: Demonstrations, n_intentions: int) -> Any:
+def transition_counts(labels: IntArray, demos: Demonstrations, n_intentions: int) -> Any:
     """(K, K) number of times that a step of one intention was followed by one of another, within trajectories."""
     later = np.flatnonzero(~demos.first_steps)
     pairs = labels[later - 1] * n_intentions + labels[later]
     return np.bincount(pairs, minlength=n_intentions**2).reshape(n_intentions, n_intentions)
 
 
-def _places(distances: npt.NDArray[np.float64]) -> list[int | None]:
+def _places(distances: FloatArray) -> list[int | None]:
     """State of the place of each intention, from expected steps to it (K, S); None of one that has no place."""
     return [int(own.argmin()) if own.min() == 0 else None for own in distances]
 
@@ -187,7 +188,7 @@ def _shown(
     model: IntentionModel,
     demos: Demonstrations,
     found: Inference,
-    marks: dict[str, npt.NDArray[np.bool_]],
+    marks: dict[str, BoolArray],
     layout: Mapping[str, Any] | None,
 ) -> Shown:
     """What a page shows: all data, or of large continuous ones some trajectories; continuous data by their cells.
@@ -232,7 +233,7 @@ def em_course(model: IntentionModel) -> dict[str, Any] | None:
 
 
 def _baselines(
-    model: IntentionModel, demos: Demonstrations, labels: npt.NDArray[np.int64]
+    model: IntentionModel, demos: Demonstrations, labels: IntArray
 ) -> tuple[dict[str, Any], pd.DataFrame | None]:
     """How simpler methods label continuous data, and what they say of every step."""
     if not demos.state_space.continuous or model.n_intentions == 1:
@@ -242,7 +243,7 @@ def _baselines(
     return phase_baselines(demos, model.n_intentions, labels)
 
 
-def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> npt.NDArray[np.bool_]:
+def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> BoolArray:
     """Trajectories that EM did not train on, (n_trajectories,); none of a method without starts, which is given all."""
     chosen = np.zeros(demos.n_trajectories, bool)
     asked = model.get_params()
@@ -252,9 +253,7 @@ def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> np
     return chosen
 
 
-def _scores(
-    model: IntentionModel, found: Inference, validation: npt.NDArray[np.bool_]
-) -> dict[str, dict[str, float | None]]:
+def _scores(model: IntentionModel, found: Inference, validation: BoolArray) -> dict[str, dict[str, float | None]]:
     """Both scores on training and on validation steps, each the mean over its steps; ``validation`` (n,)."""
     scores: dict[str, dict[str, float | None]] = {
         name: {

@@ -21,15 +21,15 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from prism_irl import checked
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel, with_valid_actions_of
+from prism_irl.models.base import IntentionModel, with_valid_actions_of
 
 LONGEST_WINDOW = 500
 ACCURACY = 1e-4
@@ -173,7 +173,7 @@ class DIRL(IntentionModel):
 
     # -- inference -------------------------------------------------------------------------------------------------
 
-    def _positions(self, demos: Demonstrations) -> npt.NDArray[np.int64]:
+    def _positions(self, demos: Demonstrations) -> IntArray:
         return np.minimum(demos.step_index, len(self.weights_) - 1)
 
     def action_proba(self, demos: Demonstrations) -> FloatArray:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked, em, storage
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data import mapped
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.contexts import Contexts
@@ -21,7 +22,7 @@ from prism_irl.data.demonstrations import Demonstrations, expect_demonstrations,
 from prism_irl.devices import as_array, available_device
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel, check_mdp, not_fitted
+from prism_irl.models.base import IntentionModel, check_mdp, not_fitted
 from prism_irl.models.streaming import Imagined, IntentionFilter, PairChooser, Walk, simulate
 from prism_irl.rewards.accents import Accents, accents_info, load_accents
 from prism_irl.rewards.base import RewardModel
@@ -368,7 +369,7 @@ class FittedPair(IntentionModel):
         return self._level().values
 
     @property
-    def unvisited_(self) -> npt.NDArray[np.bool_] | None:
+    def unvisited_(self) -> BoolArray | None:
         """States whose reward under intention k is an echo of other states, (K, S)."""
         return self._solution().unvisited
 

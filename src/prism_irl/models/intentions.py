@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from prism_irl import em, halves, limits
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Prepared
 from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
@@ -25,7 +26,7 @@ from prism_irl.errors import InputError
 from prism_irl.labels import agreement
 from prism_irl.mdp import MDP
 from prism_irl.models import starts
-from prism_irl.models.base import FloatArray, IntentionModel, check_mdp, with_valid_actions_of
+from prism_irl.models.base import IntentionModel, check_mdp, with_valid_actions_of
 from prism_irl.models.choices import check_individuals, chosen_accents, chosen_history, chosen_options
 from prism_irl.models.default import (
     ALTERNATIVES,

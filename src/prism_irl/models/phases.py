@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.continuous import (
     CONSTANT,
     TWO_VALUED,
@@ -48,7 +49,7 @@ from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.labels import ari
 from prism_irl.mdp import MDP
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel
+from prism_irl.models.base import IntentionModel
 from prism_irl.models.choices import left_out
 from prism_irl.switching import segmental
 

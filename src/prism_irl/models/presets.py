@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from prism_irl import halves
+from prism_irl.arrays import FloatArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.models.base import FloatArray
 from prism_irl.models.intentions import Intentions
 from prism_irl.switching import NetworkName
 from prism_irl.switching.base import Switching

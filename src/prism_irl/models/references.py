@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from prism_irl import checked, em, storage
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import READS, Contexts, Reads, levels_of, reveals_actions, with_memory
 from prism_irl.data.demonstrations import Demonstrations, parts_of, some_trajectories
@@ -27,7 +27,7 @@ from prism_irl.evaluation.simulate import TableChooser
 from prism_irl.halves import check_choice, check_numbers
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel, validation_split, with_valid_actions_of
+from prism_irl.models.base import IntentionModel, validation_split, with_valid_actions_of
 from prism_irl.models.choices import choose_history
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import Method
@@ -358,7 +358,7 @@ def check_comparable(methods: Sequence[Method], demos: Demonstrations) -> None:
             )
 
 
-def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
+def reference_scores(demos: Demonstrations, validation: BoolArray) -> dict[str, dict[str, Any]]:
     """Mean predictive log-likelihood per step of each reference, fitted to the training trajectories alone.
 
     Parameters
@@ -383,7 +383,7 @@ def reference_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -
     return scores
 
 
-def continuous_scores(demos: Demonstrations, validation: npt.NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
+def continuous_scores(demos: Demonstrations, validation: BoolArray) -> dict[str, dict[str, Any]]:
     """The same for continuous commands: log densities of one Gaussian, of one policy, and of one that remembers.
 
     Of large data they are fitted to `em.SOME` steps, and scored in parts on all that validation has.

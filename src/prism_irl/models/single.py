@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.simulate import TableChooser
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.models.base import FloatArray, IntArray, IntentionModel, check_mdp
+from prism_irl.models.base import IntentionModel, check_mdp
 from prism_irl.rewards.iavi import InverseSolution, solve_iavi
 from prism_irl.rewards.iql import LearningRates, solve_iql
 from prism_irl.rewards.maxent import FeatureMatch, match_causal, match_paths, path_starts

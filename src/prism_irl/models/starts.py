@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from prism_irl import em
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.rewards.options import RewardOptions
@@ -24,7 +24,6 @@ from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.options import SwitchingOptions
 
 StartKind = Literal["random", "windows", "annealed"]
-FloatArray = npt.NDArray[np.float64]
 WINDOW_LENGTHS = (10, 25)
 DESCRIBED_LENGTHS = (4, 8, 12)
 """Steps of the windows of robots; phases of manipulation last about that long."""
@@ -118,21 +117,21 @@ def described_responsibilities(
     return _softened(labels[window], n_intentions)
 
 
-def _windows(demos: Demonstrations, length: int, shift: Any) -> npt.NDArray[np.int64]:
+def _windows(demos: Demonstrations, length: int, shift: Any) -> IntArray:
     """Number of the window that each step lies in, (n,); windows end with their trajectory."""
     key = demos.trajectory_index * (int(demos.lengths.max()) + 2 * length) + (demos.step_index + shift) // length
     return np.asarray(np.unique(key, return_inverse=True)[1], dtype=np.int64)
 
 
-def _softened(labels: npt.NDArray[np.int64], n_intentions: int) -> FloatArray:
+def _softened(labels: IntArray, n_intentions: int) -> FloatArray:
     return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)
 
 
-def _pairs(demos: Demonstrations) -> npt.NDArray[np.int64]:
+def _pairs(demos: Demonstrations) -> IntArray:
     return demos.states.astype(np.int64) * demos.n_actions + demos.actions
 
 
-def clusters(points: Any, k: int, seed: int, *, max_iter: int) -> npt.NDArray[np.int64]:
+def clusters(points: Any, k: int, seed: int, *, max_iter: int) -> IntArray:
     """Cluster of every row of a matrix (n, m), dense or sparse, (n,), by k-means."""
     import warnings
 

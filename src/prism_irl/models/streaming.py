@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
@@ -25,9 +26,6 @@ from prism_irl.switching.base import Switching
 
 if TYPE_CHECKING:
     import torch
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass

@@ -20,14 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import em
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.models.fitted import SOLVED
 from prism_irl.models.intentions import Intentions
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 OWN_PRIOR, OWN_ITERATIONS = 2.0, 30
 ROUNDS, ROUND_ITERATIONS = 3, 10
 SHARED = 20.0
@@ -185,14 +184,14 @@ PASSES = 10
 PATIENCE = 5
 
 
-def trained_on(model: Intentions, demos: Demonstrations) -> npt.NDArray[np.int64]:
+def trained_on(model: Intentions, demos: Demonstrations) -> IntArray:
     """Trajectories that the fit was trained on: all but those of its validation."""
     if model.validation_fraction > 0 and len(demos) > 1:
         return np.asarray(demos.split_indices(model.validation_fraction, seed=model.seed)[1], dtype=np.int64)
     return np.arange(len(demos))
 
 
-def refit(model: Intentions, demos: Demonstrations, times: npt.NDArray[np.int64]) -> Intentions:
+def refit(model: Intentions, demos: Demonstrations, times: IntArray) -> Intentions:
     """The model fitted again, from where it is, to trajectories that are drawn ``times`` (N,) each.
 
     Memory, effects and dynamics are those of the fit. Validation trajectories stay out of it, and do not stop it: the

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked, storage
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -27,8 +28,6 @@ from prism_irl.errors import InputError
 from prism_irl.rewards.backoff import normalise
 from prism_irl.rewards.tabular import TabularPolicies
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 DEPTH = 2
 """States of the contexts in which animals may differ: with longer ones few steps are left per animal."""
 STRENGTHS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)

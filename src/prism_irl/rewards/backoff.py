@@ -13,13 +13,11 @@ import os
 from importlib.util import find_spec
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.contexts import Contexts
 from prism_irl.optional import compiled
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 LARGE = 2**17
 """Numbers in a table from which on compiled code is worth its compiler, (K, C, A)."""
 

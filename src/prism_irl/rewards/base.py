@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from prism_irl.rewards.accents import Accents
     from prism_irl.switching.base import Switching
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]
 ROUNDING = 1e-9
 """Nats per step by which a candidate must be likelier: two that end in the same optimum differ by rounding alone, and
@@ -128,7 +128,7 @@ class RewardModel(ABC):
         """π_k(a | everything that policies read) at flat steps (m,) of the data, (m, K, A)."""
         return self.policies_at(data.rows[steps])
 
-    def policies_for(self, rows: IntArray, who: npt.NDArray[np.int64] | None) -> FloatArray:
+    def policies_for(self, rows: IntArray, who: IntArray | None) -> FloatArray:
         """π_k(a | context, individual) at context rows (n,), for individuals (n,), (n, K, A)."""
         return self.policies_at(rows)
 
@@ -258,7 +258,7 @@ class PolicyTable(RewardModel):
         who = None if self.accents is None else self.accents.who(data.demos)[data.demos.trajectory_index[steps]]
         return self.policies_for(data.rows[steps], who)
 
-    def policies_for(self, rows: IntArray, who: npt.NDArray[np.int64] | None) -> FloatArray:
+    def policies_for(self, rows: IntArray, who: IntArray | None) -> FloatArray:
         """The same at context rows (n,) of individuals (n,), an index each; -1 for a new one."""
         policies = self.policies_at(rows)
         if self.accents is None or who is None:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 
-FloatArray = npt.NDArray[np.float64]
 RATES = np.array([1.0, 0.4, 0.15, 0.04])
 """α: the last choice, and traces of about 3, 7 and 25 steps."""
 RIDGE = 1.0
@@ -49,7 +49,7 @@ class ChoiceKernels:
         """Traces at the first step of B trajectories, (B, R, A)."""
         return np.zeros((n_trajectories, len(RATES), self.levels.shape[1]))
 
-    def after(self, traces: FloatArray, actions: npt.NDArray[np.int64]) -> FloatArray:
+    def after(self, traces: FloatArray, actions: IntArray) -> FloatArray:
         """Traces (B, R, A) after choosing actions (B,)."""
         taken = np.eye(self.levels.shape[1])[actions][:, None]
         return np.asarray(traces + RATES[:, None] * (taken - traces))
@@ -103,7 +103,7 @@ def fit_kernels(demos: Demonstrations, base: FloatArray) -> ChoiceKernels:
     return ChoiceKernels(weights, levels)
 
 
-def _newton(logits: FloatArray, traces: FloatArray, actions: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:
+def _newton(logits: FloatArray, traces: FloatArray, actions: IntArray, weights: FloatArray) -> FloatArray:
     """The likeliest weights of traces (n, R, A) beside logits (n, A) of everything else."""
     taken = traces[np.arange(len(actions)), :, actions].sum(0)
     for _ in range(ITERATIONS):

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.mdp import MDP
 from prism_irl.optional import compiled
 
 if TYPE_CHECKING:
     from prism_irl.rewards.place_search import Ways
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 FAR = 1000.0
 """Steps to a place that cannot be reached."""
 CLIP = 8.0

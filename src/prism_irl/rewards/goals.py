@@ -23,10 +23,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.mdp import MDP
-from prism_irl.rewards.base import Fit, FloatArray, PolicyTable, match_partial_labels
+from prism_irl.rewards.base import Fit, PolicyTable, match_partial_labels
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.soft import Planner
 from prism_irl.rewards.tabular import TabularPolicies

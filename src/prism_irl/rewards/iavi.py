@@ -16,9 +16,11 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, bicgstab
 
+from prism_irl.arrays import BoolArray, IntArray
+from prism_irl.arrays import FloatArray as Array
 from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP, Array, factorize
+from prism_irl.mdp import MDP, factorize
 
 Variant = Literal["hard", "soft"]
 SMALL = 256  # states up to which a product with the inverse beats any solver's overhead
@@ -34,7 +36,7 @@ class InverseSolution(NamedTuple):
     """Q = ℓ + V − max_a ℓ (hard) or ℓ + V (soft), (…, S, A). −inf for invalid actions."""
     values: Array
     """V = (I − γP̄)⁻¹ b, (…, S)."""
-    unvisited: npt.NDArray[np.bool_] | None = None
+    unvisited: BoolArray | None = None
     """Where r = γ(P̄ − P_a)V echoes other states instead of behaviour, (…, S); None where no visits were given."""
 
 
@@ -58,7 +60,7 @@ class IAVI:
             self._inverse = np.ascontiguousarray(self._solve(np.eye(mdp.n_states)).T)
             self._ahead = np.ascontiguousarray(mdp.discount * mdp.transitions.toarray().T)
 
-    def _begin(self, valid_actions: npt.NDArray[np.bool_], variant: Variant) -> None:
+    def _begin(self, valid_actions: BoolArray, variant: Variant) -> None:
         if variant not in ("hard", "soft"):
             raise InputError(f"The IAVI variant is {variant!r}; choose 'hard' or 'soft'.")
         self.variant = variant
@@ -89,7 +91,7 @@ class IAVI:
         rewards = np.where(chosen, q - self._future(values), 0.0)
         return InverseSolution(rewards, q, values)
 
-    def _like(self, log_p: Array) -> npt.NDArray[np.bool_]:
+    def _like(self, log_p: Array) -> BoolArray:
         """Valid actions (A, S) in the shape of (A, …, S)."""
         return self._valid.reshape(len(self._valid), *([1] * (log_p.ndim - 2)), -1)
 
@@ -164,14 +166,14 @@ def solve_iavi(
     return solution if visits is None else solution._replace(unvisited=unvisited_states(visits))
 
 
-def unvisited_states(visits: npt.ArrayLike, minimum: float = 0.01) -> npt.NDArray[np.bool_]:
+def unvisited_states(visits: npt.ArrayLike, minimum: float = 0.01) -> BoolArray:
     """States that an intention has not visited, bool (…, S), from responsibility-weighted counts (…, S, A).
 
     There the policy is a default, not behaviour, and the reward γ(P̄ − P_a)V is an echo of other states' values:
     figures grey it out. Responsibilities are hardly ever exactly 0, hence a `minimum` of expected visits.
     """
     counts = np.asarray(visits, dtype=np.float64)
-    unvisited: npt.NDArray[np.bool_] = counts.sum(axis=-1) < minimum
+    unvisited: BoolArray = counts.sum(axis=-1) < minimum
     return unvisited
 
 
@@ -210,9 +212,9 @@ class ContextIAVI(IAVI):
     def _increments(
         self,
         probability: Array,
-        before: npt.NDArray[np.int64],
-        longer: npt.NDArray[np.int64],
-        parents: npt.NDArray[np.int64],
+        before: IntArray,
+        longer: IntArray,
+        parents: IntArray,
     ) -> sparse.csr_array:
         """Σ P(s'|s_t) [V(c') − V(parent(c'))] as a sparse (C, C) array."""
         n, weight = self.contexts.n_contexts, np.asarray(probability, dtype=np.float64).ravel()
@@ -274,7 +276,7 @@ class ContextIAVI(IAVI):
         return values
 
 
-def context_windows(contexts: Contexts) -> npt.NDArray[np.int64]:
+def context_windows(contexts: Contexts) -> IntArray:
     """The states of every context, newest first, -1 beyond its length, (C, L)."""
     windows = np.full((contexts.n_contexts, contexts.length), -1, dtype=np.int64)
     windows[: contexts.n_states, 0] = np.arange(contexts.n_states)

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.optional import compiled
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 
 FLOOR = 1e-6  # the authors' constant inside the logarithm
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def _learn(
     actions: IntArray,
     successors: IntArray,
     weights: FloatArray,
-    valid: npt.NDArray[np.bool_],
+    valid: BoolArray,
     n_actions: int,
     discount: float,
     alpha_r: float,

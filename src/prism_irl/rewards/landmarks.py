@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import shortest_path
 
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Prepared, Rows, Stats
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
-from prism_irl.rewards.base import Fit, FloatArray, IntArray, match_partial_labels
+from prism_irl.rewards.base import Fit, IntArray, match_partial_labels
 from prism_irl.rewards.linear import CommandPolicies
 
 REACHES = (3.0, np.inf)
@@ -103,9 +104,7 @@ class LandmarkGoals(CommandPolicies):
         self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
         self._graph = graph
 
-    def fields(
-        self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: npt.NDArray[np.int64] | None = None
-    ) -> FloatArray:
+    def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: IntArray | None = None) -> FloatArray:
         """Ways to goals (G, d), (G, n, d), from observations (n, d); in cells (n,), where they are known already."""
         cells = nearest(x, self.graph.landmarks) if cells is None else cells
         own = self.goals if goals is None else goals
@@ -245,9 +244,7 @@ class LandmarkGoals(CommandPolicies):
         d = x.shape[1]
         return np.asarray(self.weights[:, d] + x @ self.weights[:, d + 1 :].T)
 
-    def habit_and_skill(
-        self, x: FloatArray, cells: npt.NDArray[np.int64] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def habit_and_skill(self, x: FloatArray, cells: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
         """At observations (n, d): what is done whatever the goal, (n, m), and what a direction adds, (n, m, d)."""
         d, cells = x.shape[1], nearest(x, self.graph.landmarks) if cells is None else cells
         habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, self._offsets(x, cells))
@@ -308,7 +305,7 @@ class LandmarkGraph:
     where k-means put a landmark, and not on the agent; a mean varies less, and keeps to the middle of a corridor.
     """
 
-    def __init__(self, landmarks: FloatArray, sees: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, landmarks: FloatArray, sees: BoolArray) -> None:
         self.landmarks, self.sees = landmarks, sees
         apart = np.linalg.norm(landmarks[:, None] - landmarks[None], axis=2)
         lengths = np.where(sees, np.maximum(apart, 1e-9), 0.0)
@@ -328,7 +325,7 @@ class LandmarkGraph:
     def fit(
         cls,
         observations: npt.NDArray[Any],
-        first_steps: npt.NDArray[np.bool_],
+        first_steps: BoolArray,
         n_landmarks: int,
         seed: int,
         reach: float = np.inf,
@@ -356,7 +353,7 @@ class LandmarkGraph:
             sees &= (apart <= reach * typical) | neighbours
         return cls(landmarks, sees)
 
-    def field(self, observations: npt.NDArray[Any], cells: npt.NDArray[np.int64], goal: FloatArray) -> FloatArray:
+    def field(self, observations: npt.NDArray[Any], cells: IntArray, goal: FloatArray) -> FloatArray:
         """u(x, g), (n, d): directions towards a goal (d,) from observations (n, d) in cells (n,)."""
         towards = goal - observations
         at = int(nearest(goal[None], self.landmarks)[0])
@@ -367,7 +364,7 @@ class LandmarkGraph:
             found[hidden] = self._around(observations[hidden], cells[hidden], self.to_goal(goal), found[hidden])
         return np.asarray(found)
 
-    def _around(self, x: FloatArray, cells: npt.NDArray[np.int64], to_goal: FloatArray, straight: FloatArray) -> Any:
+    def _around(self, x: FloatArray, cells: IntArray, to_goal: FloatArray, straight: FloatArray) -> Any:
         """u(x, g), (n, d), where the goal is out of sight; ``straight`` (n, d) where no path leads there."""
         length = self._stretches + to_goal
         order = np.argsort(length, axis=1)[:, : min(WAYPOINTS, len(length))]
@@ -392,7 +389,7 @@ class LandmarkGraph:
             self._kept = observations, ways
         return self._kept[1]
 
-    def within(self, places: FloatArray) -> npt.NDArray[np.bool_]:
+    def within(self, places: FloatArray) -> BoolArray:
         """Whether places (n, d) lie among the landmarks; the first always does, so that a search can stay."""
         own = self.landmarks[nearest(places, self.landmarks)]
         inside = np.linalg.norm(places - own, axis=1) <= self.spacing
@@ -411,7 +408,7 @@ class LandmarkGraph:
         return np.asarray(np.where(seen, apart, around))
 
 
-def nearest(points: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int64]:
+def nearest(points: npt.NDArray[Any], centres: FloatArray) -> IntArray:
     """Number of the nearest centre, (n,)."""
     found = np.empty(len(points), dtype=np.int64)
     for start in range(0, len(points), 2**15):
@@ -420,7 +417,7 @@ def nearest(points: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int
     return found
 
 
-def lines_of_sight(landmarks: FloatArray, neighbours: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def lines_of_sight(landmarks: FloatArray, neighbours: BoolArray) -> BoolArray:
     """Which straight lines pass from cell to neighbouring cell all the way, (L, L)."""
     L = len(landmarks)
     i, j = np.triu_indices(L, 1)

@@ -24,12 +24,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Prepared, Rows, Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
-from prism_irl.rewards.base import FloatArray, IntArray, RewardModel
+from prism_irl.rewards.base import IntArray, RewardModel
 from prism_irl.rewards.tabular import TabularPolicies
 
 ROWS = 2**14
@@ -410,7 +411,7 @@ class SoftmaxPolicies(RewardModel):
         n_actions: int,
         n_features: int,
         contexts: Contexts,
-        valid_actions: npt.NDArray[np.bool_] | None = None,
+        valid_actions: BoolArray | None = None,
         *,
         ridge: float = 1.0,
         steps: int = 10,
@@ -557,7 +558,7 @@ class StateReward:
         log_policy: FloatArray,
         observations: npt.NDArray[Any],
         commands: FloatArray,
-        first_steps: npt.NDArray[np.bool_],
+        first_steps: BoolArray,
         weights: FloatArray,
         *,
         discount: float,

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse
 
+from prism_irl.arrays import FloatArray as Array
 from prism_irl.errors import InputError
-from prism_irl.mdp import MDP, Array, factorize
+from prism_irl.mdp import MDP, factorize
 from prism_irl.rewards.soft import Planner, log_sum_exp
 
 TINY = 1e-200  # sums below this are done in log space

@@ -15,9 +15,10 @@ from prism_irl.errors import InputError
 from prism_irl.halves import check_choice, check_numbers
 
 if TYPE_CHECKING:
+    from prism_irl.arrays import FloatArray
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.mdp import MDP
-    from prism_irl.rewards.base import FloatArray, Problem, RewardModel
+    from prism_irl.rewards.base import Problem, RewardModel
 
 NO_PLACES = {"arrival": "Intentions that end on arrival have to be places; choose rewards places, or switching markov."}
 

@@ -15,12 +15,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.rewards.base import Fit, FloatArray, PolicyTable, match_partial_labels
+from prism_irl.rewards.base import Fit, PolicyTable, match_partial_labels
 from prism_irl.rewards.detours import Detours
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.place_search import Goals, GoalSearch, Practice, Ways, find_goals, habit_of

@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Stats
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
-from prism_irl.rewards.base import FloatArray, IntArray, PolicyTable
+from prism_irl.rewards.base import IntArray, PolicyTable
 from prism_irl.rewards.iavi import InverseSolution, unvisited_states
 
 FLOOR = 1e-8  # the authors' constant: no action is impossible
@@ -278,7 +279,7 @@ class Planner:
         return factorize(self._system(log_policy).T)(on_values)
 
 
-def own_dynamics(mdp: MDP, valid: npt.NDArray[np.bool_], discount: float, invalid_actions: str) -> MDP:
+def own_dynamics(mdp: MDP, valid: BoolArray, discount: float, invalid_actions: str) -> MDP:
     """Dynamics whose invalid actions are impossible ("mask") or stay in place ("stay")."""
     if not valid.any(axis=1).all():
         raise InputError("In some state the MDP and the demonstrations agree on no valid action; correct a mask.")

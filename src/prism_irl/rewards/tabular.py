@@ -15,11 +15,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.mdp import MDP
 from prism_irl.rewards.backoff import add_to_parents, normalise, shrink_to_parents
-from prism_irl.rewards.base import ActionTable, Fit, FloatArray, PolicyTable, Problem
+from prism_irl.rewards.base import ActionTable, Fit, PolicyTable, Problem
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.iql import LearningRates, solve_iql
 
@@ -47,7 +48,7 @@ class TabularPolicies(PolicyTable):
         n_intentions: int,
         n_actions: int,
         contexts: Contexts,
-        valid_actions: npt.NDArray[np.bool_] | None = None,
+        valid_actions: BoolArray | None = None,
         *,
         smoothing: float = 0.01,
         backoff: float = 5.0,
@@ -56,7 +57,7 @@ class TabularPolicies(PolicyTable):
         self.smoothing, self.backoff = smoothing, backoff
         states = contexts.current_state
         valid = np.ones((len(states), n_actions), bool) if valid_actions is None else valid_actions[states]
-        self.valid: npt.NDArray[np.bool_] = valid
+        self.valid: BoolArray = valid
         self.policies: FloatArray = np.broadcast_to(self.uniform, (n_intentions, *valid.shape)).copy()
         self.counts: FloatArray = np.zeros_like(self.policies)
 

@@ -26,11 +26,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Prepared, Stats
 from prism_irl.data.continuous import DESCRIBED, described, in_steps
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import segments
-from prism_irl.rewards.base import FloatArray
 from prism_irl.rewards.linear import ROWS, Basis, CommandPolicies, LinearPolicies, measured
 from prism_irl.rewards.options import Windows
 

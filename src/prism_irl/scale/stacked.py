@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from prism_irl import em
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Prepared
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP
@@ -309,8 +309,6 @@ class Stack:
 
 MOST_NUMBERS = 2**26  # of a kernel (F, B, T, K, K): 512 MB in double precision
 SIDE_BY_SIDE = 128  # short chains
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def find_first_points(fits: Sequence[tuple[Intentions, Sequence[em.Start], Prepared]], device: torch.device) -> None:

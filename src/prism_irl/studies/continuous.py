@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial import cKDTree
 
 from prism_irl import __version__
+from prism_irl.arrays import IntArray
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.errors import InputError
 from prism_irl.figures import charts as drawing
@@ -36,8 +36,6 @@ from prism_irl.studies import results
 from prism_irl.studies.gains import independent
 from prism_irl.studies.null import EXCEEDING, LEVEL, MOST, OnWork, Question
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 NEIGHBOURS, DIMENSIONS = 8, 10
 """Recorded steps that a spliced walk may go on from, and principal components in which they are near."""
 FLOOR = 0.05

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from scipy import special
 
 from prism_irl import storage
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
@@ -37,9 +38,6 @@ from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.intervals import CHUNK, OnPart
 from prism_irl.switching.base import Posterior
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 LEVEL = 0.05
 SHRINKAGE = 5.0

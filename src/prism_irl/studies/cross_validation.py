@@ -16,11 +16,11 @@ from typing import Any, TypeVar, cast
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 from sklearn.base import clone
 
 from prism_irl import __version__, storage
+from prism_irl.arrays import IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.metrics import evaluate, summary
 from prism_irl.mdp import MDP
@@ -65,7 +65,7 @@ class Evaluation:
     fits: Sequence[Fit]
     tested: Sequence[int]
     seeds: Sequence[int]
-    test: npt.NDArray[np.int64]
+    test: IntArray
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ def cross_validate(
     seeds: Sequence[int] = (0,),
     by: str = "trajectory",
     split_seed: int = 0,
-    splits: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] | None = None,
+    splits: Sequence[tuple[IntArray, IntArray]] | None = None,
     mdp: MDP | None = None,
     jobs: int = 1,
     extra: Extra | None = None,
@@ -153,7 +153,7 @@ class Job:
     method: Method
     fold: int
     seed: int
-    split: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    split: tuple[IntArray, IntArray]
     keep: bool
     fitted: tuple[IntentionModel, float] | None = None
     """The model and its seconds where it was fitted before, together with others."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from prism_irl import storage
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
@@ -31,8 +31,6 @@ from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.intervals import CHUNK, OnPart, draw_units, units_of
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 MANY = 1000
 """Units from which on quantiles need no widening."""
 

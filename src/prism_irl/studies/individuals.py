@@ -24,15 +24,13 @@ import numpy.typing as npt
 from scipy import special
 
 from prism_irl import storage
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
 from prism_irl.evaluation.truth import reward_distance
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import solve_iavi
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
 PERMUTATIONS = 1999
@@ -218,7 +216,7 @@ class Choices(NamedTuple):
     distance: FloatArray | None = None
 
 
-def own_choices(counts: FloatArray, who: IntArray, valid: npt.NDArray[np.bool_], mdp: MDP | None, seed: int) -> Choices:
+def own_choices(counts: FloatArray, who: IntArray, valid: BoolArray, mdp: MDP | None, seed: int) -> Choices:
     """Policies and rewards of every animal from the expected counts (N, K, S, A) of its trajectories."""
     G = int(who.max()) + 1
     total = counts.sum(axis=0)
@@ -253,7 +251,7 @@ def _shrunk_choices(steps: FloatArray, shared: FloatArray, m: float) -> FloatArr
     return np.asarray((steps + m * shared) / (steps.sum(axis=-1, keepdims=True) + m))
 
 
-def _left_out(counts: FloatArray, steps: FloatArray, who: IntArray, valid: npt.NDArray[np.bool_], m: float) -> float:
+def _left_out(counts: FloatArray, steps: FloatArray, who: IntArray, valid: BoolArray, m: float) -> float:
     """Log-likelihood of the choices of every trajectory given all others, those of its animal by strength m."""
     others = _normalised(np.maximum(counts.sum(axis=0) - counts, 0.0) + SMOOTHING * valid)
     rest = np.maximum(steps[who] - counts, 0.0)

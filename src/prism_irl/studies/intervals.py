@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from prism_irl import limits, storage
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
@@ -36,9 +36,6 @@ from prism_irl.scale import fanout
 from prism_irl.studies import results
 from prism_irl.studies.cross_validation import UNIT_SCORES, Evaluation, Extra
 from prism_irl.switching.base import Switching
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 CHUNK = 10
 """Resamples that are made, and remembered, at a time."""
@@ -286,7 +283,7 @@ def _collected(done: Evaluation) -> dict[str, dict[str, tuple[float, float]]]:
     return found
 
 
-def _per_step(weights: npt.NDArray[np.int64], values: FloatArray) -> FloatArray:
+def _per_step(weights: IntArray, values: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((weights @ values[:, 0]) / (weights @ values[:, 1]))
 

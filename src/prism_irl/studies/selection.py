@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
 from prism_irl import limits
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.figures import charts as drawing
@@ -67,7 +67,7 @@ class Halves(NamedTuple):
 
     n_intentions: int
     model: Intentions
-    labels: npt.NDArray[np.int64]
+    labels: IntArray
     agreements: tuple[float, ...] = ()
     with_all: tuple[float, ...] = ()
     repeated: int = 0
@@ -223,7 +223,7 @@ def _compared(K: int, fits: Sequence[Intentions], demos: Demonstrations, repeate
 def candidate(
     likelihoods: Sequence[float],
     found: Halves,
-    offsets: npt.NDArray[np.int64],
+    offsets: IntArray,
     below: Sequence[float] | None = None,
 ) -> Candidate:
     """Summarise one K.
@@ -262,7 +262,7 @@ def candidate(
     )
 
 
-def _error(values: npt.NDArray[np.float64]) -> float:
+def _error(values: FloatArray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Batch, Prepared, Stats
 from prism_irl.devices import as_array
 from prism_irl.renewal import (
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from prism_irl.rewards.base import Fit
     from prism_irl.switching.markov import MarkovChain
     from prism_irl.switching.networks import Carry
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ArrivalChain(ArrayChain):
@@ -68,7 +67,7 @@ class ArrivalChain(ArrayChain):
         self.onward: FloatArray = np.full((n_intentions, n_intentions), 1.0 / n_intentions)
         self.rates: FloatArray = np.tile([0.05, 0.5, 0.5, 0.5], (n_intentions, 1))
         self.ends: FloatArray = np.zeros((n_intentions, len(place)))
-        self.place: npt.NDArray[np.int64] = place.astype(np.int64)
+        self.place: IntArray = place.astype(np.int64)
         self.reminders: FloatArray = np.zeros((len(place), n_intentions))
 
     # -- parameters ------------------------------------------------------------------------------------------------
@@ -110,16 +109,16 @@ class ArrivalChain(ArrayChain):
         reminders = self.reminders if self.reminders.any() else None
         return Renewal(self.begin, self.onward, self.rates, reminders)
 
-    def _at(self, data: Prepared) -> npt.NDArray[np.int64]:
+    def _at(self, data: Prepared) -> IntArray:
         """The intention whose place each step is at, (n,), −1 where it is nobody's."""
         owner = np.where(self.ends.any(axis=0), self.ends.argmax(axis=0), -1)
         known = np.append(owner, -1)  # a state without a name is no place
-        found: npt.NDArray[np.int64] = known[np.minimum(data.demos.states.astype(np.int64), len(owner))]
+        found: IntArray = known[np.minimum(data.demos.states.astype(np.int64), len(owner))]
         return found
 
-    def _places(self, data: Prepared) -> npt.NDArray[np.int64]:
+    def _places(self, data: Prepared) -> IntArray:
         """The place of each step, (n,); a state without a name is taken for the last one."""
-        found: npt.NDArray[np.int64] = self.place[np.minimum(data.demos.states.astype(np.int64), len(self.place) - 1)]
+        found: IntArray = self.place[np.minimum(data.demos.states.astype(np.int64), len(self.place) - 1)]
         return found
 
     def _pass(self, data: Prepared, log_emission: Any, *, online: bool) -> Any:
@@ -175,7 +174,7 @@ class ArrivalChain(ArrayChain):
 
         return torch.from_numpy(self.begin).clamp_min(FLOOR).log()
 
-    def kernels(self, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> FloatArray:
+    def kernels(self, before: IntArray, now: IntArray) -> FloatArray:
         """Kernel between states (…,) and their successors, (…, K, K)."""
         before, now = (np.minimum(states, self.ends.shape[1] - 1) for states in (before, now))
         was, is_there = (np.moveaxis(self.ends[:, states], 0, -1) > 0 for states in (before, now))

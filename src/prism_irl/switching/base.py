@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Batch, Parts, Prepared, Stats, scatter
 from prism_irl.errors import InputError
 
@@ -42,13 +43,13 @@ class Posterior(NamedTuple):
     ``pairwise`` (n, K, K): P(z_{t-1}=j, z_t=k | everything), zero at first steps, where the M-step reads it.
     """
 
-    responsibilities: npt.NDArray[np.float64]
-    predicted: npt.NDArray[np.float64]
-    filtered: npt.NDArray[np.float64]
-    log_likelihood: npt.NDArray[np.float64]
-    transitions: npt.NDArray[np.float64] | None = None
+    responsibilities: FloatArray
+    predicted: FloatArray
+    filtered: FloatArray
+    log_likelihood: FloatArray
+    transitions: FloatArray | None = None
     hidden: Stats | None = None
-    pairwise: npt.NDArray[np.float64] | None = None
+    pairwise: FloatArray | None = None
 
 
 class Counted(NamedTuple):
@@ -59,7 +60,7 @@ class Counted(NamedTuple):
     """
 
     switching: Stats
-    pairs: npt.NDArray[np.float64]
+    pairs: FloatArray
     log_likelihood: float
 
 
@@ -158,22 +159,22 @@ class Switching(ABC):
         for part in parts:
             yield part, self.expectation(part, log_prob_of(part), online=False)
 
-    def counted(self, data: Prepared, table: npt.NDArray[np.float64]) -> Counted | None:
+    def counted(self, data: Prepared, table: FloatArray) -> Counted | None:
         """Expected counts alone, from a table (P, K) of policies; None where that is not to be had.
 
         `expectation` of the same emissions is the reference, and gives what this does not.
         """
         return None
 
-    def effects(self) -> npt.NDArray[np.float64]:
+    def effects(self) -> FloatArray:
         """What one standard deviation of an input adds to the log odds of j → k against staying, (K, K, d)."""
         raise InputError(f"{type(self).__name__} reads no inputs; fit with --covariates.")
 
-    def leaving(self, inputs: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def leaving(self, inputs: npt.ArrayLike) -> FloatArray:
         """Probability of leaving each intention at inputs (m, d), standardised, (m, K)."""
         raise InputError(f"{type(self).__name__} reads no inputs; fit with --covariates.")
 
-    def dwell_proba(self, longest: int) -> npt.NDArray[np.float64] | None:
+    def dwell_proba(self, longest: int) -> FloatArray | None:
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest); None where it varies."""
         return None
 
@@ -189,9 +190,7 @@ class Switching(ABC):
     def finish(self, fit: Fit) -> None:  # noqa: B027
         """What only has to be done once, of the best start, when EM has ended."""
 
-    def labels_of(
-        self, probabilities: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def labels_of(self, probabilities: FloatArray, offsets: IntArray) -> IntArray:
         """Labels (n,) that beliefs (n, K) amount to: the likeliest, unless intentions come in an order."""
         return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
 
@@ -227,12 +226,12 @@ class Switching(ABC):
             responsibilities, predicted, filtered, likelihood, moved, pairwise=pairs.numpy() if pairwise else None
         )
 
-    def decode(self, data: Prepared, log_emission: Any) -> npt.NDArray[np.int64]:
+    def decode(self, data: Prepared, log_emission: Any) -> IntArray:
         """Most probable intentions, (n,): each by itself, where no model says how they follow one another."""
         found = self.expectation(data, log_emission, online=False).responsibilities
         return np.asarray(found.argmax(axis=1), dtype=np.int64)
 
-    def action_proba(self, data: Prepared, log_emission: Any, policy_of: PolicyOf) -> npt.NDArray[np.float64]:
+    def action_proba(self, data: Prepared, log_emission: Any, policy_of: PolicyOf) -> FloatArray:
         """Predictive distribution p(a | s_≤t, a_<t) of every step, (n, A)."""
         import torch
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
@@ -88,7 +89,7 @@ class Chain(Switching):
 
         return infer(self.log_initial(), self.log_kernel(batch), log_emission, batch.mask, pairwise=pairwise)
 
-    def decode(self, data: Prepared, log_emission: Any) -> npt.NDArray[np.int64]:
+    def decode(self, data: Prepared, log_emission: Any) -> IntArray:
         """Most probable path as a whole, (n,)."""
         import torch
 
@@ -151,11 +152,11 @@ class ArrayChain(Chain):
     begin : (K,), P(z_1=k)
     """
 
-    begin: npt.NDArray[np.float64]
+    begin: FloatArray
     device: torch.device | str = "cpu"
 
     @abstractmethod
-    def kernels(self, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def kernels(self, before: IntArray, now: IntArray) -> FloatArray:
         """Kernel between states (…,) and their successors, (…, K, K)."""
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -179,9 +180,9 @@ class ArrayStream(Stream):
 
     def __init__(self, chain: ArrayChain, n_trajectories: int) -> None:
         self.chain, self.n_trajectories = chain, n_trajectories
-        self.filtered: npt.NDArray[np.float64] | None = None
+        self.filtered: FloatArray | None = None
 
-    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> npt.NDArray[np.float64]:
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
         """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
         now = as_array(states)
         if self.filtered is None:
@@ -191,7 +192,7 @@ class ArrayStream(Stream):
         self.before = now
         return np.asarray(self.predicted[:, :, None] * as_array(policies))
 
-    def update(self, actions: Any, evidence: Any) -> npt.NDArray[np.float64]:
+    def update(self, actions: Any, evidence: Any) -> FloatArray:
         """P(z_t | s_≤t, a_≤t), (B, K)."""
         with np.errstate(divide="ignore"):
             logs = as_array(evidence) + np.log(self.predicted)

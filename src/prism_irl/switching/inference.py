@@ -14,8 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Prepared, Stats
 from prism_irl.switching.base import BatchPosterior, Counted, Posterior
 
@@ -29,9 +29,6 @@ except ImportError:  # numba is an extra
 if TYPE_CHECKING:  # a chain that only counts is fitted, asked and simulated without torch, whose import takes longer
     import torch
     from torch import Tensor
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 class FlatBeliefs(NamedTuple):

@@ -17,10 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from prism_irl.arrays import FloatArray, IntArray
 
 LEAST = 1e-4
 """Steps to every class that each group is given, so that what never happened has a finite log odds."""

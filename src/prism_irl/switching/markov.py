@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Batch, Prepared, Stats
 from prism_irl.devices import as_array
 from prism_irl.switching.base import Counted, Posterior
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from prism_irl.switching.networks import Carry
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class MarkovChain(ArrayChain):
@@ -98,7 +97,7 @@ class MarkovChain(ArrayChain):
         """The constant kernel."""
         return self.kernel.to(states.device).log().expand(len(states), -1, -1), carry
 
-    def kernels(self, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> FloatArray:
+    def kernels(self, before: IntArray, now: IntArray) -> FloatArray:
         """The constant kernel, (K, K)."""
         return self.moves
 
@@ -118,7 +117,7 @@ class MarkovChain(ArrayChain):
         self.begin[...] = first / first.sum()
         self.moves[...] = pairs / pairs.sum(-1, keepdims=True)
 
-    def dwell_proba(self, longest: int) -> npt.NDArray[np.float64]:
+    def dwell_proba(self, longest: int) -> FloatArray:
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest): geometric."""
         stay = self.moves.diagonal()[:, None]
         return np.asarray((1 - stay) * stay ** np.arange(longest))

@@ -17,8 +17,8 @@ from prism_irl.switching import NETWORKS, NetworkName
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 
+    from prism_irl.arrays import FloatArray
     from prism_irl.data.demonstrations import Demonstrations
     from prism_irl.switching.arrival import ArrivalChain
     from prism_irl.switching.base import Switching
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from prism_irl.switching.per_trajectory import TrajectoryChoice
     from prism_irl.switching.recurrent import RecurrentChain
     from prism_irl.switching.semi_markov import SemiMarkovChain
-
-    FloatArray = npt.NDArray[np.float64]
 
 
 KernelName = Literal["auto", "mlp", "table", "pair", "place"]

@@ -11,10 +11,10 @@ opening a gripper. Use it for demonstrations of one task each; not for animals, 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Stats
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.recurrent import RecurrentChain
@@ -53,9 +53,7 @@ class InOrder:
         """1 where a move exists, (K, K)."""
         return order_mask(self.n_intentions, closing=self.closing)
 
-    def labels_of(
-        self, probabilities: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def labels_of(self, probabilities: FloatArray, offsets: IntArray) -> IntArray:
         """The path in order that is right at the most steps in expectation, (n,)."""
         first = np.arange(self.n_intentions) == 0
         return best_path(probabilities, offsets, self.mask().numpy() > 0, first)

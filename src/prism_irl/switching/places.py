@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
@@ -30,7 +31,6 @@ from prism_irl.switching.varying import first_counts, first_intentions
 if TYPE_CHECKING:
     from prism_irl.rewards.base import Fit
 
-FloatArray = npt.NDArray[np.float64]
 RADII = 0.05 * 2.0 ** (np.arange(11) / 2.0)
 """Radii that are tried, in standard deviations of the observations, for two of them; more grow with √d."""
 EVEN = 0.5

@@ -16,12 +16,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.optional import compiled
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 NEVER = -np.inf
 
 
@@ -223,7 +221,7 @@ def forward(
 
 
 @compiled()
-def _best_path(beliefs: FloatArray, allowed: npt.NDArray[np.bool_], first: Any, last: Any, path: IntArray) -> None:
+def _best_path(beliefs: FloatArray, allowed: BoolArray, first: Any, last: Any, path: IntArray) -> None:
     n, n_phases = beliefs.shape
     value = np.where(first, beliefs[0], -np.inf)
     origin = np.zeros((n, n_phases), np.int64)
@@ -247,9 +245,9 @@ def _best_path(beliefs: FloatArray, allowed: npt.NDArray[np.bool_], first: Any, 
 def best_path(
     beliefs: FloatArray,
     offsets: IntArray,
-    allowed: npt.NDArray[np.bool_],
-    first: npt.NDArray[np.bool_] | None = None,
-    last: npt.NDArray[np.bool_] | None = None,
+    allowed: BoolArray,
+    first: BoolArray | None = None,
+    last: BoolArray | None = None,
 ) -> IntArray:
     """Labels (n,) that are right at the most steps in expectation, among those that only make ``allowed`` moves (K, K).
 

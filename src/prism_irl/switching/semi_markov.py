@@ -28,13 +28,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
 from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry, SwitchingModule
-from prism_irl.switching.varying import FloatArray, VaryingKernel
+from prism_irl.switching.varying import VaryingKernel
 
 LEAVE = 0.05  # an untrained chain leaves after about twenty steps
 BLOCK = 2**23
@@ -290,7 +291,7 @@ class SemiMarkovChain(SwitchingModule, Chain):
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def dwell_proba(self, longest: int) -> npt.NDArray[np.float64]:
+    def dwell_proba(self, longest: int) -> FloatArray:
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest), at the mean of inputs."""
         found = np.zeros((self.n_intentions, longest))
         stay, left = self.stay.cpu().numpy(), self.entry.cpu().numpy().copy()  # mass with r + 1 phases to go

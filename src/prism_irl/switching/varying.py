@@ -26,6 +26,7 @@ from scipy import optimize
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
@@ -37,8 +38,6 @@ from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry, SwitchingModule
 from prism_irl.switching.options import KernelName
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 SMALLEST = 1e-3  # a kernel entry of nearly zero would take EM, or a gradient, forever to revive
 
 
