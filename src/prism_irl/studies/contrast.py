@@ -342,7 +342,7 @@ def refitted(
     weights = units.bootstrap_weights(plan.cells, n, seed)
     labels = model.predict(demos)
     shared = (plan, model, demos, labels)
-    made = fanout.in_chunks(_difference, weights, shared, size=CHUNK, jobs=jobs, on_part=on_part)
+    made = fanout.in_chunks(_difference, list(weights), shared, size=CHUNK, jobs=jobs, on_part=on_part)
     ends = units.interval(np.stack(made), plan.cells.n_smaller, 1 if plan.cells.paired else 2)
     tests = [dict(test) for test in found["tests"]]
     signed = (test for test in tests if test["interval"] is not None)

@@ -181,6 +181,7 @@ class ArrayStream(Stream):
     def __init__(self, chain: ArrayChain, n_trajectories: int) -> None:
         self.chain, self.n_trajectories = chain, n_trajectories
         self.filtered: FloatArray | None = None
+        self.before: IntArray = np.zeros(n_trajectories, np.int64)
 
     def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
         """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
