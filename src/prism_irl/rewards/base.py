@@ -128,7 +128,7 @@ class RewardModel(ABC):
         """π_k(a | everything that policies read) at flat steps (m,) of the data, (m, K, A)."""
         return self.policies_at(data.rows[steps])
 
-    def policies_for(self, rows: IntArray, who: IntArray | None) -> FloatArray:
+    def policies_for(self, rows: IntArray, who: npt.NDArray[np.int64] | None) -> FloatArray:
         """π_k(a | context, individual) at context rows (n,), for individuals (n,), (n, K, A)."""
         return self.policies_at(rows)
 
@@ -258,7 +258,7 @@ class PolicyTable(RewardModel):
         who = None if self.accents is None else self.accents.who(data.demos)[data.demos.trajectory_index[steps]]
         return self.policies_for(data.rows[steps], who)
 
-    def policies_for(self, rows: IntArray, who: IntArray | None) -> FloatArray:
+    def policies_for(self, rows: IntArray, who: npt.NDArray[np.int64] | None) -> FloatArray:
         """The same at context rows (n,) of individuals (n,), an index each; -1 for a new one."""
         policies = self.policies_at(rows)
         if self.accents is None or who is None:
