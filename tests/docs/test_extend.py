@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_has_an_example_of_everything() -> None:
-    assert len(FILES) == 5
+    assert len(FILES) == 6
     assert {command.split()[1] for command in COMMANDS if command.startswith("prism")} == {
         "fit",
         "compare",
@@ -54,7 +54,7 @@ def test_the_page_has_an_example_of_everything() -> None:
 
 
 def test_every_command_left_its_run(folder: Path) -> None:
-    for run in ("tied", "tastes", "again", "bouts"):
+    for run in ("tied", "doors", "tastes", "again", "bouts"):
         assert (folder / "runs" / run / "report.html").is_file()
         assert np.isfinite(json.loads((folder / "runs" / run / "metrics.json").read_text())["predictive_ll"]["train"])
     compared = json.loads((folder / "runs" / "compare" / "metrics.json").read_text())["methods"]
@@ -78,6 +78,10 @@ def test_models_from_outside_load(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
     tied = prism.load(folder / "runs" / "tied")
     assert tied.switching == "my_package.tied:Tied"
+    import my_package.doors  # type: ignore[import-not-found]
+
+    leaving = prism.load(folder / "runs" / "doors").switching_.kernels.numpy()
+    assert np.abs(leaving[0] - leaving[1]).max() > 1e-3
     kernel = np.asarray(tied.kernel_)
     assert kernel[0, 0] == pytest.approx(kernel[1, 1])
     model = prism.Intentions(
