@@ -31,17 +31,15 @@ class Explanation(NamedTuple):
 
 def explanation(model: Any) -> Explanation | None:
     """The level reward of a fitted model with its values; its own where it has no other, None without rewards."""
-    found = {}
-    for name in ("rewards", "q", "values"):
-        level = getattr(model, f"canonical_{name}_", None)
-        found[name] = getattr(model, f"{name}_", None) if level is None else level
+    level = getattr(model, "canonical_", None)
+    own = level[:3] if level is not None else [getattr(model, f"{n}_", None) for n in ("rewards", "q", "values")]
     K, S, A = model.n_intentions, getattr(model, "n_states_", -1), getattr(model, "n_actions_", -1)
-    rewards = np.asarray(found["rewards"] if found["rewards"] is not None else np.zeros(0), np.float64)
+    rewards = np.asarray(np.zeros(0) if own[0] is None else own[0], np.float64)
     if rewards.ndim == 2:
         rewards = np.repeat(rewards[..., None], A, axis=2) if A > 0 else rewards
     if rewards.shape != (K, S, A):  # rewards that change with time, say
         return None
-    q, values = (None if found[n] is None else np.asarray(found[n], np.float64) for n in ("q", "values"))
+    q, values = (None if one is None else np.asarray(one, np.float64) for one in own[1:])
     return Explanation(
         rewards,
         q if q is not None and q.shape == rewards.shape else None,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import checked, em, storage
-from prism_irl.arrays import BoolArray, FloatArray, IntArray
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data import mapped
 from prism_irl.data.batching import Batch, Prepared
 from prism_irl.data.contexts import Contexts
@@ -53,6 +53,11 @@ KEPT: Mapping[str, Callable[[Any], Any]] = {
     "default": lambda found: found,
 }
 """Plain values that are saved with a fit, and their types; version 0.1.0 had none of the last four."""
+
+
+def _part_of(solution: str, name: str, doc: str) -> Any:
+    """A property: one array of what a method of the model solves."""
+    return property(lambda model: getattr(getattr(model, solution)(), name), doc=doc)
 
 
 class FittedPair(IntentionModel):
@@ -305,37 +310,16 @@ class FittedPair(IntentionModel):
         states = np.arange(self.contexts_.n_contexts) < self.n_states_
         return np.tile(states.astype(np.float64), (self.n_intentions, 1))
 
-    @property
-    def context_rewards_(self) -> FloatArray:
-        """r_k(c, a) of every context, (K, C, A): what the policies, which may remember, are optimal for."""
-        return self._context_solution().rewards
+    context_rewards_ = _part_of("_context_solution", "rewards", "r_k(c, a), (K, C, A): for which policies are optimal.")
+    context_q_ = _part_of("_context_solution", "q", "Q_k(c, a), (K, C, A); softmax(Q_k(c, ·)) is the policy exactly.")
+    context_values_ = _part_of("_context_solution", "values", "V_k(c), (K, C).")
+    rewards_ = _part_of("_solution", "rewards", "r_k(s, a), (K, S, A); of contexts, the mean over the visits of each.")
+    q_ = _part_of("_solution", "q", "Q_k(s, a), (K, S, A); of contexts, the mean over the visits of a state.")
+    values_ = _part_of("_solution", "values", "V_k(s), (K, S); of contexts, the mean over the visits of a state.")
+    unvisited_ = _part_of("_solution", "unvisited", "States whose reward is an echo of other states, (K, S), or None.")
 
     @property
-    def context_q_(self) -> FloatArray:
-        """Q_k(c, a), (K, C, A); softmax(Q_k(c, ·)) is the policy π_k(·|c) exactly."""
-        return self._context_solution().q
-
-    @property
-    def context_values_(self) -> FloatArray:
-        """V_k(c), (K, C)."""
-        return self._context_solution().values
-
-    @property
-    def rewards_(self) -> FloatArray:
-        """r_k(s, a), (K, S, A). With longer histories: mean of `context_rewards_` over the visits of each state."""
-        return self._solution().rewards
-
-    @property
-    def q_(self) -> FloatArray:
-        """Q_k(s, a), (K, S, A). With longer histories: mean of `context_q_` over the visits of each state."""
-        return self._solution().q
-
-    @property
-    def values_(self) -> FloatArray:
-        """V_k(s), (K, S). With longer histories: mean of `context_values_` over the visits of each state."""
-        return self._solution().values
-
-    def _level(self) -> InverseSolution:
+    def canonical_(self) -> InverseSolution:
         """The same explanation without shaping (`MDP.level`); sparse goals and continuous rewards as they are."""
         if "level_solution_" not in vars(self):
             own = self._solution()
@@ -356,22 +340,7 @@ class FittedPair(IntentionModel):
         It averages to 0 over the valid actions of a state, so that it is 0 where there is no choice (`MDP.level`); this
         is what tables, maps and intervals show. Goals, which are sparse by choice, stay as they are.
         """
-        return self._level().rewards
-
-    @property
-    def canonical_q_(self) -> FloatArray:
-        """Q_k(s, a) of `canonical_rewards_`, (K, S, A): `q_` less a number per state."""
-        return self._level().q
-
-    @property
-    def canonical_values_(self) -> FloatArray:
-        """V_k(s) of `canonical_rewards_`, (K, S)."""
-        return self._level().values
-
-    @property
-    def unvisited_(self) -> BoolArray | None:
-        """States whose reward under intention k is an echo of other states, (K, S)."""
-        return self._solution().unvisited
+        return self.canonical_.rewards
 
     @property
     def state_rewards_(self) -> FloatArray:

@@ -94,15 +94,13 @@ def report(
         Replace a run that is already there.
     """
     from prism_irl.models.describe import describe
-    from prism_irl.report.names import default_names, told_names
     from prism_irl.report.render import write_report
 
     model._check_fitted()
     data, path = data_of(model, demos, f'report("{folder}", demos)'), Path(folder)
     _check_folder(path, overwrite=overwrite)
     result = describe(model, data, events=events, layout=layout)
-    names = told_names(data.partial_label_names, model.n_intentions) or default_names(model.n_intentions)
-    write_run(path, model, result, names, {"data": {"file": "in memory", "columns": {}}, "world": {}})
+    write_run(path, model, result, _names(model, data), {"data": {"file": "in memory", "columns": {}}, "world": {}})
     return Page(write_report(path))
 
 
@@ -112,17 +110,18 @@ def summary(model: IntentionModel, demos: Demonstrations | None = None) -> Summa
     ``demos`` are by default those of the fit.
     """
     from prism_irl.models.describe import describe
-    from prism_irl.report.names import default_names, told_names
     from prism_irl.report.table_rows import summary_text
 
     model._check_fitted()
     data = data_of(model, demos, "summary(demos)")
-    result = describe(model, data, references=False)
-    return Summary(
-        summary_text(
-            result, told_names(data.partial_label_names, model.n_intentions) or default_names(model.n_intentions)
-        )
-    )
+    return Summary(summary_text(describe(model, data, references=False), _names(model, data)))
+
+
+def _names(model: IntentionModel, demos: Demonstrations) -> list[str]:
+    """What the K intentions are called: by the labels that are known in the data, else by their numbers."""
+    from prism_irl.report.names import default_names, told_names
+
+    return told_names(demos.partial_label_names, model.n_intentions) or default_names(model.n_intentions)
 
 
 def write_run(
@@ -170,13 +169,6 @@ class Plot:
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    def _names(self, demos: Demonstrations) -> list[str]:
-        """What the K intentions are called: by the labels that are known in the data, else by their numbers."""
-        from prism_irl.report.names import default_names, told_names
-
-        n = int(self._model.n_intentions)
-        return told_names(demos.partial_label_names, n) or default_names(n)
-
     def raster(self, demos: Demonstrations | None = None) -> Figure:
         """Intention of every step, one row per trajectory."""
         from prism_irl.figures import charts, style
@@ -184,7 +176,9 @@ class Plot:
         demos = data_of(self._model, demos, "plot.raster(demos)")
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=3.2)
-            charts.segmentation_raster(ax, self._model.predict(demos), demos.offsets, names=self._names(demos))
+            charts.segmentation_raster(
+                ax, self._model.predict(demos), demos.offsets, names=_names(self._model, demos)
+            )
             ax.set_title("Intention of every step")
         return figure
 
@@ -195,7 +189,9 @@ class Plot:
         one = data_of(self._model, demos, "plot.timeline(demos)")[trajectory]
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=2.2)
-            charts.posterior_timeline(ax, self._model.predict_proba(one), names=self._names(one), true=one.labels)
+            charts.posterior_timeline(
+                ax, self._model.predict_proba(one), names=_names(self._model, one), true=one.labels
+            )
             named = trajectory if one.trajectory_names is None else one.trajectory_names[0]
             ax.set_title(f"Trajectory {named}")
             ax.set_xlabel("step")
@@ -222,4 +218,4 @@ class Plot:
         shown = map_numbers(demos, p, place, rewards, values)
         shown |= {"states": demos.state_names, "story": describe(demos, p)}
         with style.paper_style():
-            return draw_maps(shown, self._names(demos))
+            return draw_maps(shown, _names(self._model, demos))

@@ -190,14 +190,10 @@ class MaxCausalEnt(FeatureMatching):
     shaping_: FloatArray
 
     @property
-    def canonical_q_(self) -> FloatArray:
-        """Q of `canonical_rewards_`, (1, S, A)."""
-        return self.q_ - self.shaping_[..., None]
-
-    @property
-    def canonical_values_(self) -> FloatArray:
-        """V of `canonical_rewards_`, (1, S)."""
-        return self.values_ - self.shaping_
+    def canonical_(self) -> InverseSolution:
+        """The same without shaping, (1, S, A) and (1, S)."""
+        shaping = self.shaping_
+        return InverseSolution(self.canonical_rewards_, self.q_ - shaping[..., None], self.values_ - shaping)
 
     def _match(self, demos: Demonstrations, mdp: MDP, **options: Any) -> FeatureMatch:
         pairs = demos.states.astype(np.int64) * demos.n_actions + demos.actions
