@@ -77,18 +77,11 @@ class HIQL(Intentions):
 
     Parameters
     ----------
-    n_intentions : int
-        Number of intentions K.
     rewards : {"iavi", "iql"}
         How rewards follow from the policies: exactly, on the given or counted dynamics (HIAVI), or model-free from the
         transitions weighted by the smoothed responsibilities. Likelihood and labels are the same.
-    history, smoothing, backoff, individuals, max_iterations, n_starts, seed, … : see `Intentions`
+    n_intentions, history, smoothing, backoff, individuals, max_iterations, n_starts, seed, … : see `Intentions`
         Counts are cheap, so they are started ten times and not warmed up, and too small to gain from a GPU.
-
-    Attributes
-    ----------
-    initial_ : (K,) P(z_1=k)
-    kernel_ : (K, K) P(z_t=k | z_{t−1}=j)
     """
 
     n_intentions: int = field(default=2, kw_only=False)
@@ -115,10 +108,6 @@ class TrajectoryMixture(Intentions):
     The null hypothesis of switching: what a chain gains over it, it gains by changes of mind within trajectories.
     `predict` gives the same intention to all steps of a trajectory; `filter_proba` and `filter` give the belief so
     far. Parameters as in `Intentions`; counts are cheap, so they are started ten times.
-
-    Attributes
-    ----------
-    weights_ : (K,) P(z=k), ρ of the paper
     """
 
     n_intentions: int = field(default=2, kw_only=False)
@@ -146,11 +135,9 @@ class GoalPRISM(Intentions):
     ----------
     n_intentions : int
         K − 1 goals, and one intention that wants nothing in particular and follows the habit.
-    switching : {"markov", "recurrent", "independent", "state", "per-trajectory"}
-        A Markov chain suffices to find goals; recurrent switching learns what triggers them.
     habit, goal_discount, sparsity : see `rewards.options.Goals`
         The habit is counted at the steps that want nothing (true, "idle") unless it is fitted to all steps ("all").
-    history, backoff, network, n_starts, seed, … : see `Intentions`
+    switching, history, backoff, network, n_starts, seed, … : see `Intentions`
         Each start looks for goals on its own random half of the trajectories, so that their agreement says whether
         other data would show the same goals.
     """
@@ -177,23 +164,12 @@ class FeaturePRISM(Intentions):
 
     Parameters
     ----------
-    n_intentions : int
-        Number of intentions K.
     policies : {"gaussian", "softmax"}
         Over continuous commands, or over action tokens.
-    switching : {"markov", "recurrent", "independent"}
-        How intentions switch. The networks read tokens and, where there are any, observations.
     ordered : bool
         Every demonstration passes through the intentions once, in order; for chains.
-    network : {"rnn", "lstm", "gru", "transformer"}
-        What reads the history.
-    ridge : float
-        Strength of the prior on the weights; one is far below what a few hundred steps say.
-    noise, noise_strength : float
-        Prior variance of a command, and how many commands it is worth.
-    warm_up : int
-        Markov-chain EM iterations before a recurrent chain begins.
-    embedding, hidden, n_starts, seed, … : see `Intentions`
+    ridge, noise, noise_strength : see `rewards.options.Features`
+    n_intentions, switching, network, warm_up, embedding, hidden, n_starts, seed, … : see `Intentions`
         Networks are small by default: robot data sets have hundreds of demonstrations.
     """
 
@@ -249,8 +225,6 @@ class SWIRL(Intentions):
 
     Parameters
     ----------
-    n_intentions : int
-        Number of intentions K (the paper's hidden modes).
     order : {1, 2}
         Rewards on states, R(s) (S-1), or on transitions, R(s_prev, s) (S-2).
     temperatures : sequence of K floats, optional
@@ -258,23 +232,11 @@ class SWIRL(Intentions):
         free, τ is only the unit of the rewards found; likelihood and labels do not depend on it.
     kernel : {"mlp", "table"}
         g(s) by a network of ``hidden`` sigmoid units (the paper's labyrinth) or a free table (its gridworld).
-    hidden : int
-        Hidden units, 32 as in the paper.
-    discount : float
-        γ of the soft Bellman equation, 0.95 as in the paper.
-    invalid_actions : {"mask", "stay"}
-        Actions that a state does not have: impossible (default), or, as in the authors' code, possible choices that
-        stay in place and cost probability. Matters only where valid actions are known.
-    ridge : float
-        Strength of the prior on values; see `prism_irl.rewards.soft.SoftRewards`.
-    kernel_ridge : float
-        Strength of the prior on the kernel's weights; see `prism_irl.switching.varying.StateChain`.
-    max_iterations : int
-        EM iterations at most. The authors run 80.
-    n_candidates, warm_up : int
-        Short runs with a constant kernel of which each start takes the likeliest, and their EM iterations; 0 for none.
-        The authors start from another model and from rewards found on other data instead.
-    n_starts, validation_fraction, stop_by, patience, device, seed : see `Intentions`
+    hidden, kernel_ridge : see `switching.options.State`
+    invalid_actions, ridge : see `rewards.options.SoftStates`
+    n_intentions, discount, max_iterations, n_candidates, warm_up, n_starts, seed, … : see `Intentions`
+        Discount, hidden units and iterations are the paper's. The authors start from another model and from rewards
+        found on other data.
     """
 
     n_intentions: int = field(default=3, kw_only=False)
