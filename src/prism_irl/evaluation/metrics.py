@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from prism_irl.arrays import BoolArray, IntArray
-from prism_irl.arrays import IntArray as Labels
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import (
@@ -125,7 +124,7 @@ def _matched_segments(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike)
     return segments(true, offsets), segments(match(true, predicted).labels, offsets)
 
 
-def _padded(cut: Segments, counts: Labels, chosen: Labels) -> Labels:
+def _padded(cut: Segments, counts: IntArray, chosen: IntArray) -> IntArray:
     """Segment labels of the chosen trajectories, one row each, padded with −1."""
     position = np.arange(counts[chosen].max())
     index = (counts.cumsum() - counts)[chosen, None] + position
@@ -133,7 +132,7 @@ def _padded(cut: Segments, counts: Labels, chosen: Labels) -> Labels:
     return np.where(inside, cut.labels[np.where(inside, index, 0)], -1)
 
 
-def _levenshtein(a: Labels, a_counts: Labels, b: Labels, b_counts: Labels) -> Labels:
+def _levenshtein(a: IntArray, a_counts: IntArray, b: IntArray, b_counts: IntArray) -> IntArray:
     """(N,) edit distances between padded rows, the dynamic programme run over all rows at once."""
     column = np.arange(b.shape[1] + 1)
     row = np.tile(column, (len(a), 1))

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, bicgstab
 
-from prism_irl.arrays import BoolArray, IntArray
-from prism_irl.arrays import FloatArray as Array
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
@@ -30,11 +29,11 @@ DENSE = 2**24  # and entries of P, which is then dense, up to which that is wort
 class InverseSolution(NamedTuple):
     """Rewards, action values and values of K intentions (or of whatever leading axes the policies had)."""
 
-    rewards: Array
+    rewards: FloatArray
     """r = Q − γPV, (…, S, A). Averages to 0 over the valid actions of each state; 0 for invalid actions."""
-    q: Array
+    q: FloatArray
     """Q = ℓ + V − max_a ℓ (hard) or ℓ + V (soft), (…, S, A). −inf for invalid actions."""
-    values: Array
+    values: FloatArray
     """V = (I − γP̄)⁻¹ b, (…, S)."""
     unvisited: BoolArray | None = None
     """Where r = γ(P̄ − P_a)V echoes other states instead of behaviour, (…, S); None where no visits were given."""
@@ -91,24 +90,24 @@ class IAVI:
         rewards = np.where(chosen, q - self._future(values), 0.0)
         return InverseSolution(rewards, q, values)
 
-    def _like(self, log_p: Array) -> BoolArray:
+    def _like(self, log_p: FloatArray) -> BoolArray:
         """Valid actions (A, S) in the shape of (A, …, S)."""
         return self._valid.reshape(len(self._valid), *([1] * (log_p.ndim - 2)), -1)
 
-    def _values(self, b: Array) -> Array:
+    def _values(self, b: FloatArray) -> FloatArray:
         """V = (I − γP̄)⁻¹ b, (…, S)."""
         if self._inverse is not None:
             return np.asarray(b @ self._inverse)
         return self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)
 
-    def _future(self, values: Array) -> Array:
+    def _future(self, values: FloatArray) -> FloatArray:
         """γPV, (…, S, A)."""
         if self._ahead is not None:
-            ahead: Array = values @ self._ahead
+            ahead: FloatArray = values @ self._ahead
             return ahead.reshape(*values.shape, -1)
         return self.mdp.discount * self.mdp.expected_values(values)
 
-    def _normalised(self, log_p: Array, floor: float) -> Array:
+    def _normalised(self, log_p: FloatArray, floor: float) -> FloatArray:
         """Log-probabilities of the valid actions, which sum to one, (A, …, S); −inf for invalid actions."""
         valid = self.valid_actions
         if log_p.shape[-2:] != valid.shape:
@@ -140,7 +139,7 @@ class IAVI:
                 "policy, pass floor=1e-6, or mark the action as invalid."
             )
         top = log_p.max(axis=-1, keepdims=True)
-        normalised: Array = log_p - top - np.log(np.exp(log_p - top).sum(axis=-1, keepdims=True))
+        normalised: FloatArray = log_p - top - np.log(np.exp(log_p - top).sum(axis=-1, keepdims=True))
         return np.moveaxis(normalised, -1, 0)
 
 
@@ -211,7 +210,7 @@ class ContextIAVI(IAVI):
 
     def _increments(
         self,
-        probability: Array,
+        probability: FloatArray,
         before: IntArray,
         longer: IntArray,
         parents: IntArray,
@@ -222,20 +221,20 @@ class ContextIAVI(IAVI):
         places = np.concatenate([before, before]), np.concatenate([longer, parents])
         return sparse.csr_array((entries, places), shape=(n, n))
 
-    def _down(self, expected: Array) -> Array:
+    def _down(self, expected: FloatArray) -> FloatArray:
         """Add to every context what its parent expects, level by level, in place; (C, …)."""
         starts = self.contexts.starts
         for level, parents in enumerate(self.contexts.parents, start=1):
             expected[starts[level] : starts[level + 1]] += expected[parents]
         return expected
 
-    def mean_values(self, values: Array) -> Array:
+    def mean_values(self, values: FloatArray) -> FloatArray:
         """P̄V, (C, …)."""
         expected = self._mean @ values
         expected[: self.contexts.n_states] += self._mean_of_states @ values[: self.contexts.n_states]
         return self._down(expected)
 
-    def _future(self, values: Array) -> Array:
+    def _future(self, values: FloatArray) -> FloatArray:
         """γPV, (…, C, A)."""
         flat = values.reshape(-1, values.shape[-1])
         future = np.empty((*flat.shape, len(self._own)))
@@ -246,11 +245,11 @@ class ContextIAVI(IAVI):
             future[..., a] = self.discount * self._down(expected).T
         return future.reshape(*values.shape, -1)
 
-    def _values(self, b: Array) -> Array:
+    def _values(self, b: FloatArray) -> FloatArray:
         """V = (I − γP̄)⁻¹ b, (…, C)."""
         return np.stack([self._solved(one) for one in b.reshape(-1, b.shape[-1])]).reshape(b.shape)
 
-    def _solved(self, b: Array) -> Array:
+    def _solved(self, b: FloatArray) -> FloatArray:
         n, discount = len(b), self.discount
         system = LinearOperator((n, n), lambda v: v.ravel() - discount * self.mean_values(v.ravel()), dtype=np.float64)
         values, goal = b, PRECISION * (1 - discount) * np.abs(b).max()
@@ -287,9 +286,9 @@ def context_windows(contexts: Contexts) -> IntArray:
     return windows
 
 
-def own_visits(contexts: Contexts, counts: Array) -> Array:
+def own_visits(contexts: Contexts, counts: FloatArray) -> FloatArray:
     """Visits whose longest known context is c itself, (…, C), from counts (…, C, A) that include longer contexts."""
-    visits: Array = np.asarray(counts, dtype=np.float64).sum(-1)
+    visits: FloatArray = np.asarray(counts, dtype=np.float64).sum(-1)
     for level, parents in enumerate(contexts.parents, start=1):
         longer = counts[..., contexts.starts[level] : contexts.starts[level + 1], :].sum(-1)
         for k in np.ndindex(visits.shape[:-1]):
@@ -298,7 +297,7 @@ def own_visits(contexts: Contexts, counts: Array) -> Array:
     return np.where(visits > 0.0, visits, 0.0)
 
 
-def average_per_state(contexts: Contexts, values: Array, visits: Array) -> Array:
+def average_per_state(contexts: Contexts, values: FloatArray, visits: FloatArray) -> FloatArray:
     """Mean of values over the contexts that end in each state, weighted by visits.
 
     Parameters
@@ -328,7 +327,7 @@ def average_per_state(contexts: Contexts, values: Array, visits: Array) -> Array
     return average
 
 
-def average_solution(contexts: Contexts, solution: InverseSolution, visits: Array) -> InverseSolution:
+def average_solution(contexts: Contexts, solution: InverseSolution, visits: FloatArray) -> InverseSolution:
     """Rewards, Q and V of contexts (K, C, …) as visit-weighted averages per state (K, S, …).
 
     The averaged reward of a state still has mean 0 over its valid actions. The averaged Q is a summary: its softmax is

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse
 
-from prism_irl.arrays import FloatArray as Array
+from prism_irl.arrays import FloatArray
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
 from prism_irl.rewards.soft import Planner, log_sum_exp
@@ -32,13 +32,13 @@ class FeatureMatch(NamedTuple):
     ``expert``, ``model`` (m,): feature counts per step of the demonstrators and of the model.
     """
 
-    weights: Array
-    rewards: Array
-    q: Array
-    values: Array
-    policy: Array
-    expert: Array
-    model: Array
+    weights: FloatArray
+    rewards: FloatArray
+    q: FloatArray
+    values: FloatArray
+    policy: FloatArray
+    expert: FloatArray
+    model: FloatArray
     n_iterations: int
     converged: bool
 
@@ -51,12 +51,12 @@ class FeatureMatch(NamedTuple):
 class Plan(NamedTuple):
     """Soft-optimal Q (S, A), V (S,) and policy (S, A) of a reward."""
 
-    q: Array
-    values: Array
-    policy: Array
+    q: FloatArray
+    values: FloatArray
+    policy: FloatArray
 
 
-def soft_plan(mdp: MDP, reward: Array, values: Array | None = None) -> Plan:
+def soft_plan(mdp: MDP, reward: FloatArray, values: FloatArray | None = None) -> Plan:
     """Soft-optimal plan of a state reward (S,): the soft Bellman equation of Ziebart et al. 2010, discounted.
 
     ``values`` (S,) of a nearby reward save half of the linear solves.
@@ -67,13 +67,13 @@ def soft_plan(mdp: MDP, reward: Array, values: Array | None = None) -> Plan:
     return Plan(q, v, np.exp(q - v[:, None]))
 
 
-def discounted_occupancy(mdp: MDP, policy: Array, start: Array) -> Array:
+def discounted_occupancy(mdp: MDP, policy: FloatArray, start: FloatArray) -> FloatArray:
     """Σ_t γ^t P(s_t = s) of a policy (S, A) from a start measure (S,): d = start + γ P_πᵀ d."""
     matrix = sparse.eye_array(mdp.n_states) - mdp.discount * mdp.policy_transitions(policy).T
     return factorize(matrix)(start)
 
 
-def flow_start(mdp: MDP, counts: Array) -> Array:
+def flow_start(mdp: MDP, counts: FloatArray) -> FloatArray:
     """Start measure ν = c − γ Pᵀc from which the visits c (S, A) are a discounted occupancy, (S,).
 
     Windows of behaviour end before discounting has forgotten them, so discounted counts along them are cut off and
@@ -118,7 +118,7 @@ def match_causal(
     taken = np.nonzero(c)
     plan = Plan(np.empty(0), np.zeros(mdp.n_states), np.empty(0))
 
-    def likelihood(theta: Array) -> tuple[float, Array]:
+    def likelihood(theta: FloatArray) -> tuple[float, FloatArray]:
         nonlocal plan
         plan = soft_plan(mdp, phi @ theta, plan.values)
         log_policy = plan.q[taken] - plan.values[taken[0]]
@@ -146,7 +146,7 @@ class Paths:
         self.log_sums = _LogRows(sums)
         self.sums = sums.toarray() if mdp.n_states <= 512 else sums
 
-    def values(self, reward: Array, horizon: int) -> Array:
+    def values(self, reward: FloatArray, horizon: int) -> FloatArray:
         """Log partition functions V_0 … V_H, (H + 1, S)."""
         v = np.zeros((horizon + 1, self.mdp.n_states))
         for h in range(1, horizon + 1):
@@ -155,7 +155,7 @@ class Paths:
             v[h] = reward + (np.log(ahead) + top if ahead.min() > TINY else self.log_sums.logsumexp(v[h - 1]))
         return v
 
-    def visits(self, reward: Array, values: Array, starts: Array) -> Array:
+    def visits(self, reward: FloatArray, values: FloatArray, starts: FloatArray) -> FloatArray:
         """Expected visits (S,) of paths whose number that begin in s with h steps to go is ``starts[h, s]``.
 
         Transitions are those of the path distribution, P(s'|s,a) exp V_{h−1}(s') / Σ: with Algorithm 1's P(s'|s,a)
@@ -173,7 +173,7 @@ class Paths:
                 mass = self.log_sums.push(mass, reward - values[h], values[h - 1])
         return total
 
-    def plan(self, reward: Array, horizon: int) -> Plan:
+    def plan(self, reward: FloatArray, horizon: int) -> Plan:
         """Action probabilities with the whole horizon ahead: Algorithm 1, step 3."""
         q = np.full((self.mdp.n_states, self.mdp.n_actions), -np.inf)
         q[self.mdp.valid_actions] = self.log_pairs.logsumexp(self.values(reward, horizon - 1)[-1])
@@ -190,20 +190,20 @@ class _LogRows:
         self.row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         self.n_columns = matrix.shape[1]
 
-    def logsumexp(self, values: Array) -> Array:
+    def logsumexp(self, values: FloatArray) -> FloatArray:
         """Log Σ_j M_ij exp v_j."""
         x = self.log + values[self.column]
         top = np.maximum.reduceat(x, self.first)
-        total: Array = top + np.log(np.add.reduceat(np.exp(x - top[self.row]), self.first))
+        total: FloatArray = top + np.log(np.add.reduceat(np.exp(x - top[self.row]), self.first))
         return total
 
-    def push(self, mass: Array, rows: Array, columns: Array) -> Array:
+    def push(self, mass: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
         """Σ_i mass_i exp(rows_i + columns_j) M_ij."""
         moved = mass[self.row] * np.exp(self.log + rows[self.row] + columns[self.column])
         return np.bincount(self.column, moved, self.n_columns).astype(np.float64)
 
 
-def path_starts(first_states: npt.ArrayLike, lengths: npt.ArrayLike, n_states: int) -> Array:
+def path_starts(first_states: npt.ArrayLike, lengths: npt.ArrayLike, n_states: int) -> FloatArray:
     """Number of trajectories that begin in s and have h steps, (H + 1, S) with H the longest."""
     h, s = np.asarray(lengths, dtype=np.int64), np.asarray(first_states, dtype=np.int64)
     starts = np.zeros((int(h.max()) + 1, n_states))
@@ -238,7 +238,7 @@ def match_paths(
     phi, paths, total, horizon = _features(mdp, features), Paths(mdp), counts.sum(), len(begin) - 1
     expert = phi.T @ counts / total
 
-    def likelihood(theta: Array) -> tuple[float, Array]:
+    def likelihood(theta: FloatArray) -> tuple[float, FloatArray]:
         reward = phi @ theta
         v = paths.values(reward, horizon)
         model = phi.T @ paths.visits(reward, v, begin) / total
@@ -264,13 +264,17 @@ def _features(mdp: MDP, features: npt.ArrayLike | None) -> Any:
 
 
 def _climb(
-    likelihood: Callable[[Array], tuple[float, Array]], n: int, l2: float, max_iterations: int, tolerance: float
+    likelihood: Callable[[FloatArray], tuple[float, FloatArray]],
+    n: int,
+    l2: float,
+    max_iterations: int,
+    tolerance: float,
 ) -> Any:
     """Maximise a log-likelihood per step minus l2/2 · ‖θ‖² by L-BFGS, from θ = 0."""
     if l2 < 0:
         raise InputError(f"The L2 penalty is {l2}; it must not be negative.")
 
-    def loss(theta: Array) -> tuple[float, Array]:
+    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = likelihood(theta)
         return -value + l2 / 2 * float(theta @ theta), -gradient + l2 * theta
 
