@@ -29,7 +29,7 @@ from prism_irl.cli.printing import print_experiment
 from prism_irl.cli.progress import fits_progress
 from prism_irl.cli.runs import RunFolder
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.rewards import state_rewards
+from prism_irl.evaluation.tables import state_rewards
 from prism_irl.evaluation.truth import recovered_order, recovered_policies
 from prism_irl.figures import charts, maps, style
 from prism_irl.mdp import MDP

@@ -16,7 +16,7 @@ from bridge.filmstrip import filmstrip
 from bridge.methods import BASELINES, Outcome
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.rewards import dwell_per_intention
+from prism_irl.evaluation.tables import dwell_per_intention
 from prism_irl.figures import style
 from prism_irl.labels import match, mean_dwell
 from prism_irl.models.describe import em_course

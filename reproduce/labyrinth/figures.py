@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from labyrinth.data import PAPER_MODEL_TYPE, PAPER_NUM_LATENTS, Data
 from prism_irl import maze
 from prism_irl.errors import InputError
-from prism_irl.evaluation.rewards import state_rewards
+from prism_irl.evaluation.tables import state_rewards
 from prism_irl.figures import charts, maps, style
 from prism_irl.figures.style import FAINT, INK, MUTED, PALETTE, plain_log_ticks
 from prism_irl.labels import match

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from prism_irl import load, maze
-from prism_irl.evaluation.rewards import state_rewards
+from prism_irl.evaluation.tables import state_rewards
 from prism_irl.models import registry
 from prism_irl.worlds.frustration import FrustrationWorld
 from support import page_of, prism

@@ -9,9 +9,9 @@ import pytest
 
 from continuous_worlds import walking
 from prism_irl import Demonstrations, Intentions
-from prism_irl.evaluation.rewards import RARE
 from prism_irl.evaluation.tables import (
     COLUMNS,
+    RARE,
     cell_table,
     goal_table,
     intention_table,

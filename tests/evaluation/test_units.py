@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.rewards import dwell_per_intention
+from prism_irl.evaluation.tables import dwell_per_intention
 from prism_irl.evaluation.units import count_units, ratio
 
 

@@ -22,8 +22,7 @@ from prism_irl.evaluation import tables, triage
 from prism_irl.evaluation.checks import Checks, check
 from prism_irl.evaluation.metrics import Inference, infer_once, label_metrics
 from prism_irl.evaluation.result import Dwell, FitResult, Shown
-from prism_irl.evaluation.rewards import dwell_per_intention, on_map
-from prism_irl.evaluation.tables import place_table, trips
+from prism_irl.evaluation.tables import dwell_per_intention, on_map, place_table, trips
 from prism_irl.labels import mean_dwell, segments
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.references import reference_scores

@@ -202,7 +202,7 @@ class Plot:
 
         ``layout`` says where states lie, as in `prism_irl.report.places`; by default it is found from the moves.
         """
-        from prism_irl.evaluation.rewards import on_map
+        from prism_irl.evaluation.tables import on_map
         from prism_irl.figures import style
         from prism_irl.report.draw import draw_maps
         from prism_irl.report.explorer import map_numbers

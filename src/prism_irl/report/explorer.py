@@ -21,7 +21,7 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.rewards import choice_counts
+from prism_irl.evaluation.tables import choice_counts
 from prism_irl.optional import need
 from prism_irl.report import story
 from prism_irl.report.places import find_layout

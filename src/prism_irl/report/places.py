@@ -21,7 +21,7 @@ from prism_irl import maze
 from prism_irl.data.continuous import Units
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.geography import Geography
-from prism_irl.evaluation.rewards import MAX_STATES
+from prism_irl.evaluation.tables import MAX_STATES
 from prism_irl.report.story import successor_counts
 
 MAX_DEGREE = 8.0  # neighbours of a state on average, beyond which nothing like a map is left

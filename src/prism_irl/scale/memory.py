@@ -139,7 +139,7 @@ def announce(demos: Demonstrations, model: Any) -> None:
     elif needed.total > LARGE_BYTES or demos.n_steps > LARGE_STEPS:
         print(f"prism: {demos.n_steps} steps; memory of the fit: about {needed}.", file=sys.stderr)
     switching, longest = model.switching_options, int(demos.lengths.max())
-    if switching.has_network and switching.network == "transformer":
+    if switching.reads_history and switching.network == "transformer":
         from prism_irl.switching.networks import SPAN  # with torch, which other fits may do without
 
         if longest <= SPAN:

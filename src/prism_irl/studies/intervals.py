@@ -26,7 +26,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation import units
 from prism_irl.evaluation.metrics import infer_once
 from prism_irl.evaluation.result import GRID
-from prism_irl.evaluation.rewards import state_rewards
+from prism_irl.evaluation.tables import state_rewards
 from prism_irl.evaluation.units import count_units, ratio
 from prism_irl.labels import ari, match
 from prism_irl.models.base import IntentionModel

@@ -47,8 +47,6 @@ class SwitchingOptions(ABC):
         Whether intentions are stages, passed in the order of their numbers.
     once : bool
         Whether each stage comes once at most.
-    has_network : bool
-        Whether a network reads the history.
     stackable : bool
         Whether fits are made side by side on a GPU (`scale.stacked`).
     reads_partial_labels : bool
@@ -67,7 +65,6 @@ class SwitchingOptions(ABC):
         """As a chain in order says."""
         return False
 
-    has_network: ClassVar[bool] = False
     reads_partial_labels: ClassVar[bool] = True
     stackable: ClassVar[bool] = False
     draws_tensors: ClassVar[bool] = True
@@ -76,7 +73,7 @@ class SwitchingOptions(ABC):
     @property
     def reads_history(self) -> bool:
         """Whether a network reads the history, with these options."""
-        return self.has_network
+        return False
 
     @property
     def adds_up(self) -> bool:
@@ -295,7 +292,6 @@ class Learned(SwitchingOptions):
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
     """
 
-    has_network: ClassVar[bool] = True
     network: NetworkName = "gru"
     embedding: int = 32
     hidden: int = 32
@@ -303,6 +299,11 @@ class Learned(SwitchingOptions):
     batch_size: int = 32
     epochs_per_m_step: int = 1
     observe: str = "past"
+
+    @property
+    def reads_history(self) -> bool:
+        """That is what it is for."""
+        return True
 
     def check(self, n_intentions: int) -> None:
         """Names, sizes and rates."""

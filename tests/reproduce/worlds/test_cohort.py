@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.evaluation.rewards import dwell_per_intention
+from prism_irl.evaluation.tables import dwell_per_intention
 from prism_irl.evaluation.units import count_units, ratio
 from worlds.cohort import CohortWorld
 

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prism_irl import Demonstrations
-from prism_irl.evaluation.rewards import (
+from prism_irl.evaluation.tables import (
     MAX_STATES,
     RARE,
     choice_counts,
     explanation,
+    intention_table,
     on_map,
     state_rewards,
     where_identified,
 )
-from prism_irl.evaluation.tables import intention_table
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
 from prism_irl.rewards.iavi import solve_iavi
