@@ -30,7 +30,6 @@ MOST_PROBABILITIES = 2**25
 """Probabilities of actions, steps times actions, that are in memory at the same time."""
 
 
-
 class Parametrised:
     """A class whose constructor stores its arguments under their own names."""
 
