@@ -154,7 +154,15 @@ def sized(hidden: int, layers: int, settings: Labyrinth) -> Intentions:
     if layers == 1:
         return found
     paper = PAPER["labyrinth"]
-    deep = Layered(**size, l1=paper["l1"], kl=paper["kl"], learning_rate=1e-3, observe="current", layers=layers)
+    deep = Layered(
+        embedding=settings.paper_size,
+        hidden=hidden,
+        l1=paper["l1"],
+        kl=paper["kl"],
+        learning_rate=1e-3,
+        observe="current",
+        layers=layers,
+    )
     return Intentions(switching=deep, rewards="tabular", **found.get_params(deep=False))
 
 

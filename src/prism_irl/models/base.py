@@ -184,6 +184,7 @@ class IntentionModel(Parametrised, ABC):
 
     def log_likelihood(self, demos: Demonstrations) -> FloatArray:
         """Log p(a_t | s_≤t, a_<t) of every step, (n,)."""
+        expect_demonstrations(demos)
         taken = np.empty(demos.n_steps)
         for steps, part in parts_of(demos, max(MOST_PROBABILITIES // demos.n_actions, 1)):
             actions = part.actions[:, None].astype(np.int64)
