@@ -176,9 +176,7 @@ class Plot:
         demos = data_of(self._model, demos, "plot.raster(demos)")
         with style.paper_style():
             figure, (ax,) = style.new_figure(width=6.6, height=3.2)
-            charts.segmentation_raster(
-                ax, self._model.predict(demos), demos.offsets, names=_names(self._model, demos)
-            )
+            charts.segmentation_raster(ax, self._model.predict(demos), demos.offsets, names=_names(self._model, demos))
             ax.set_title("Intention of every step")
         return figure
 
