@@ -45,7 +45,7 @@ def test_without_a_map_the_choice_that_differs_most_is_named(tmp_path: Path) -> 
     explorer = explored(tmp_path, place=False)
     assert screen.picture(explorer, NAMES) is None
     found = str(answer({}, explorer, NAMES))
-    assert "eager does right in “state 0” (100%, others 0%)" in found
+    assert "eager does right in “state 0” (100%)" in found
 
 
 def test_the_map_shares_every_place_among_its_intentions(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from prism_irl import storage
 from prism_irl.figures.palette import intention_color
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, read_names
-from prism_irl.report.screen import APART, differences, in_seconds, name_of
+from prism_irl.report.screen import APART, HEADS_FOR, differences, in_seconds, name_of
 from prism_irl.report.story import NEAR
 from prism_irl.report.verdict import (
     Finding,
@@ -27,10 +27,12 @@ from prism_irl.report.verdict import (
     listed,
     mapping,
     number,
+    part_name,
+    scored_part,
     verdict,
 )
 
-HEADS_FOR, BETWEEN = 0.25, 0.4  # share of the long run in one place, and in three
+BETWEEN = 0.4  # share of the long run in three places
 CLEAR = 1.5  # ratio from which one rate is called higher than another
 MANY = 4  # quantities of a place that a sentence names
 HARDLY = 0.005  # share of the time that would be rounded to nothing
@@ -109,7 +111,7 @@ def _aim(k: int, explorer: Mapping[str, Any]) -> str:
     layout, first = explorer.get("layout"), name_of(explorer, "state", int(one["leads_to"][0][0]))
     if layout is None:
         acts = [f"{name_of(explorer, 'action', int(a))} {_percent(share)}" for a, share in one["acts"][:2]]
-        chosen = [f"does {choice}" for choice in _choices_of(k, explorer, 1)]
+        chosen = [f"does {choice}" for choice in _choices_of(k, explorer, 1, beside=False)]
         return chosen[0] if chosen else f"{apart[-1] if apart else f'does {listed(acts)}'} of the time"
     if layout["kind"] == "cells":  # places have no names but what was measured there
         return "is mostly around " + first.partition("(")[2].rstrip(")")
@@ -120,8 +122,8 @@ def _aim(k: int, explorer: Mapping[str, Any]) -> str:
     return f"roams, and {apart[0]} of the time" if apart else "roams"
 
 
-def _choices_of(k: int, explorer: Mapping[str, Any], most: int) -> list[str]:
-    """The choices that set an intention apart from the others most, where something does."""
+def _choices_of(k: int, explorer: Mapping[str, Any], most: int, *, beside: bool = True) -> list[str]:
+    """The choices that set an intention apart from the others most, where something does, and what those do."""
     if explorer.get("choices") is None or explorer["n_intentions"] == 1:
         return []
     shares, apart = differences(np.array(explorer["choices"], float))
@@ -132,8 +134,49 @@ def _choices_of(k: int, explorer: Mapping[str, Any], most: int) -> list[str]:
             break
         act, state = name_of(explorer, "action", int(a)), name_of(explorer, "state", int(s))
         own, others = shares[k, s, a], shares[k, s, a] - apart[k, s, a]
-        found.append(f"{act} in “{state}” ({_percent(own)}, others {_percent(others)})")
+        found.append(f"{act} in “{state}” ({_percent(own)}{f', others {_percent(others)}' if beside else ''})")
     return found
+
+
+def methods_text(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """A paragraph for the methods of a paper, with the numbers of this fit; empty where they are not known."""
+    if any(number(metrics.get(f"n_{what}")) is None for what in ("intentions", "steps", "trajectories")):
+        return ""
+    K, pair, em = int(metrics["n_intentions"]), str(metrics.get("pair") or ""), mapping(metrics.get("em"))
+    settings, release = mapping(config.get("parameters")), mapping(config.get("versions")).get("prism-irl")
+    what = f"{K} intention{'s' if K > 1 else ''}"
+    what += " (their number found by the fit)" if metrics.get("intentions_found") and K > 1 else ""
+    model = "phases of the demonstrations" if not pair else f"{pair.partition('+')[0]} switching and rewards of kind "
+    model += pair.partition("+")[2]
+    text = (
+        f"We analysed {metrics['n_steps']:,} steps in {metrics['n_trajectories']:,} trajectories with prism-irl"
+        f"{f' {release}' if release else ''} ({model}; {what})."
+    )
+    if em.get("iterations"):
+        converged = "converged" if em.get("converged") else "was stopped"
+        text += f" Parameters were estimated by expectation-maximisation ({em['starts']} start"
+        text += f"{'s' if em['starts'] != 1 else ''}; the best one {converged} after {em['iterations']} iterations"
+        text += f"; seed {settings['seed']})." if "seed" in settings else ")."
+    part = scored_part(metrics)
+    score = number(mapping(metrics.get("predictive_ll")).get(part))
+    habit = mapping(mapping(metrics.get("references")).get("ngram")).get("predictive_ll")
+    beside = number(mapping(habit).get(part))
+    if score is not None:
+        text += f" The predictive log-likelihood was {score:.3f} nats per step on {part_name(metrics)} trajectories"
+        text += "." if beside is None else f" ({beside:.3f} of a habit without intentions)."
+    tested = mapping(metrics.get("evidence"))
+    if (p := number(tested.get("p_value"))) is not None:
+        one, n = mapping(tested.get("g1")), tested.get("surrogates")
+        text += f" Intentions were tested against {n} simulations of a habit that has a memory and no intentions"
+        if (gain := number(one.get("effect"))) is not None:
+            low, high = number(one.get("low")) or 0.0, number(one.get("high")) or 0.0
+            text += f" (gain in cross-validated log-likelihood {gain:+.4f} nats per step, 95% interval {low:+.4f} to "
+            text += f"{high:+.4f})"
+        text += f": p = {p:.2g}, corrected for both questions asked (Holm)." if tested.get("g2") else f": p = {p:.2g}."
+    if K > 1 and (dwell := number(metrics.get("mean_dwell"))) is not None:
+        lasts = in_seconds(dwell, number(metrics.get("step_seconds")))
+        text += f" Intentions lasted {dwell:.1f} steps{f' ({lasts})' if lasts else ''} on average."
+    return text
 
 
 # -- five questions ----------------------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ class Section(NamedTuple):
     columns: list[tuple[str, str]]
     rows: list[Row]
     how: str
+    methods: str
 
 
 def file_stem(column: str) -> str:
@@ -112,6 +113,20 @@ def section(contrast: Mapping[str, Any], names: Sequence[str] | None, fit: Mappi
         [*((level, "") for level in levels), *compared, ("p", ""), ("adjusted p", "all questions")],
         rows,
         _how(contrast),
+        _methods(contrast),
+    )
+
+
+def _methods(contrast: Mapping[str, Any]) -> str:
+    """A sentence or two for the methods of a paper."""
+    levels, unit = list(contrast["levels"]), contrast["unit"]
+    sizes = listed([f"{n} under {level}" for n, level in zip(contrast["n_per_level"], levels, strict=True)])
+    design = f"{contrast['n_units']}, each under all" if contrast["paired"] else sizes
+    ways = f"{contrast['assignments']:,} {'(all)' if contrast['exact'] else 'random'}"
+    several = " Pairs of conditions were tested alone, p times the number of pairs." if len(levels) > 2 else ""
+    return (
+        f"Conditions ({contrast['by']}: {listed(levels)}; units {unit}: {design}) were compared by a permutation test "
+        f"with {ways} assignments of whole units, corrected for all measures by step-down maxT.{several}"
     )
 
 

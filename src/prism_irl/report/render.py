@@ -27,7 +27,7 @@ from prism_irl import storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
 from prism_irl.report import screen, story, table_rows
-from prism_irl.report.answers import answer, questions
+from prism_irl.report.answers import answer, methods_text, questions
 from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
 from prism_irl.report.contrast import read_contrasts
@@ -161,6 +161,7 @@ def render(folder: Path) -> str:
         versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
         config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
         citations=_citations(config),
+        methods="" if comparison else " ".join([methods_text(metrics, config), *(one.methods for one in contrasts)]),
     )
     return _sealed(page)
 

@@ -7,6 +7,7 @@ lay them out.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from math import cos, pi, sin, sqrt
 from pathlib import Path
@@ -19,6 +20,8 @@ from prism_irl.report.verdict import number
 from prism_irl.storage import inside
 
 WIDE, HIGH = 560.0, 400.0  # of the map, pixels
+FAR = (0.02, 0.98)  # shares of the time between which a continuous map shows places where they are
+HEADS_FOR = 0.25  # share of the long run in one place, to say that an intention heads for it
 LABELS = 2  # places of an intention that have a name on the map
 LETTER = 3.5  # half the width of a letter there
 PHASES = 150  # rows of the table at most
@@ -63,7 +66,10 @@ class Place(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The map: its size, side of a cell (0 where places are discs), places, lines between them, walls, and names."""
+    """The map: its size, side of a cell (0 where places are discs), places, lines, walls, names, and rings of goals.
+
+    A ring (centre, radius, colour) lies around the place that an intention heads for.
+    """
 
     width: float
     height: float
@@ -72,6 +78,7 @@ class Picture(NamedTuple):
     lines: list[Line]
     walls: list[Line]
     labels: list[tuple[float, float, str]]
+    goals: list[tuple[float, float, float, str]]
     note: str
 
 
@@ -81,10 +88,12 @@ def picture(explorer: Mapping[str, Any], names: Sequence[str]) -> Picture | None
     if layout is None:
         return None
     xy = {s: (float(point[0]), float(point[1])) for s, point in enumerate(layout["xy"]) if point is not None}
-    grid = layout["kind"] == "grid"
+    grid, cells = layout["kind"] == "grid", layout["kind"] == "cells"
     edges = [(xy[i], xy[j]) for i, j in layout["edges"] if i in xy and j in xy]
     shares = np.array([one["share"] for one in explorer["story"]["wants"]])
     time = np.array(explorer["occupancy"], float) * shares[:, None]
+    if cells:
+        xy = _near_the_rest(xy, time.sum(axis=0))
     points = np.array(list(xy.values()))
     low, size = points.min(axis=0), np.maximum(np.ptp(points, axis=0), 1e-9)
     gap = 1.0 if grid else _gap(points, edges)
@@ -112,11 +121,23 @@ def picture(explorer: Mapping[str, Any], names: Sequence[str]) -> Picture | None
         round(height, 1),
         round(0.92 * scale, 1) if grid else 0.0,
         list(places.values()),
-        [] if grid else [(*at(*a), *at(*b)) for a, b in edges],
+        [] if grid or cells else [(*at(*a), *at(*b)) for a, b in edges],
         [(*at(a, b), *at(c, d)) for a, b, c, d in layout.get("walls") or []],
         _labels(explorer, places, width),
-        str(layout["note"]),
+        _goals(explorer, places, 0.46 * scale if grid else 0.0),
+        f"{layout['note'].rstrip('.')}, far ones at the margin." if cells and "margin" not in layout["note"] else "",
     )
+
+
+def _near_the_rest(xy: Mapping[int, tuple[float, float]], time: Any) -> dict[int, tuple[float, float]]:
+    """Places with those far out moved to the margin: a few steps there would make the others small."""
+    points, weight = np.array(list(xy.values())), np.array([time[s] for s in xy])
+    for axis in points.T:
+        order = np.argsort(axis, kind="stable")
+        passed = np.cumsum(weight[order]) / max(float(weight.sum()), 1e-12)
+        low, high = (float(axis[order][min(int(np.searchsorted(passed, q)), len(axis) - 1)]) for q in FAR)
+        np.clip(axis, low, high, out=axis)
+    return {s: (float(x), float(y)) for s, (x, y) in zip(xy, points, strict=True)}
 
 
 def _gap(points: Any, edges: Sequence[tuple[Any, Any]]) -> float:
@@ -145,17 +166,35 @@ def _slices(x: float, y: float, r: float, shares: Any) -> list[tuple[str, str]]:
     return found
 
 
+def _goals(
+    explorer: Mapping[str, Any], places: Mapping[int, Place], cell: float
+) -> list[tuple[float, float, float, str]]:
+    """Rings around the places that intentions head for, those of several intentions around one another."""
+    found: list[tuple[float, float, float, str]] = []
+    for k, one in enumerate(explorer["story"]["wants"]):
+        goal = one.get("goal")
+        if goal is None and one["leads_to"] and one["leads_to"][0][1] >= HEADS_FOR:
+            goal = one["leads_to"][0][0]
+        if goal is None or not one["leads_to"] or int(goal) not in places:
+            continue
+        x, y, r = places[int(goal)][:3]
+        others = sum((x, y) == ring[:2] for ring in found)
+        found.append((x, y, round((cell or r + 3.0) - 4.0 * others * (1 if cell else -1), 1), intention_color(k)))
+    return found
+
+
 def _labels(explorer: Mapping[str, Any], places: Mapping[int, Place], width: float) -> list[tuple[float, float, str]]:
     """Names of the places that intentions lead to, where they do not lie on one another."""
     labels: list[tuple[float, float, str]] = []
-    cells = explorer["layout"]["kind"] == "cells"  # whose names are numbers in brackets
+    cells = explorer["layout"]["kind"] == "cells"  # whose names say in brackets where they are
     wants = explorer["story"]["wants"]
     goals = [(one["goal"], 1.0) for one in wants if one["leads_to"] and one.get("goal") is not None]
     for s, share in goals or [place for one in wants for place in one["leads_to"][:LABELS]]:
         if share < 0.1 or int(s) not in places:
             continue
         x, y, r = places[int(s)][:3]
-        text = str(int(s)) if cells else name_of(explorer, "state", int(s))
+        text = name_of(explorer, "state", int(s))
+        text = text.partition("(")[2].rstrip(")") or text if cells else text
         text = text if len(text) <= 18 else text[:17] + "…"
         half = LETTER * len(text)
         x = min(max(x, half), max(width - half, half))
@@ -230,7 +269,8 @@ def _trips(trips: Sequence[Mapping[str, str]], step: float | None) -> Phases:
         ]
 
     columns = ["trajectory", "from step", "from", "to", "steps", "lasts", "shortest way", "arrived", "sure"]
-    rows = [(None if (k := _value(row.get("intention"))) is None else int(k), cells(row)) for row in trips]
+    gone = [row for row in trips if _value(row.get("length")) != 0.0]  # the others are where they want to be already
+    rows = [(None if (k := _value(row.get("intention"))) is None else int(k), cells(row)) for row in gone]
     return _table("Trips", columns, rows, f"The first {PHASES} of {len(rows):,} trips; all are in {TRIPS}.")
 
 
@@ -274,7 +314,8 @@ def choices(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Choices]:
     K, S, A = counts.shape
     visits = counts.sum(axis=(0, 2))
     states = np.argsort(-visits, kind="stable")[:STATES]
-    states = np.sort(states[visits[states] > 0])
+    named = {s: name_of(explorer, "state", int(s)) for s in states[visits[states] > 0].tolist()}
+    states = np.array(sorted(named, key=lambda s: _in_order(named[s])), np.int64)
     actions = np.sort(np.argsort(-counts.sum(axis=(0, 1)), kind="stable")[:ACTIONS])
     n = counts.sum(axis=2)
     shares, apart = differences(counts)
@@ -295,6 +336,12 @@ def choices(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Choices]:
             rows.append((name_of(explorer, "state", int(s)), f"{n[k, s]:,.0f}", cells))
         found.append(Choices(k, names[k], intention_color(k), acts, rows, cut))
     return found
+
+
+def _in_order(name: str) -> list[tuple[float, str]]:
+    """What names are sorted by: numbers in them by their size, so that 25% stands before 100%."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(float(part), "") if part[:1].isdigit() else (-1.0, part) for part in parts]
 
 
 def differences(counts: Any) -> tuple[Any, Any]:
