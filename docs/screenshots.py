@@ -1,7 +1,7 @@
 """Pages of reports as pictures for the documentation: python docs/screenshots.py [--only gridworld].
 
 The picture of README is that of its own two commands (`--only mouse`), once more with numbers for the text about it.
-Five more kinds of data, all simulated: a grid, a maze with a map, sequences without geometry, a robot arm, ten animals.
+Five more kinds of data, all simulated: a grid, a maze with a map, choices in trials, a robot arm, ten animals.
 Each is a table, a `prism fit` as people type it, and a picture of the top of its page. `--only mice` draws the real
 mice, where `PRISM_DATA` has them. Needs Chromium and playwright.
 """
@@ -33,11 +33,16 @@ WIDTH, HEIGHT = 1280, 1500
 FIT = ["--n-starts", "3", "--max-iterations", "150", "--device", "cpu", "--quiet"]
 
 
-def mouse(folder: Path) -> Path:
-    """The page of README's two commands."""
-    if main(["sample", "mouse", "--out", "mouse.csv"]) or main(["analyze", "mouse.csv", "--out", "runs/mouse"]):
-        raise SystemExit("the commands of README fail")
-    return folder / "runs" / "mouse" / "fit" / "report.html"
+SAMPLES = {"mouse": "mouse", "trials": "choices"}
+"""Picture → the sample that it shows, by the two commands of README."""
+
+
+def analysed(folder: Path, sample: str) -> Path:
+    """The page of `prism sample` and `prism analyze`."""
+    table = f"{sample}.csv"
+    if main(["sample", sample, "--out", table]) or main(["analyze", table, "--out", f"runs/{sample}"]):
+        raise SystemExit(f"the commands for {sample} fail")
+    return folder / "runs" / sample / "fit" / "report.html"
 
 
 def gridworld(folder: Path) -> list[str]:
@@ -62,23 +67,6 @@ def labyrinth(folder: Path) -> list[str]:
     lines = pd.DataFrame({"x": walls[:, 0], "y": -walls[:, 1], "x2": walls[:, -2], "y2": -walls[:, -1]})
     pd.concat([nodes.astype({"state": "Int64"}), lines]).to_csv(folder / "nodes.csv", index=False)
     return ["--map", "nodes.csv", "--valid-actions", "observed", "--method", "hiql", "--intentions", "3"]
-
-
-def syllables(folder: Path) -> list[str]:
-    """Sequences of behavioural syllables, which have no place: two regimes of what follows what."""
-    rng = np.random.default_rng(0)
-    names = np.array(["groom", "rear", "sniff", "walk", "run", "turn", "pause", "dart"])
-    kernels = [rng.dirichlet(np.full(8, 0.3), size=8) for _ in range(2)]
-    rows = []
-    for trajectory in range(60):
-        z, now = int(rng.integers(2)), int(rng.integers(8))
-        for _ in range(150):
-            z = 1 - z if rng.random() < 0.03 else z
-            following = int(rng.choice(8, p=kernels[z][now]))
-            rows.append((trajectory, names[now], names[following]))
-            now = following
-    pd.DataFrame(rows, columns=["trajectory", "state", "action"]).to_csv(folder / "steps.csv", index=False)
-    return ["--method", "hiql", "--intentions", "2"]
 
 
 def robot(folder: Path) -> list[str]:
@@ -111,7 +99,6 @@ def ten_animals(folder: Path) -> list[str]:
 PAGES: dict[str, Callable[[Path], list[str]]] = {
     "gridworld": gridworld,
     "labyrinth": labyrinth,
-    "syllables": syllables,
     "robot": robot,
     "ten_animals": ten_animals,
 }
@@ -167,15 +154,15 @@ def mice(folder: Path) -> None:
 def run() -> int:
     """Make the pages that were asked for; returns the exit code of the first fit that fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["mouse", "mice", *PAGES], action="append")
-    for name in parser.parse_args().only or ["mouse", *PAGES]:
+    parser.add_argument("--only", choices=[*SAMPLES, "mice", *PAGES], action="append")
+    for name in parser.parse_args().only or [*SAMPLES, *PAGES]:
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
             os.chdir(folder)
             if name == "mice":
                 mice(folder)
-            elif name == "mouse":
-                photograph(mouse(folder), name)
+            elif name in SAMPLES:
+                photograph(analysed(folder, SAMPLES[name]), name)
             else:
                 shared = [] if name == "robot" else FIT  # phases have no starts
                 code = main(["fit", "steps.csv", *PAGES[name](folder), *shared, "--out", "run"])

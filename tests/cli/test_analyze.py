@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import prism_irl as prism
 from prism_irl.cli import analyze as analysis
@@ -63,6 +64,13 @@ def test_python_returns_the_same_with_tables(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.policies.sum(axis=1), 1.0)
     assert found.rewards is not None
     assert found.model.n_intentions == 2
+    assert list(found.policies.index.levels[0]) == found.names == list(found.transitions)
+    assert set(trips["name"]) <= set(found.names)
+    figure = Figure()
+    axes = figure.subplots(2)
+    assert found.model.plot.raster(found.demonstrations, ax=axes[0]) is figure
+    assert found.model.plot.timeline(found.demonstrations, trajectory=1, ax=axes[1]) is figure
+    assert axes[1].lines or axes[1].collections
     assert "report.html" in found._repr_html_()
     config = json.loads((tmp_path / "run" / "analysis.json").read_text())
     assert config["columns"]["state"] == "cell"

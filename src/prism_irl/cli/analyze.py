@@ -130,6 +130,13 @@ class Analysis:
         return load(self.folder / "fit")
 
     @cached_property
+    def demonstrations(self) -> Demonstrations:
+        """The data as the model reads them: ``found.model.plot.raster(found.demonstrations, ax=ax)``."""
+        from prism_irl.cli.fitted import open_run_data
+
+        return open_run_data(self.folder / "fit").demos
+
+    @cached_property
     def names(self) -> list[str]:
         """What the K intentions are called: as somebody named them, else by what they do."""
         from prism_irl.report.names import FILE, read_names
@@ -168,6 +175,7 @@ class Analysis:
         pieces = rows.assign(trajectory=unit).groupby(new.cumsum().to_numpy())
         table = {"trajectory": pieces["trajectory"].first(), "row": pieces["row"].first(), "steps": pieces.size()}
         table |= {"intention": pieces[which].first()}
+        table["name"] = table["intention"].map(dict(enumerate(self.names)))
         if (state := self._columns.get("state", "")) in found:
             table |= {"from": pieces[state].first(), "to": pieces[state].last()}
         if time_column in found:
@@ -201,6 +209,8 @@ class Analysis:
 
         path = self.folder / "fit" / "rewards.csv"
         table = pd.read_csv(path) if path.is_file() else pd.DataFrame()
+        if "intention" in table:
+            table["intention"] = [self.names[int(k)] for k in table["intention"]]
         if not {what, "state", "action"} <= set(table):
             return table if what == "reward" and what in table else None
         return table.pivot_table(index=["intention", "state"], columns="action", values=what, sort=False)
@@ -212,7 +222,8 @@ class Analysis:
         """Answer and page for a notebook."""
         import html
 
-        map_ = next(iter(sorted((self.folder / "fit" / "figures").glob("*map*.svg"))), None)
+        drawn = (self.folder / "fit" / "figures" / f"{name}.svg" for name in ("maps", "phases", "segmentation"))
+        map_ = next((path for path in drawn if path.is_file()), None)
         picture = "" if map_ is None else map_.read_text(encoding="utf-8").partition("?>")[2]
         page = html.escape(str(self.page))
         return f"<p>{html.escape(self.answer)}</p>{picture}<p><a href='{page}'>{page}</a></p>"

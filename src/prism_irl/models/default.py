@@ -69,7 +69,8 @@ def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
                 "landmarks",
                 "Commands move a position: intentions are places, and switching sees where it is.",
             )
-        return *usual_pair(continuous=True), "States and actions are numbers: policies on features with a Markov chain."
+        chain = "States and actions are numbers: policies on features with a Markov chain."
+        return *usual_pair(continuous=True), "These demonstrations have phases." if suits_phases(demos) else chain
     if demos.observations is not None:  # covariates, which neither arrival nor a constant kernel reads
         kind = "places that actions connect" if are_places(demos) else "no places that actions connect"
         rewards = "places" if are_places(demos) else "tabular"

@@ -18,6 +18,7 @@ import numpy as np
 from prism_irl.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from prism_irl.data.demonstrations import Demonstrations
@@ -163,33 +164,41 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 
+def _on(ax: Axes | None, height: float) -> tuple[Any, Axes]:
+    """The figure of an Axes, or a new one with a single Axes."""
+    from prism_irl.figures import style
+
+    if ax is not None:
+        return ax.get_figure(root=True), ax
+    figure, (made,) = style.new_figure(width=6.6, height=height)
+    return figure, made
+
+
 class Plot:
     """Pictures of one model."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    def raster(self, demos: Demonstrations | None = None) -> Figure:
-        """Intention of every step, one row per trajectory."""
+    def raster(self, demos: Demonstrations | None = None, ax: Axes | None = None) -> Figure:
+        """Intention of every step, one row per trajectory; on ``ax``, or a figure of its own."""
         from prism_irl.figures import charts, style
 
         demos = data_of(self._model, demos, "plot.raster(demos)")
         with style.paper_style():
-            figure, (ax,) = style.new_figure(width=6.6, height=3.2)
+            figure, ax = _on(ax, 3.2)
             charts.segmentation_raster(ax, self._model.predict(demos), demos.offsets, names=_names(self._model, demos))
             ax.set_title("Intention of every step")
         return figure
 
-    def timeline(self, demos: Demonstrations | None = None, trajectory: int = 0) -> Figure:
+    def timeline(self, demos: Demonstrations | None = None, trajectory: int = 0, ax: Axes | None = None) -> Figure:
         """Probability of each intention along one trajectory, above the true ones where they are known."""
         from prism_irl.figures import charts, style
 
         one = data_of(self._model, demos, "plot.timeline(demos)")[trajectory]
         with style.paper_style():
-            figure, (ax,) = style.new_figure(width=6.6, height=2.2)
-            charts.posterior_timeline(
-                ax, self._model.predict_proba(one), names=_names(self._model, one), true=one.labels
-            )
+            figure, ax = _on(ax, 2.2)
+            charts.posterior_timeline(ax, self._model.predict_proba(one), names=_names(self._model, one), true=one.labels)
             named = trajectory if one.trajectory_names is None else one.trajectory_names[0]
             ax.set_title(f"Trajectory {named}")
             ax.set_xlabel("step")

@@ -75,7 +75,8 @@ def answer(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Seque
     count = NUMBERS[len(used)] if len(used) < len(NUMBERS) else str(len(used))
     plural, after = "" if len(used) == 1 else "s", f", and {len(used) - NAMED} more." if len(used) > NAMED else "."
     if moves := mapping(explorer.get("movement")):  # phases, in the order in which they come
-        phases = [Aim(k, names[k], intention_color(k), f"({moves['does'][k]})") for k in used[:NAMED]]
+        first = (str(moves["does"][k]).partition(",")[0] for k in used[:NAMED])
+        phases = [Aim(k, names[k], intention_color(k), f"({one})") for k, one in zip(used, first, strict=False)]
         return Answer(f"{count} phase{plural}: ", phases, after)
     p = number(mapping(metrics.get("evidence")).get("p_value"))
     sure = {
