@@ -40,7 +40,7 @@ def test_a_table_of_numbers_is_fitted_and_read_again(tmp_path: Path, capsys: pyt
     told = capsys.readouterr()
     assert "Columns: trajectory walk, observe x,y, act vx,vy, time time." in told.err
     answer, page = told.out.splitlines()
-    assert answer.startswith("Three intentions in this fit; their number was not tested: intention 0 ")
+    assert " intentions in this fit; their number was not tested: intention 0 goes to x " in answer
     assert page == f"Page: {tmp_path / 'run' / 'fit' / 'report.html'}"
     written = (tmp_path / "run" / "fit" / "model.safetensors").stat().st_mtime_ns
     assert main(command) == 0

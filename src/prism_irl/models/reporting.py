@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -164,12 +164,12 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 
-def _on(ax: Axes | None, height: float) -> tuple[Any, Axes]:
+def _on(ax: Axes | None, height: float) -> tuple[Figure, Axes]:
     """The figure of an Axes, or a new one with a single Axes."""
     from prism_irl.figures import style
 
     if ax is not None:
-        return ax.get_figure(root=True), ax
+        return cast("Figure", ax.get_figure(root=True)), ax
     figure, (made,) = style.new_figure(width=6.6, height=height)
     return figure, made
 
