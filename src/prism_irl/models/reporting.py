@@ -198,7 +198,9 @@ class Plot:
         one = data_of(self._model, demos, "plot.timeline(demos)")[trajectory]
         with style.paper_style():
             figure, ax = _on(ax, 2.2)
-            charts.posterior_timeline(ax, self._model.predict_proba(one), names=_names(self._model, one), true=one.labels)
+            charts.posterior_timeline(
+                ax, self._model.predict_proba(one), names=_names(self._model, one), true=one.labels
+            )
             named = trajectory if one.trajectory_names is None else one.trajectory_names[0]
             ax.set_title(f"Trajectory {named}")
             ax.set_xlabel("step")
