@@ -139,7 +139,7 @@ class ArraySource(EpisodeSource):
                     states=None if state is None else rows(state),
                     cameras={key: partial(_frames, opened, key) for key, one in arrays.items() if one.is_picture},
                     name=name,
-                    columns={key: _cells(rows(key)) for key in self.wanted},
+                    columns={key: np.array([_plain(one) for one in rows(key)[:, 0]], object) for key in self.wanted},
                     vectors={key: rows(key) for key in self.wanted_vectors},
                 )
         except OSError as error:
@@ -256,8 +256,6 @@ def _frames(opened: Opened, key: str) -> Iterator[Frame]:
             yield np.asarray(one.array[step], dtype=np.uint8)
 
 
-def _cells(values: npt.NDArray[np.float32]) -> npt.NDArray[np.object_]:
-    """One number per step, whole ones as such, (T,)."""
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = [int(value) if value == int(value) else float(value) for value in values[:, 0]]
-    return cells
+def _plain(value: np.float32) -> int | float:
+    """A whole number as such."""
+    return int(value) if value == int(value) else float(value)

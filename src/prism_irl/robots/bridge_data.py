@@ -12,7 +12,6 @@ import pickle
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
 from prism_irl.robots.video import decode_image
 
-NO_DELAY_SINCE = datetime(2021, 7, 23)
+NO_DELAY_SINCE = "2021-07-23"
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)_\d\d-\d\d-\d\d")
 MAX_FOLDERS = 20_000
 """So many are looked into before the first recording: whoever gives a whole disk is told so."""
 _CAMERA = re.compile(r"images(\d+)")
@@ -32,16 +32,9 @@ _PICTURE = re.compile(r"im_(\d+)\.(?:jpg|png)")
 
 
 class BridgeSource(EpisodeSource):
-    """Episodes of raw BridgeData V2 folders, at any depth.
+    """Episodes of raw BridgeData V2 folders, at any depth above ``traj_group*``.
 
-    Parameters
-    ----------
-    folder : path
-        Any folder above ``traj_group*``.
-    latency_shift : bool, optional
-        Pair action t with observation t + 1; by default where the date in the path is before 2021-07-23.
-    strict : bool
-        A damaged episode is an error instead of a warning.
+    ``latency_shift`` pairs action t with observation t + 1; by default where the date in the path is before 2021-07-23.
     """
 
     files = ("**/traj_group*/traj*/**/*",)
@@ -64,8 +57,8 @@ class BridgeSource(EpisodeSource):
     def _read(self, index: int, path: Path) -> Episode:
         name = f"{index} ({path.relative_to(self.folder).as_posix()})"
         states, times = _observations(path, name)
-        actions = _actions(path, name)
-        pictures = _pictures(path, name)
+        actions, pictures, said = _actions(path, name), _pictures(path, name), path / "lang.txt"
+        lines = said.read_text(encoding="utf-8", errors="replace").splitlines() if said.is_file() else []
         n = len(states)
         if len(actions) != n - 1:
             raise damaged(name, f"it has {len(actions)} actions for {n} states, and not one fewer")
@@ -80,7 +73,8 @@ class BridgeSource(EpisodeSource):
             index=index,
             actions=actions[: n - 2] if shift else actions,
             states=states[steps],
-            language=_language(path),
+            # The first instruction; lines with the annotator's confidence are none.
+            language=next((line.strip() for line in lines if line.strip() and "confidence" not in line), ""),
             cameras={camera: partial(_decoded, files[steps], name) for camera, files in pictures.items()},
             timestamps=None if times is None else times[steps],
             name=name,
@@ -89,7 +83,7 @@ class BridgeSource(EpisodeSource):
     def _shift(self, path: Path) -> bool:
         if self.latency_shift is not None:
             return self.latency_shift
-        dates = [date for part in path.absolute().parts if (date := _date(part)) is not None]
+        dates = [found[1] for part in path.absolute().parts if (found := _DATE.fullmatch(part)) is not None]
         return bool(dates) and dates[-1] < NO_DELAY_SINCE
 
 
@@ -113,13 +107,6 @@ def _trajectories(folder: Path) -> Iterator[Path]:
         if here.name.startswith("traj") and here.parent.name.startswith("traj_group"):
             folders.clear()
             yield here
-
-
-def _date(part: str) -> datetime | None:
-    try:
-        return datetime.strptime(part, "%Y-%m-%d_%H-%M-%S")
-    except ValueError:
-        return None
 
 
 def _loaded(path: Path, name: str) -> Any:
@@ -182,13 +169,6 @@ def _decoded(files: list[Path], name: str) -> Iterator[Frame]:
         yield decode_image(data, name, f"{file.parent.name}/{file.name}")
 
 
-def _language(path: Path) -> str:
-    """The first instruction in lang.txt; lines with the annotator's confidence are none."""
-    file = path / "lang.txt"
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
-    return next((line.strip() for line in lines if line.strip() and "confidence" not in line), "")
-
-
 # -- pickles: every name in the file is looked up in a short list of stand-ins, which remember what they were given ----
 
 MAX_BYTES = 1 << 30
@@ -201,14 +181,10 @@ class RefusedPickleError(InputError):
 
 
 def load_arrays(path: Path) -> Any:
-    """Return what a pickle of arrays, numbers, text, lists, tuples and dictionaries holds.
+    """What a pickle of arrays, numbers, text, lists, tuples and dictionaries holds.
 
-    Raises
-    ------
-    RefusedPickleError
-        The file names a function or class that is not part of an array; nothing of it has been run.
-    InputError
-        The file is missing, too large or damaged.
+    A file that names a function or class that is no part of an array is a `RefusedPickleError`, and nothing of it has
+    been run; one that is missing, too large or damaged is an `InputError`.
     """
     if not path.is_file():
         raise InputError(f"{path} is missing.")

@@ -66,11 +66,10 @@ class Words(NamedTuple):
 
 def segments_of(frames: npt.NDArray[Any], labels: npt.NDArray[Any], times: npt.NDArray[Any]) -> list[Segment]:
     """Runs of one label in an episode; ``times`` are the timestamps of the frames, (n,), −1 marks frames without."""
-    cuts = np.r_[0, np.flatnonzero(np.diff(labels)) + 1, len(labels)]
-    runs = zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+    cuts = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), len(labels)]
     return [
         Segment(int(labels[a]), int(frames[a]), int(frames[b - 1]), float(times[a]), float(times[b - 1]))
-        for a, b in runs
+        for a, b in pairwise(cuts)
         if b > a and labels[a] >= 0
     ]
 
@@ -144,27 +143,19 @@ def in_order(segments: Mapping[int, Sequence[Segment]]) -> bool:
 def write_stages(folder: Path, segments: Mapping[int, Sequence[Segment]], names: Sequence[str]) -> None:
     """Put stages into the episodes' metadata and the typical share of each beside them, as SARM reads both."""
     columns: dict[int, dict[str, Any]] = {}
-    shares: list[list[float]] = [[] for _ in names]
+    shares = np.zeros(len(names))
     for episode, own in segments.items():
-        total = sum(one.end - one.start + 1 for one in own)
-        for k, share in enumerate(shares):
-            share.append(sum(one.end - one.start + 1 for one in own if one.phase == k) / max(total, 1))
-        columns[episode] = {
-            f"{DENSE}names": [names[one.phase] for one in own],
-            f"{DENSE}start_times": [one.start_time for one in own],
-            f"{DENSE}end_times": [one.end_time for one in own],
-            f"{DENSE}start_frames": [one.start for one in own],
-            f"{DENSE}end_frames": [one.end for one in own],
-        }
-    mean = np.array([np.mean(share) if share else 0.0 for share in shares])
-    mean = mean / max(mean.sum(), 1e-12)
-    (folder / "meta" / PROPORTIONS).write_text(
-        json.dumps(dict(zip(names, mean.tolist(), strict=True)), indent=2), encoding="utf-8"
-    )
+        steps = np.bincount([one.phase for one in own], [one.end - one.start + 1 for one in own], minlength=len(names))
+        shares += steps / max(steps.sum(), 1)
+        phases, first, last, begin, end = zip(*own, strict=True) if own else ((),) * 5
+        values = {"names": [names[k] for k in phases], "start_times": begin, "end_times": end}
+        values |= {"start_frames": first, "end_frames": last}
+        columns[episode] = {f"{DENSE}{name}": list(own) for name, own in values.items()}
+    mean = shares / max(shares.sum(), 1e-12)
+    storage.write_json(folder / "meta" / PROPORTIONS, dict(zip(names, mean.tolist(), strict=True)))
     lines = folder / "meta" / "episodes.jsonl"
     if lines.is_file():
-        rows = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines() if line.strip()]
-        rows = [row | columns.get(row.get("episode_index"), {}) for row in rows]
+        rows = [row | columns.get(row.get("episode_index", -1), {}) for row in read_lines(lines)]
         storage.write_text(lines, "".join(json.dumps(row) + "\n" for row in rows))
     types = {"names": pa.string(), "start_times": pa.float64(), "end_times": pa.float64()}
     types |= {"start_frames": pa.int64(), "end_frames": pa.int64()}
@@ -182,26 +173,21 @@ def write_seconds(path: Path, segments: Mapping[int, Sequence[Segment]], names: 
 
     JSON: ``{"0": [{"start_sec", "end_sec", "subtask"}, …], …}``. A segment ends where the next one begins.
     """
-    ends = {
-        episode: [*(one.start_time for one in own[1:]), own[-1].end_time if own else 0.0]
-        for episode, own in segments.items()
-    }
-    if path.suffix.lower() == ".json":
-        found = {
-            str(episode): [
-                {"start_sec": one.start_time, "end_sec": end, "subtask": names[one.phase]}
-                for one, end in zip(own, ends[episode], strict=True)
-            ]
-            for episode, own in segments.items()
-        }
-        storage.write_json(path, found)
-        return
+    found: dict[str, list[dict[str, Any]]] = {}
     lines, begun = ["WEBVTT", ""], 0.0
     for episode, own in segments.items():
-        for one, end in zip(own, ends[episode], strict=True):
+        ends = [*(one.start_time for one in own[1:]), own[-1].end_time if own else 0.0]
+        found[str(episode)] = [
+            {"start_sec": one.start_time, "end_sec": end, "subtask": names[one.phase]}
+            for one, end in zip(own, ends, strict=False)
+        ]
+        for one, end in zip(own, ends, strict=False):
             lines += [f"{_clock(begun + one.start_time)} --> {_clock(begun + end)}", names[one.phase], ""]
-        begun += ends[episode][-1] if own else 0.0
-    storage.write_text(path, "\n".join(lines))
+        begun += ends[-1]
+    if path.suffix.lower() == ".json":
+        storage.write_json(path, found)
+    else:
+        storage.write_text(path, "\n".join(lines))
 
 
 def _clock(seconds: float) -> str:
@@ -224,15 +210,7 @@ _BROKEN = (pa.ArrowException, *BROKEN)
 
 
 class LeRobotSource(EpisodeSource):
-    """Episodes of a LeRobot dataset.
-
-    Parameters
-    ----------
-    folder : path
-        Holds ``meta/info.json``.
-    strict : bool
-        A damaged episode is an error instead of a warning.
-    """
+    """Episodes of a LeRobot dataset, a folder with ``meta/info.json``."""
 
     files = ("meta/**/*", "data/**/*", "videos/**/*", "images/**/*")
 
@@ -349,7 +327,9 @@ class LeRobotSource(EpisodeSource):
             phases=None if phases is None else phases.reshape(length).astype(np.int32),
             phase_names=tuple(str(value) for value in self.features.get("phase", {}).get("values") or ()),
             columns={
-                key: _active(table, key) if self._is_style(key) else _cells(table[key], name, key, words[key])
+                key: active(table[COLUMN][0].as_py() or [], key, np.ravel(table["timestamp"].to_numpy()))
+                if self._is_style(key)
+                else _cells(table[key], name, key, words[key])
                 for key in self.wanted
             },
             vectors={key: _rows(_numbers(table[key], name, key)) for key in self.wanted_vectors},
@@ -557,12 +537,6 @@ def _numbers(column: pa.ChunkedArray, name: str, key: str) -> npt.NDArray[Any]:
 
 def _rows(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return values.reshape(len(values), -1).astype(np.float32)
-
-
-def _active(table: pa.Table, style: str) -> npt.NDArray[np.object_]:
-    """Content of the language rows of a style that are active at each frame, (T,), None before the first."""
-    rows = table[COLUMN][0].as_py() or []
-    return active(rows, style, np.ravel(table["timestamp"].to_numpy()))
 
 
 def _cells(column: pa.ChunkedArray, name: str, key: str, words: dict[int, str]) -> npt.NDArray[np.object_]:

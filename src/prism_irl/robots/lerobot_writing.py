@@ -69,14 +69,10 @@ def add_column(
     subtasks: Sequence[str] | None = None,
     words: Words | None = None,
 ) -> int:
-    """Copy a dataset and add an int64 column; returns how many steps have a value.
+    """Copy a dataset into a new folder and add an int64 column; returns how many steps have a value.
 
     Parameters
     ----------
-    source : path
-        A LeRobot dataset, v2.x or v3.0; never written to.
-    target : path
-        Folder of the copy, which must not exist.
     values : mapping
         For each episode index the frame indices (n,) and their values (n,); steps that are not named get -1.
     name : str
@@ -160,7 +156,9 @@ def _extend(
         for name in columns:
             schema, metadata = schema.append(pa.field(name, pa.int64())), _with_feature(metadata, name)
         if rows is not None:
-            schema, metadata = schema.append(pa.field(COLUMN, TYPE)), _without_features(metadata)
+            # Without the second description, which the `datasets` library then takes from the columns.
+            metadata = {name: value for name, value in (metadata or {}).items() if name != b"huggingface"}
+            schema = schema.append(pa.field(COLUMN, TYPE))
         schema = schema.with_metadata(metadata)
         with pq.ParquetWriter(target, schema) as writer:
             for group in range(file.num_row_groups):
@@ -183,13 +181,10 @@ def _extend(
 
 def _write_subtasks(copy: Path, words: Sequence[str]) -> None:
     """meta/subtasks.parquet: the words as index, their numbers as column; the last one is for frames without."""
-    from collections import Counter
-
     import pandas as pd
 
     named = [*words, NOT_SEGMENTED]
-    counts = Counter(named)
-    unique = [word if counts[word] == 1 else f"{word} ({i})" for i, word in enumerate(named)]
+    unique = [word if named.count(word) == 1 else f"{word} ({i})" for i, word in enumerate(named)]
     table = pd.DataFrame({SUBTASK: np.arange(len(unique), dtype=np.int64)}, index=pd.Index(unique, name="subtask"))
     table.to_parquet(copy / "meta" / "subtasks.parquet")
 
@@ -211,11 +206,6 @@ def _with_feature(metadata: dict[bytes, bytes] | None, name: str) -> dict[bytes,
     except (ValueError, KeyError, TypeError):
         return metadata
     return metadata | {b"huggingface": json.dumps(described).encode()}
-
-
-def _without_features(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
-    """Schema metadata without the second description, which the `datasets` library then takes from the columns."""
-    return None if metadata is None else {name: value for name, value in metadata.items() if name != b"huggingface"}
 
 
 def _check_all_found(dataset: LeRobotSource, values: Mapping[int, Any], written: dict[int, int]) -> None:
