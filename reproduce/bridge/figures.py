@@ -24,7 +24,7 @@ from prism_irl.models.presets import FeaturePRISM
 from prism_irl.report import explorer as frames
 from prism_irl.report.draw import write_pictures
 from prism_irl.report.explorer import selected_trajectories, write_explorer
-from prism_irl.robots.recordings import frames_of, kept_frames, reachable
+from prism_irl.robots.continuous import frames_of, kept_frames, reachable
 from prism_irl.studies import results
 
 SHOWN = 3

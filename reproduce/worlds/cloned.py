@@ -25,7 +25,7 @@ from prism_irl.devices import one_thread
 from prism_irl.errors import InputError
 from prism_irl.evaluation.simulate import Chooser, walk
 from prism_irl.mdp import MDP
-from prism_irl.worlds.drawing import generator
+from prism_irl.worlds.grid import generator
 
 if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel

@@ -20,8 +20,17 @@ from scipy import special
 from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.worlds.drawing import check_settings, cumulative, draw
-from prism_irl.worlds.grid import ACTIONS, check_cells, moves, optimal_q, slip, target_rewards
+from prism_irl.worlds.grid import (
+    ACTIONS,
+    check_cells,
+    check_settings,
+    cumulative,
+    draw,
+    moves,
+    optimal_q,
+    slip,
+    target_rewards,
+)
 
 Floats = NDArray[np.float64]
 CONDITIONS = ("saline", "drug")

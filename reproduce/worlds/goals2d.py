@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.forward_backward import forward_backward
-from prism_irl.worlds.drawing import check_settings
+from prism_irl.worlds.grid import check_settings
 
 FloatArray = npt.NDArray[np.float64]
 PLACES = ((1.0, 1.0), (7.0, 1.5), (4.0, 7.0), (1.0, 5.0), (7.2, 5.5))

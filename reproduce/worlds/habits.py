@@ -28,8 +28,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.worlds import grid
-from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
-from prism_irl.worlds.oracle import known_ids
+from prism_irl.worlds.grid import check_settings, cumulative, draw, generator, known_ids
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -28,8 +28,7 @@ from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, boltzmann
-from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
-from prism_irl.worlds.oracle import OraclePosterior, exact_posterior
+from prism_irl.worlds.grid import OraclePosterior, check_settings, cumulative, draw, exact_posterior, generator
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -15,7 +15,7 @@ from prism_irl.evaluation.metrics import evaluate, infer_once, segmentation_metr
 from prism_irl.models import registry
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
-from prism_irl.robots.recordings import TOKENIZE
+from prism_irl.robots.continuous import TOKENIZE
 from prism_irl.switching.base import Switching
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.worlds.frustration import FrustrationWorld

@@ -12,8 +12,8 @@ import pytest
 from continuous_worlds import walks
 from prism_irl import storage
 from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.segment import stream
 from prism_irl.cli.sources import content, find_evidence, read_events, read_evidence, read_source, steps_per_second
-from prism_irl.cli.stream import stream
 from prism_irl.data.covariates import Inputs
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data

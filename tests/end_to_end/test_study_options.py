@@ -7,8 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from prism_irl.cli.animals import contrast, individuals
-from prism_irl.cli.imagine import imagine
+from prism_irl.cli.animals import contrast, imagine, individuals
 from prism_irl.cli.main import main
 from worlds.cohort import CohortWorld
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import DamagedEpisodeError, Episode, inside, open_episodes
-from prism_irl.robots.video import decode_image
+from prism_irl.robots.episodes import DamagedEpisodeError, Episode, decode_image, inside, open_episodes
 
 
 def test_lengths_and_numbers_are_checked():

@@ -228,7 +228,7 @@ def describe_and_write(
     ``before`` is the folder of the run that this one will replace, whose names its intentions take over; ``asked`` is
     what `describe` takes: events, layout, simulations, evidence.
     """
-    from prism_irl.robots.recordings import come_from_tokens
+    from prism_irl.robots.continuous import come_from_tokens
 
     tokens = come_from_tokens(source, table.demonstrations)
     asked |= {"tokens": tokens, "intervals": intervals, "effects": _effects(model, inputs, intervals)}
@@ -282,7 +282,7 @@ def _write_frames(folder: Path, demos: Demonstrations, source: Path) -> None:
     """Put what the camera saw into the report where the data come from `prism tokenize`."""
     from prism_irl.report import explorer as frames
     from prism_irl.report.explorer import read_explorer
-    from prism_irl.robots.recordings import frames_of, kept_frames, reachable, recordings_of
+    from prism_irl.robots.continuous import frames_of, kept_frames, reachable, recordings_of
 
     try:
         found = recordings_of(source, demos)

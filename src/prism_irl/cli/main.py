@@ -24,13 +24,10 @@ from cyclopts.exceptions import UnusedCliTokensError
 
 from prism_irl import __version__, limits
 from prism_irl.cli.analyze import analyze_command
-from prism_irl.cli.animals import contrast, individuals
-from prism_irl.cli.compare import compare
-from prism_irl.cli.data import app as data
+from prism_irl.cli.animals import contrast, imagine, individuals
 from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.help import show_help
-from prism_irl.cli.imagine import imagine
 from prism_irl.cli.options import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.progress import Waiting
 from prism_irl.cli.report import names, report
@@ -38,7 +35,8 @@ from prism_irl.cli.reproduce import reproduce
 from prism_irl.cli.robots import tokenize, triage
 from prism_irl.cli.runs import LEFT_BEHIND, UNFINISHED
 from prism_irl.cli.segment import score, segment
-from prism_irl.cli.select import select_command
+from prism_irl.cli.select import compare, select_command
+from prism_irl.cli.start import app as data
 from prism_irl.cli.start import demo, methods, sample
 from prism_irl.cli.study import init, with_study
 from prism_irl.errors import InputError, one_line

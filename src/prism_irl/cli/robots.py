@@ -76,7 +76,7 @@ def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = Tok
         Go on with an interrupted run; frames that are encoded are not encoded again.
     """
     from prism_irl.cli.progress import plain_warnings
-    from prism_irl.robots import recordings
+    from prism_irl.robots import continuous
     from prism_irl.robots.episodes import open_episodes
     from prism_irl.robots.vision.encoders import make_encoder
 
@@ -88,7 +88,7 @@ def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = Tok
 
     config = {
         "dataset": source.describe(),
-        "source": recordings.place(dataset, folder.out),  # where a report finds the frames again
+        "source": continuous.place(dataset, folder.out),  # where a report finds the frames again
         "options": vars(options),
     }
 
@@ -115,7 +115,7 @@ def encode_and_count(
     from prism_irl.cli.progress import counting
     from prism_irl.data.read import write_npz
     from prism_irl.mdp import MDP
-    from prism_irl.robots.recordings import TOKENIZE
+    from prism_irl.robots.continuous import TOKENIZE
     from prism_irl.robots.vision.embeddings import embed
     from prism_irl.robots.vision.tokenizer import demonstrations, fit_tokenizer, granularity
 

@@ -630,7 +630,7 @@ def read_table_file(path: Path, text: Mapping[str, type[str]] = {}, wanted: Sequ
         need("openpyxl", "excel")
     try:
         if suffix == NWB:
-            from prism_irl.data.nwb import read_nwb
+            from prism_irl.data.interop import read_nwb
 
             return read_nwb(path, wanted)
         if suffix in (".parquet", ".xlsx"):

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.errors import InputError, brief
-from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
-from prism_irl.robots.video import decode_image
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, decode_image
 
 NO_DELAY_SINCE = "2021-07-23"
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)_\d\d-\d\d-\d\d")

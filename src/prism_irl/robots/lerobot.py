@@ -23,8 +23,7 @@ import pyarrow.parquet as pq
 from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
-from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, inside
-from prism_irl.robots.video import decode_image, read_video
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, decode_image, inside, read_video
 
 COLUMN = "language_persistent"
 FEATURE = {"dtype": "language", "shape": [1], "names": None}

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.errors import InputError
-from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged
-from prism_irl.robots.video import decode_image
+from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, decode_image
 
 STATE = "steps/observation/state"
 LANGUAGE = ("steps/language_instruction", "steps/observation/natural_language_instruction")

@@ -17,9 +17,22 @@ from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import boltzmann
-from prism_irl.worlds.drawing import check_settings, cumulative, draw, generator
-from prism_irl.worlds.grid import ACTIONS, Cell, check_cells, moves, optimal_q, slip, target_rewards
-from prism_irl.worlds.oracle import OraclePosterior, exact_posterior, known_ids
+from prism_irl.worlds.grid import (
+    ACTIONS,
+    Cell,
+    OraclePosterior,
+    check_cells,
+    check_settings,
+    cumulative,
+    draw,
+    exact_posterior,
+    generator,
+    known_ids,
+    moves,
+    optimal_q,
+    slip,
+    target_rewards,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from continuous_worlds import walks
-from prism_irl.cli.stream import stream
+from prism_irl.cli.segment import stream
 from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
 from prism_irl.models.registry import load

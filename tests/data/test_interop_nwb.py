@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_irl.data import nwb
+from prism_irl.data import interop as nwb
 from prism_irl.data.read import read_data
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 from support import prism, refused

@@ -9,10 +9,17 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data, write_npz
 from prism_irl.errors import InputError
-from prism_irl.robots import recordings
-from prism_irl.robots.continuous import read_dataset
+from prism_irl.robots import continuous
+from prism_irl.robots.continuous import (
+    TOKENIZE,
+    come_from_tokens,
+    frames_of,
+    kept_frames,
+    place,
+    read_dataset,
+    recordings_of,
+)
 from prism_irl.robots.episodes import open_episodes
-from prism_irl.robots.recordings import TOKENIZE, come_from_tokens, frames_of, kept_frames, place, recordings_of
 from prism_irl.robots.rlds import RLDSSource
 from worlds.lerobot import write_lerobot
 
@@ -114,9 +121,9 @@ def test_other_tables_have_no_recordings(project, tmp_path):
 
 def test_of_shards_only_the_first_episodes_are_looked_for(project, tmp_path, monkeypatch):
     folder, demos = project
-    monkeypatch.setattr(recordings, "MOST_PASSED", 2)
-    assert recordings.reachable(open_episodes(folder / "dataset"), demos) == [0, 1, 2]
-    assert recordings.reachable(RLDSSource.__new__(RLDSSource), demos) == [0, 1]
+    monkeypatch.setattr(continuous, "MOST_PASSED", 2)
+    assert continuous.reachable(open_episodes(folder / "dataset"), demos) == [0, 1, 2]
+    assert continuous.reachable(RLDSSource.__new__(RLDSSource), demos) == [0, 1]
 
 
 def test_an_episode_that_is_not_there_is_an_error(project):
