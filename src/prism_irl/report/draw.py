@@ -13,21 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from prism_irl import storage
-from prism_irl.data.read import write_segments
-from prism_irl.evaluation.result import GRID, FitResult
 from prism_irl.figures import charts, style
 from prism_irl.figures import maps as drawing
 from prism_irl.labels import segments
 from prism_irl.report.checks import FILE as CHECKS
 from prism_irl.report.checks import without_checks
-from prism_irl.report.explorer import write_explorer
 from prism_irl.report.names import default_names, place_name, write_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from prism_irl.evaluation.result import FitResult
 
 
 DRAWN = Path("figures", "drawn.json")
@@ -370,6 +368,10 @@ def write_fit(folder: Path, result: FitResult, names: Sequence[str], *, find: bo
     find : bool
         Look for a layout of the states where there is none.
     """
+    import pandas as pd  # figures are drawn without tables
+
+    from prism_irl.data.read import write_segments
+
     explorer = write_page_data(folder, result, names=None, find=find)
     (folder / "figures").mkdir(exist_ok=True)
     storage.write_json(folder / DRAWN, _for_figures(result))
@@ -400,6 +402,8 @@ def write_fit(folder: Path, result: FitResult, names: Sequence[str], *, find: bo
 
 def write_page_data(folder: Path, result: FitResult, **details: Any) -> dict[str, Any]:
     """Write explorer.json and checks.json; returns the former. ``details`` are those of `write_explorer`."""
+    from prism_irl.report.explorer import write_explorer
+
     shown = result.shown
     own: dict[str, Any] = {"layout": shown.layout, "rewards": result.rewards, "values": result.values}
     own |= {"events": shown.marks, "goals": result.places, "movement": result.movement}
@@ -427,6 +431,8 @@ def _for_figures(result: FitResult) -> dict[str, Any]:
 
 def _write_intervals(folder: Path, found: Mapping[str, Any], states: Sequence[str] | None) -> dict[str, Any]:
     """Write intervals.csv with every number; returns what belongs into metrics.json."""
+    import pandas as pd
+
     plain: dict[str, Any] = storage.read_plain(found)
     table = pd.DataFrame(_interval_rows(plain["numbers"], states))
     storage.write_rows(folder / TABLE, table.astype({"intention": "Int64", "to": "Int64", "input": "Int64"}))
@@ -434,6 +440,8 @@ def _write_intervals(folder: Path, found: Mapping[str, Any], states: Sequence[st
 
 
 def _interval_rows(numbers: Mapping[str, Any], states: Sequence[str] | None) -> list[dict[str, Any]]:
+    from prism_irl.evaluation.result import GRID
+
     rows = []
     for name, number in numbers.items():
         if number["interval"] is None:
