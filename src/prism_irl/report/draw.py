@@ -18,8 +18,6 @@ from prism_irl import storage
 from prism_irl.figures import charts, style
 from prism_irl.figures import maps as drawing
 from prism_irl.labels import segments
-from prism_irl.report.checks import FILE as CHECKS
-from prism_irl.report.checks import without_checks
 from prism_irl.report.names import default_names, place_name, write_names
 
 if TYPE_CHECKING:
@@ -402,6 +400,7 @@ def write_fit(folder: Path, result: FitResult, names: Sequence[str], *, find: bo
 
 def write_page_data(folder: Path, result: FitResult, **details: Any) -> dict[str, Any]:
     """Write explorer.json and checks.json; returns the former. ``details`` are those of `write_explorer`."""
+    from prism_irl.report.checks import FILE, without_checks
     from prism_irl.report.explorer import write_explorer
 
     shown = result.shown
@@ -410,7 +409,7 @@ def write_page_data(folder: Path, result: FitResult, **details: Any) -> dict[str
     explorer = write_explorer(folder, shown.demos, shown.probabilities, **own | details)
     without_checks(folder)  # those of an earlier run may have had more figures
     if result.checks is not None:
-        storage.write_json(folder / CHECKS, storage.read_plain(result.checks.to_json()))
+        storage.write_json(folder / FILE, storage.read_plain(result.checks.to_json()))
     return explorer
 
 
