@@ -24,6 +24,7 @@ def zoo_methods(metrics: dict[str, Any]) -> str:
             number(one["exact_k"], 2),
             number(one["within_one"], 2),
             number(one["starc"], 2),
+            number(one.get("halves_agree"), 2),
             number(one["below_oracle"]),
             number(one["calibration_error"]),
             number(one["nulls"]["one"], 2),
@@ -33,7 +34,16 @@ def zoo_methods(metrics: dict[str, Any]) -> str:
         if one["worlds"]
     ]
     titles = ["method", "worlds", "labels, share of the exact filter's", "where switching follows events"]
-    titles += ["number exact", "within one", "STARC", "nats below", "calibration error", "one in nulls", "seconds"]
+    titles += [
+        "number exact",
+        "within one",
+        "STARC",
+        "same goals from halves",
+        "nats below",
+        "calibration error",
+        "one in nulls",
+        "seconds",
+    ]
     return table(titles, rows)
 
 

@@ -2,9 +2,11 @@
 
 A cell is one method on one world: fitted to its training trajectories with the options that the method has by default,
 with the true number of intentions where it asks for one, and with nothing else; judged on its test trajectories. The
-row "default" is what `prism fit` does with nothing but column names. Slow methods run on `FEW` worlds, one of each
-family. Every finished cell is kept (`cells.csv`, with commit, machine and seconds, and `cache/`), so that a run goes on
-where it stopped; how many CPU-hours are left is said first.
+row "default" is what `prism fit` does with nothing but column names. The methods of `EVERYWHERE` run on all worlds, the
+others on `FEW`, one of each family. Where there are `ENOUGH` trajectories, goals are also looked for in each half of
+them. Every finished cell is kept (`cells.csv`, with commit, machine and seconds, and `cache/`), so that a run goes on
+where it stopped; how many CPU-hours are left is said first. A run with ``--parts`` also shows the methods that an
+earlier run in its folder has finished.
 """
 
 from __future__ import annotations
@@ -56,8 +58,9 @@ ON_POSITIONS = ("default", "phases", "prism-features", "markov+landmarks", "stat
 OF_POSITIONS = ON_POSITIONS[1:]
 """Those that are of no other."""
 SECONDS = {
-    "default": 10.0,
-    "goals-that-end": 15.0,
+    "default": 8.0,
+    "goals-that-end": 6.0,
+    "hiql": 3.0,
     "swirl-1": 30.0,
     "swirl-2": 60.0,
     "dirl": 10.0,
@@ -68,14 +71,17 @@ SECONDS = {
 }
 """Seconds of one core that a fit takes, roughly; of other methods `OTHERS`."""
 OTHERS = 4.0
-SLOW = frozenset(("swirl-1", "swirl-2", "prism-goals", "dirl"))
+EVERYWHERE = ("default", "goals-that-end", "arrival+places", STICKY, "hiql")
+"""Methods that run on every world; all others on `FEW`."""
+ENOUGH = 400
+"""Training trajectories from which on fits to disjoint halves of them are compared."""
 RELATED = {"arrival", "needs", "event", "state", "last-visited"}
 """Families in which what ends an intention is what goals that end, or their switching, assume."""
 
 
 @dataclass(frozen=True)
 class Zoo:
-    """Settings: methods, and seeds of worlds; slow methods run on the first ``few``."""
+    """Settings: methods, and seeds of worlds; all methods but `EVERYWHERE` run on the first ``few``."""
 
     methods: tuple[str, ...]
     first_seed: int = FIRST
@@ -89,7 +95,7 @@ class Zoo:
             Cell(method, self.first_seed + i)
             for i in range(self.worlds)
             for method in self.methods
-            if (i < self.few or method not in SLOW) and suits(method, family_of(self.first_seed + i))
+            if (i < self.few or method in EVERYWHERE) and suits(method, family_of(self.first_seed + i))
         ]
 
 
@@ -145,6 +151,13 @@ def cell(task: Cell, commit: str) -> dict[str, Any]:
             model.fit(world.train)
             row["seconds"] = time.perf_counter() - clock
             row |= judged(model, world)
+            if (
+                not row["told_k"]
+                and not world.continuous
+                and len(world.train) >= ENOUGH
+                and getattr(model, "goals_", None)
+            ):
+                row |= halves(method, world)
     except Exception as error:  # a row of its own, because one failure must not end a table of hours
         row |= {"seconds": time.perf_counter() - clock, "failed": brief(error)}
     return row | {"cpu_seconds": time.process_time() - cpu}
@@ -188,6 +201,16 @@ def judged(model: Any, world: World) -> dict[str, Any]:
     return row
 
 
+def halves(method: str, world: World) -> dict[str, Any]:
+    """Whether fits to disjoint halves of the training trajectories find the same goals, and how many they share."""
+    found = []
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        model, _ = unfitted(method, replace(world, train=world.train.subset(np.arange(len(world.train))[half])))
+        found.append({tuple(goal) for goal in model.fit(world.train.subset(np.arange(len(world.train))[half])).goals_})
+    shared = len(found[0] & found[1]) / max(len(found[0] | found[1]), 1)
+    return {"halves_agree": found[0] == found[1], "halves_share": shared}
+
+
 def reliability(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> list[list[float]]:
     """Steps, summed confidence and right ones, (3, bins) by confidence, which add up over worlds."""
     bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
@@ -217,8 +240,9 @@ def run(
     """Make every cell, write metrics.json and cells.csv; return the metrics."""
     kept = folder / "cache"
     kept.mkdir(parents=True, exist_ok=True)
-    tasks = settings.cells()
     path = partial(_path, kept)
+    settings = with_finished(settings, path)
+    tasks = settings.cells()
     if say is not None:
         say(cost(tasks, path))
     # The longest first, so that no process waits for the last one.
@@ -234,6 +258,7 @@ def run(
     by_task = dict(zip(order, rows, strict=True))
     ordered = [by_task[i] for i in range(len(tasks))]
     result = {
+        "parts": list(settings.methods),
         "title": f"Zoo: {settings.worlds} worlds from seed {settings.first_seed} on",
         "experiment": "zoo",
         "quick": settings.quick,
@@ -246,6 +271,15 @@ def run(
     results.write_results(folder, result, [])
     results.write_rows(folder / "cells.csv", [{k: v for k, v in row.items() if k != "reliability"} for row in ordered])
     return result
+
+
+def with_finished(settings: Zoo, path: Callable[[Cell], Path]) -> Zoo:
+    """The same with methods that an earlier run in this folder has finished."""
+    known = dict.fromkeys((*every_method(), *EVERYWHERE))
+    others = [replace(settings, methods=(name,)) for name in known if name not in settings.methods]
+    done = [one.methods[0] for one in others if (cells := one.cells()) and all(path(task).exists() for task in cells)]
+    order = [name for name in known if name in done or name in settings.methods]
+    return replace(settings, methods=(*order, *(name for name in settings.methods if name not in known)))
 
 
 def _path(folder: Path, task: Cell) -> Path:
@@ -311,6 +345,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "exact_k": mean(off == 0 for off in wrong),
         "within_one": mean(off <= 1 for off in wrong),
         "starc": mean(row["starc"] for row in rows if "starc" in row),
+        "halves": sum("halves_agree" in row for row in rows),
+        "halves_agree": mean(row["halves_agree"] for row in rows if "halves_agree" in row),
         "below_oracle": mean(row["oracle_ll"] - row["predictive_ll"] for row in there),
         "calibration_error": calibration_error(curves) if curves else None,
         "seconds": mean(row["seconds"] for row in rows),
@@ -348,8 +384,8 @@ def command(
     if not chosen:
         raise InputError("There is no method in --parts; name at least one, or leave it out.")
     settings = Zoo(chosen, FIRST if first_seed is None else first_seed)
-    if quick:  # a world of every family, without the slow methods
-        settings = replace(settings, worlds=FEW, few=0, quick=True)
+    if quick:  # a world of every family
+        settings = replace(settings, worlds=FEW, few=0 if parts is None else FEW, quick=True)
 
     def work(path: Path, report: Any) -> dict[str, Any]:
         say = None if folder.common.quiet or folder.common.json else print
@@ -374,6 +410,7 @@ def print_zoo(metrics: Mapping[str, Any]) -> None:
         "K exact": ("exact_k", 2),
         "K ±1": ("within_one", 2),
         "STARC": ("starc", 2),
+        "halves": ("halves_agree", 2),
         "nats below oracle": ("below_oracle", 3),
         "calibration error": ("calibration_error", 3),
         "one in nulls": ("null_one", 2),

@@ -18,7 +18,7 @@ FAST = ("sticky-hmm", "iavi", "uniform")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("zoo")
     said = []
-    settings = Zoo(FAST, first_seed=11, worlds=4, few=0, quick=True)  # unannounced, field, maze, habit-states
+    settings = Zoo(FAST, first_seed=11, worlds=4, few=4, quick=True)  # unannounced, field, maze, habit-states
     return settings, folder, table.run(settings, folder, say=said.append), said
 
 
@@ -94,6 +94,21 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "sticky-hmm" in shown
     assert main(["reproduce", "zoo", "--parts", "swirl-9", "--out", out]) == 2
     assert "There is no method 'swirl-9'" in capsys.readouterr().err
+
+
+def test_methods_that_an_earlier_run_has_finished_are_shown_too(finished):
+    _, folder, result, _ = finished
+    again = table.run(Zoo(("uniform",), first_seed=11, worlds=4, few=4, quick=True), folder)
+    assert again["methods"] == result["methods"]
+    assert again["parts"] == list(again["methods"])
+
+
+def test_goals_of_halves_are_compared_where_there_are_enough_trajectories(monkeypatch):
+    monkeypatch.setattr(table, "ENOUGH", 20)
+    row = cell(Cell("goals-that-end", 5), "here")
+    assert row["halves_agree"] == (row["halves_share"] == 1.0)
+    assert table.summary([row])["halves"] == 1
+    assert table.summary([row])["halves_agree"] == row["halves_agree"]
 
 
 def test_who_finds_the_number_is_not_told():
