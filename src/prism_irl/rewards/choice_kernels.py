@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.renewal import compiled
 
 RATES = np.array([1.0, 0.4, 0.15, 0.04])
 """α: the last choice, and traces of about 3, 7 and 25 steps."""
@@ -87,37 +88,55 @@ def fit_kernels(demos: Demonstrations, base: FloatArray) -> ChoiceKernels:
     An action that the base thinks impossible stays so.
     """
     A = base.shape[1]
-    traces, actions, states = traces_of(demos, A), demos.actions.astype(np.int64), demos.states.astype(np.int64)
+    traces, states = traces_of(demos, A), demos.states.astype(np.int64)
     with np.errstate(divide="ignore"):
         logits = np.log(base)
     logits = np.where(logits.max(1, keepdims=True) > -np.inf, logits, 0.0)
     weights, levels = np.zeros(len(RATES)), np.ones((demos.n_states, A))
-    seen = np.bincount(states * A + actions, minlength=levels.size).reshape(levels.shape)
+    seen = np.bincount(states * A + demos.actions, minlength=levels.size).reshape(levels.shape)
+    taken = traces[np.arange(demos.n_steps), :, demos.actions].sum(0)
     for _ in range(ROUNDS):
-        weights = _newton(logits + np.log(levels)[states], traces, actions, weights)
-        p = _softmax(logits + np.log(levels)[states] + np.einsum("nra,r->na", traces, weights))
-        expected = np.stack([np.bincount(states, column, minlength=demos.n_states) for column in p.T], axis=1)
+        for _ in range(ITERATIONS):  # Newton's method
+            mean, curvature, _ = _expect(logits, np.log(levels), states, traces, weights)
+            step = np.linalg.solve(curvature + RIDGE * np.eye(len(RATES)), taken - mean - RIDGE * weights)
+            weights = weights + step / max(1.0, float(np.abs(step).max()))
+            if np.abs(step).max() < 1e-4:
+                break
+        expected = _expect(logits, np.log(levels), states, traces, weights)[2]
         total = np.maximum(expected.sum(1, keepdims=True), 1e-12)
         prior = PRIOR * expected / total + 1e-9
         levels *= (seen + prior) / (expected + prior)
     return ChoiceKernels(weights, levels)
 
 
-def _newton(logits: FloatArray, traces: FloatArray, actions: IntArray, weights: FloatArray) -> FloatArray:
-    """The likeliest weights of traces (n, R, A) beside logits (n, A) of everything else."""
-    taken = traces[np.arange(len(actions)), :, actions].sum(0)
-    for _ in range(ITERATIONS):
-        p = _softmax(logits + np.einsum("nra,r->na", traces, weights))
-        mean = np.einsum("nra,na->nr", traces, p)
-        curvature = np.einsum("nra,na,nqa->rq", traces, p, traces, optimize=True) - mean.T @ mean
-        slope = taken - mean.sum(0) - RIDGE * weights
-        step = np.linalg.solve(curvature + RIDGE * np.eye(len(RATES)), slope)
-        weights = weights + step / max(1.0, float(np.abs(step).max()))
-        if np.abs(step).max() < 1e-4:
-            break
-    return weights
-
-
-def _softmax(z: FloatArray) -> FloatArray:
-    p = np.exp(z - z.max(1, keepdims=True))
-    return np.asarray(p / p.sum(1, keepdims=True))
+@compiled()
+def _expect(logits: Any, levels: Any, states: Any, traces: Any, weights: Any) -> Any:
+    """Expected traces of the actions (R,), their covariance over steps (R, R), and expected actions (S, A)."""
+    (n, R, A), S = traces.shape, len(levels)
+    mean, curvature, expected, p, own = np.zeros(R), np.zeros((R, R)), np.zeros((S, A)), np.empty(A), np.empty(R)
+    for t in range(n):
+        top, total = -np.inf, 0.0
+        for a in range(A):
+            p[a] = logits[t, a] + levels[states[t], a]
+            for r in range(R):
+                p[a] += weights[r] * traces[t, r, a]
+            top = max(top, p[a])
+        for a in range(A):
+            p[a] = np.exp(p[a] - top)
+            total += p[a]
+        own[:] = 0.0
+        for a in range(A):
+            p[a] /= total
+            expected[states[t], a] += p[a]
+            for r in range(R):
+                own[r] += p[a] * traces[t, r, a]
+                for q in range(r + 1):
+                    curvature[r, q] += p[a] * traces[t, r, a] * traces[t, q, a]
+        for r in range(R):
+            mean[r] += own[r]
+            for q in range(r + 1):
+                curvature[r, q] -= own[r] * own[q]
+    for r in range(R):
+        for q in range(r):
+            curvature[q, r] = curvature[r, q]
+    return mean, curvature, expected
