@@ -433,6 +433,8 @@ def text(**changes):
             {"found": False, "decided": False, "surrogates": 19, "least_surrogates": 39},
             {"found": False, "decided": False, "surrogates": 39, "least_surrogates": 39},
         ),
+        ("where its rare contexts are worth 0.25 steps of shorter ones", {"hangs_on": [0.25]}, {"hangs_on": []}),
+        ("The answer hangs on how lively", {"hangs_on": [32.0, 0.25]}, {"found": False, "hangs_on": [0.25]}),
         (
             "Phases that disjoint halves of the data find agree to 0.83",
             {"density": True, "g1": question(statistic=0.83)},

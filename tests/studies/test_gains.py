@@ -31,7 +31,17 @@ def test_cues_and_trials_are_no_places():
 def test_each_half_is_predicted_by_the_other():
     demos = ring()
     detours = gains.find_detours(demos, MDP.from_demonstrations(demos))
-    found, goals = gains.goal_gains(demos, detours, "trajectory", 0)
+    found, goals = gains.goal_gains(demos, detours, None, gains.Analysis())
     assert found.shape == (30,)
-    assert found.sum() / demos.n_steps > 0.03
+    assert found.sum() / demos.n_steps > 0.01
     assert set(goals) >= {2, 7}
+
+
+def test_a_prediction_that_does_not_help_leaves_the_habit_alone():
+    demos = ring(n=5)
+    habit = np.log(np.full((demos.n_steps, 2), 0.01))
+    habit[np.arange(demos.n_steps), demos.actions] = np.log(0.99)
+    contrary = habit[:, ::-1]
+    powers, score = gains.best_powers([habit, contrary], demos)
+    assert score >= np.log(0.99)
+    assert gains.weighted([habit, contrary], powers).argmax(1).tolist() == demos.actions.tolist()

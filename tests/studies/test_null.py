@@ -116,6 +116,31 @@ def test_surrogates_have_starts_lengths_groups_and_covariates_of_the_data():
     np.testing.assert_array_equal(made.actions, again.actions)
 
 
+def test_other_strengths_of_shrinkage_show_how_the_answer_moves(tmp_path):
+    demos = ways()
+    tested = null.run(demos, SMALL, surrogates=2, others=2, cache=tmp_path)
+    moves = tested.moves()
+    assert [row["used"] for row in moves].count(True) == 1
+    assert {row["backoff"] for row in moves} == {tested.matching["fitted"], tested.matching["chosen"], null.LIVELIEST}
+    assert len(tested.g1.surrogates) == 2
+    assert len({row["goals"]["mean"] for row in moves}) == len(moves)
+    note = evidence.notes(tested)[-1]
+    assert all(f"{row['backoff']:g} steps: {row['gain']['mean']:+.4f} by intentions" in note for row in moves)
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert null.run(demos, SMALL, surrogates=2, others=0, cache=tmp_path).moves() == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == made
+
+
+@pytest.mark.parametrize(("most", "hangs"), [(0.09, []), (0.2, [4.0])])
+def test_an_answer_that_other_habits_reach_hangs_on_them(most, hangs, monkeypatch):
+    tested = null.run(ways(), SMALL, surrogates=1, others=0)
+    row = {"backoff": 4.0, "used": False, "gain": {"mean": 0.0, "most": most}, "goals": {"mean": 0.0, "most": most}}
+    monkeypatch.setattr(EvidenceResult, "moves", lambda self: [row])
+    monkeypatch.setattr(EvidenceResult, "g1", property(lambda self: question(39)))
+    monkeypatch.setattr(EvidenceResult, "g2", property(lambda self: question(39)))
+    assert evidence.summary(tested)["hangs_on"] == hangs
+
+
 # -- when to stop ------------------------------------------------------------------------------------------------------
 
 

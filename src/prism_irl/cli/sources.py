@@ -215,7 +215,7 @@ def steps_per_second(table: Path, hz: float | None = None) -> float | None:
 
 KEPT = {"p_value": float, "gain": float, "surrogates": int, "agreement": float, "agreement_p_value": float}
 WORDS = """found decided level g1 g2 memory slow_choices several_habits individuals memoryless_gain
-seconds_for_999""".split()  # noqa: SIM905
+hangs_on seconds_for_999""".split()  # noqa: SIM905
 """What else the sentences of the verdict are made of."""
 MOST_NEIGHBOURS = 200
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, OverflowError)

@@ -454,8 +454,9 @@ def sentences(found: Mapping[str, Any]) -> list[Finding]:
     answers = [text for text in (_beyond_habit(found), _towards_places(found), _what_memory_explains(found)) if text]
     findings = [Finding(level, " ".join([first, *answers]))]
     borderline = _borderline(found)
+    hangs = _hangs_on_shrinkage(found)
     agreement = _halves_agree(found)
-    return findings + [one for one in (borderline, agreement) if one is not None]
+    return findings + [one for one in (borderline, hangs, agreement) if one is not None]
 
 
 def _p(question: Mapping[str, Any]) -> str:
@@ -547,6 +548,19 @@ def _borderline(found: Mapping[str, Any]) -> Finding | None:
     seconds = number(found.get("seconds_for_999"))
     wait = "" if seconds is None else f", which take about {_duration(seconds)}"
     return Finding("warning", f"The answer is near the border: --surrogates 999 settles it{wait}.")
+
+
+def _hangs_on_shrinkage(found: Mapping[str, Any]) -> Finding | None:
+    """A yes that is none where rare contexts of the habit lean more, or less, on shorter ones."""
+    strengths = found.get("hangs_on")
+    if not strengths or not found.get("found"):
+        return None
+    listed_ = listed([f"{strength:g}" for strength in strengths])
+    return Finding(
+        "warning",
+        "The answer hangs on how lively the habit is: simulations reach the data where its rare contexts are worth "
+        f"{listed_} steps of shorter ones.",
+    )
 
 
 def _duration(seconds: float) -> str:

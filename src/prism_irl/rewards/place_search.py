@@ -29,7 +29,16 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
-from prism_irl.renewal import ORDER_PRIOR, Expected, Renewal, expected_counts, leaving_rates, left_from, reminding
+from prism_irl.renewal import (
+    ORDER_PRIOR,
+    Expected,
+    Renewal,
+    beliefs,
+    expected_counts,
+    leaving_rates,
+    left_from,
+    reminding,
+)
 from prism_irl.rewards.detours import Detours
 
 FloatArray = npt.NDArray[np.float64]
@@ -197,10 +206,19 @@ class GoalSearch:
 
     def expect(self, found: Goals, steps: Steps) -> Expected:
         """E-step."""
+        at = self._at(found, steps)
+        return expected_counts(found.chain, self.table(found), steps.rows, at, steps.offsets, steps.places)
+
+    def predicted(self, found: Goals, steps: Steps) -> FloatArray:
+        """Probability of every goal before the action of a step is seen, (n, K)."""
+        emission = self.table(found)[steps.rows]
+        return beliefs(found.chain, emission, self._at(found, steps), steps.offsets, steps.places).predicted
+
+    def _at(self, found: Goals, steps: Steps) -> IntArray:
+        """The goal that the agent is at, −1 elsewhere, (n,)."""
         index = np.full(self.detours.n_places + 1, -1)
         index[found.goals] = np.arange(len(found.goals))
-        at = index[steps.places]
-        return expected_counts(found.chain, self.table(found), steps.rows, at, steps.offsets, steps.places)
+        return np.asarray(index[steps.places])
 
     def learn_ways(self, found: Goals, counts: FloatArray, *, levels: bool) -> Ways:
         """The likeliest α, β and κ given expected steps (S·A, K), one after the other; then the levels."""

@@ -143,11 +143,17 @@ def summary(tested: EvidenceResult) -> dict[str, Any]:
         "individuals": tested.analysis.individuals(tested.demos),
         "memoryless_gain": float(blind.sum() / tested.demos.n_steps),
         "goals": tested.rows[Task(0, "goals")]["goals"] if tested.places else None,
-        "shrinkage": tested.matching,
+        "shrinkage": tested.matching | {"moves": tested.moves()},
         "least_surrogates": least,
         "covariates": covariates(tested),
         "seconds": sum(row["seconds"] for row in tested.rows.values()),
     }
+    yes = [(part, question) for part, question in zip(("gain", "goals"), asked, strict=False) if question.counts]
+    answer["hangs_on"] = [
+        row["backoff"]
+        for row in answer["shrinkage"]["moves"]
+        if any(found) and not any(row[part]["most"] < question.statistic for part, question in yes)
+    ]
     n = answer["surrogates"]
     return answer | {"seconds_for_999": None if decided else answer["seconds"] * 999 / n}
 
@@ -208,6 +214,8 @@ def notes(tested: EvidenceResult) -> list[str]:
         f"Surrogates are simulated from a habit whose rare contexts are worth {shrinkage['chosen']:g} steps of shorter "
         f"ones (the likeliest habit: {shrinkage['fitted']:g}), so that memory is worth as much in them as in the data."
     )
+    if shrinkage["moves"]:
+        lively += f" With other strengths, gains of simulations are on average: {_moves(found)}."
     return [
         *(finding.text for finding in sentences(found)),
         *aligned,
@@ -216,6 +224,18 @@ def notes(tested: EvidenceResult) -> list[str]:
         f"choose among them. {lively} Intervals are bootstraps over {unit}; the two questions share a level of "
         f"{LEVEL:g} (Holm).",
     ]
+
+
+def _moves(found: Mapping[str, Any]) -> str:
+    """What simulations gain by the strength of the shrinkage, and the data."""
+    asked = [("gain", found["g1"], "intentions"), ("goals", found["g2"], "goals")]
+    asked = [(part, question, name) for part, question, name in asked if question]
+    told = [
+        f"{row['backoff']:g} steps: " + ", ".join(f"{row[part]['mean']:+.4f} by {name}" for part, _, name in asked)
+        for row in found["shrinkage"]["moves"]
+    ]
+    own = ", ".join(f"{question['statistic']:+.4f} by {name}" for _, question, name in asked)
+    return "; ".join([*told, f"the data: {own}"])
 
 
 # -- the budget --------------------------------------------------------------------------------------------------------
@@ -311,10 +331,7 @@ def _per_trajectory(model: Any, test: Demonstrations) -> dict[str, Any]:
 def _flat(tested: EvidenceResult) -> list[dict[str, Any]]:
     """One row per data set and part."""
     kept = ("gain", "agreement", "chain", "several")
-    return [
-        {"data": task.data, "part": task.part, **{name: row.get(name) for name in kept}}
-        for task, row in sorted(tested.rows.items())
-    ]
+    return [{**task._asdict(), **{name: row.get(name) for name in kept}} for task, row in sorted(tested.rows.items())]
 
 
 def _draw_test(path: Path, tested: EvidenceResult) -> str:
@@ -339,7 +356,7 @@ def _draw_test(path: Path, tested: EvidenceResult) -> str:
         f"them at most): what intentions predict beyond a habit, p = {found['g1']['p_value']:.3g}"
     )
     if two is not None:
-        caption += f"; what goals predict beyond a habit without memory, p = {found['g2']['p_value']:.3g}"
+        caption += f"; what goals predict beyond the habit, p = {found['g2']['p_value']:.3g}"
     caption += f"; agreement of labellings from disjoint halves, p = {found['agreement_p_value']:.3g}"
     for event, own in aligned.items():
         caption += f"; what the intention says about {event}, p = {own['p_value']:.3g}"

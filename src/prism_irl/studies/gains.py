@@ -10,22 +10,26 @@ where c is the prediction of the chain, c̄ that of its one policy with the same
 habit stands alone, so that chains are never charged for what the habit has learned better, and a chain with the memory
 of the habit stands alone with 1. Which chain, and β, are chosen on validation trajectories inside the training fold.
 
-G₂ is what goals that end predict beyond a habit without memory. An intention that is a place to get to, and ends there,
-predicts whole ways. So does a habit with a long memory once the ways are practised, and the two cannot be told apart by
-likelihood over that habit. But a habit that only remembers steps walks such ways less well than whoever wants to
-arrive: simulated from the habit *with* memory, data have a smaller gain of goals over the habit *without* memory than
-the data themselves.
+G₂ is what goals that end predict beyond the same habit. An intention that is a place to get to, and ends there,
+predicts whole ways, and so does a habit with a long memory once the ways are practised. Goals c stand beside the habit,
+
+    p(a | past) ∝ h(a | past)^γ c(a | past)^β,
+
+and are compared with the habit beside c̄, the mean of their policies at each state: what plans say of states that were
+seldom seen is no intention. A flexible model gains a little wherever behaviour has a memory. How much, surrogates of
+the habit say: G₂ of the data is ranked among theirs, and what counts is the excess.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 
 from prism_irl import limits
 from prism_irl.data.contexts import Contexts, levels_of
@@ -36,7 +40,7 @@ from prism_irl.models.base import validation_split
 from prism_irl.models.references import NGram
 from prism_irl.models.starts import first_responsibilities
 from prism_irl.rewards.detours import Detours
-from prism_irl.rewards.place_search import SETTINGS, GoalSearch, Steps, habit_of
+from prism_irl.rewards.place_search import SETTINGS, Goals, GoalSearch, Steps, habit_of
 from prism_irl.rewards.places import candidates_of, place_of
 from prism_irl.studies.chains import Encoded, TableChain, fit_chain
 
@@ -282,6 +286,25 @@ def pooled(log_proba: FloatArray, ratio: FloatArray, beta: float) -> FloatArray:
         return np.asarray(weights - top - np.log(np.exp(weights - top).sum(1, keepdims=True)))
 
 
+def weighted(logs: Sequence[FloatArray], powers: FloatArray) -> FloatArray:
+    """Log of the product of predictions to their powers, normalised, (n, A)."""
+    total: FloatArray = sum(power * log for power, log in zip(powers, logs, strict=True))
+    top = total.max(1, keepdims=True)
+    return np.asarray(total - top - np.log(np.exp(total - top).sum(1, keepdims=True)))
+
+
+def best_powers(logs: Sequence[FloatArray], demos: Demonstrations) -> tuple[FloatArray, float]:
+    """Powers of a habit and another prediction that predict best, and their log-likelihood per step; or the habit."""
+
+    def loss(powers: FloatArray) -> float:
+        return -float(taken(weighted(logs, powers), demos).mean())
+
+    options = {"xatol": 0.01, "fatol": 1e-5, "maxiter": 80}
+    found = minimize(loss, [0.5, 0.5], method="Nelder-Mead", bounds=[(0.0, LARGEST)] * 2, options=options)
+    alone = np.array([1.0, 0.0])
+    return (found.x, -float(found.fun)) if found.fun < loss(alone) else (alone, -loss(alone))
+
+
 def best_power(log_proba: FloatArray, ratio: FloatArray, demos: Demonstrations) -> tuple[float, float]:
     """β that predicts best, and what it gains over 0 in nats per step."""
     nothing = float(taken(log_proba, demos).mean())
@@ -314,8 +337,10 @@ FEWEST = 5
 GOAL_FOLDS = 2
 MOST_STEPS = 40_000
 """Steps of the trajectories that goals are fitted to at most; more of them are a sample."""
-SETTING, NOISE, HEAVY = SETTINGS[2], 0.02, 0.01
-"""Where the search begins, the share of the habit in every policy, and the weight from which a place is a goal."""
+SETTING, NOISE, HEAVY, STRENGTH = SETTINGS[2], 0.02, 0.01, 30.0
+"""Where the search begins, the share of the habit in every policy, the weight from which a place is a goal, and the
+steps per state from which ways are practised."""
+TINY = 1e-12
 
 
 def are_places(demos: Demonstrations, mdp: MDP) -> bool:
@@ -346,21 +371,62 @@ def sample(demos: Demonstrations, seed: int) -> npt.NDArray[np.int64]:
     return np.sort(kept if len(kept) > GOAL_FOLDS else order[: GOAL_FOLDS + 1])
 
 
-def goal_gains(demos: Demonstrations, detours: Detours, by: str, seed: int) -> tuple[FloatArray, list[int]]:
-    """Log-likelihood of goals minus that of a memoryless habit per trajectory (N,), and the goals of all data.
+def goal_gains(
+    demos: Demonstrations, detours: Detours, mdp: MDP | None, analysis: Analysis
+) -> tuple[FloatArray, list[int]]:
+    """Log-likelihood that goals add to the habit per trajectory, (N,), and the goals of all data.
 
-    Each trajectory is predicted by a fit to the other half of them.
+    Each trajectory is predicted by fits to the other half of them.
     """
     gain, goals = np.zeros(len(demos)), set[int]()
-    for train, test in demos.fold_indices(min(GOAL_FOLDS, int(demos.units(by).max()) + 1), by=by, seed=seed):
-        fitted, rest = demos.subset(train), demos.subset(test)
+    folds = min(GOAL_FOLDS, int(demos.units(analysis.by).max()) + 1)
+    for train_index, test_index in demos.fold_indices(folds, by=analysis.by, seed=analysis.seed):
+        train, test = demos.subset(train_index), demos.subset(test_index)
+        habit = analysis.habit(train).fit(train, mdp)
+        fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
+        assert held_out is not None
+        again = NGram(**habit.get_params() | remembered(habit)).fit(fitted, mdp)
         search = GoalSearch(detours, habit_of(fitted, detours), NOISE)
-        found = search.begin(candidates_of(fitted, detours.place), Steps(fitted, detours.place), SETTING)
-        likelihood = search.expect(found, Steps(rest, detours.place)).log_likelihood
-        habit = np.log(search.habit[rest.states, rest.actions])
-        gain[test] = likelihood - np.add.reduceat(habit, rest.offsets[:-1])
-        goals |= set(found.goals[found.chain.initial >= HEAVY].tolist())
+        found = _look_for_goals(search, fitted)
+        predictions = _goal_predictions(search, found, fitted, (held_out, test))
+        before, after = (np.log(np.maximum(h.action_proba(one), TINY)) for h, one in ((again, held_out), (habit, test)))
+        best, scores = -np.inf, list[FloatArray]()
+        for log_before, log_after in zip(*predictions, strict=True):  # the mean of the goals, and the goals
+            powers, score = best_powers([before, log_before], held_out)
+            if score > best:
+                best, kept = score, weighted([after, log_after], powers)
+            scores.append(taken(kept, test))
+        gain[test_index] = np.add.reduceat(scores[1] - scores[0], test.offsets[:-1])
+        goals |= set(found.goals[found.chain.initial >= HEAVY].tolist()) - {detours.n_places}
     return gain, sorted(goals)
+
+
+def _look_for_goals(search: GoalSearch, fitted: Demonstrations) -> Goals:
+    """Goals with all that they may have: practised ways, an order, and an intention that goes nowhere."""
+    place = search.detours.place
+    steps = Steps(fitted, place)
+    found, _ = search.run(candidates_of(fitted, place), steps, SETTING, None)
+    found = search.practise(found, steps, STRENGTH)
+    if len(found.goals) == 1:
+        return found
+    return search.wander(search.order(found, steps, reminds=False), steps, instead=False)
+
+
+def _goal_predictions(
+    search: GoalSearch, found: Goals, fitted: Demonstrations, wanted: Sequence[Demonstrations]
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Log-probabilities of every action (n, A) by the mean policy of goals at the state, and by goals; per data set."""
+    (S, A), K = search.habit.shape, len(found.goals)
+    table = np.maximum(search.table(found), TINY).reshape(S, A, K)
+    own = search.predicted(found, Steps(fitted, search.detours.place))
+    weights = np.tile(own.mean(0), (S, 1))  # of one step, where nobody has been
+    np.add.at(weights, fitted.states.astype(np.int64), own)
+    mean = np.log(np.einsum("sk,sak->sa", weights / weights.sum(1, keepdims=True), table))
+    result = []
+    for demos in wanted:
+        states, now = demos.states.astype(np.int64), search.predicted(found, Steps(demos, search.detours.place))
+        result.append((mean[states], np.log(np.einsum("nk,nak->na", now, table[states]))))
+    return result
 
 
 def find_detours(demos: Demonstrations, mdp: MDP) -> Detours | None:

@@ -4,8 +4,8 @@ Two questions:
 
 - G₁, *is there anything beyond habit?* The cross-validated gain of chains of intentions over a habit with memory
   (`studies.gains`).
-- G₂, *do ways end at places beyond what a habit does?* The cross-validated gain of goals that end over a habit without
-  memory (`studies.gains`), where states are places.
+- G₂, *do ways end at places beyond what a habit does?* The cross-validated gain of goals that end over the same habit
+  (`studies.gains`), where states are places.
 
 Both are ranked among surrogates: simulations of the habit with memory, with the same starts, lengths, valid actions,
 dynamics and covariates. They must be as lively as the data: a habit whose rare contexts are shrunk is too tame. So the
@@ -60,6 +60,8 @@ AGREEMENTS = 19
 """Surrogates whose halves are compared, too."""
 FITTED, LIVELIEST = 2, 0.25
 """Surrogates per strength of shrinkage that are matched with the data, and the weakest shrinkage."""
+OTHERS = 3
+"""Surrogates of a habit that is shrunk as it was fitted, and of one that is hardly shrunk, beside those of the test."""
 RESAMPLES = 2000
 PARTS = ("gain", "goals", "halves")
 OnPart = Callable[[int, int], None]
@@ -72,10 +74,14 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Task(NamedTuple):
-    """One part of the analysis of one data set: 0 is the data itself, 1 and up are surrogates."""
+    """One part of the analysis of one data set: 0 is the data itself, 1 and up are surrogates.
+
+    ``backoff`` is the shrinkage of the habit where it is another than that of the test.
+    """
 
     data: int
     part: str
+    backoff: float = 0.0
 
 
 class Question(NamedTuple):
@@ -161,9 +167,22 @@ class EvidenceResult:
     most: int = MOST
     rows: dict[Task, dict[str, Any]] = field(default_factory=dict)
 
-    def values(self, part: str, name: str) -> tuple[float, ...]:
+    def values(self, part: str, name: str, backoff: float = 0.0) -> tuple[float, ...]:
         """A number of all surrogates, in their order."""
-        return tuple(float(row[name]) for task, row in sorted(self.rows.items()) if task.part == part and task.data > 0)
+        rows = sorted(self.rows.items())
+        return tuple(float(row[name]) for task, row in rows if task[1:] == (part, backoff) and task.data > 0)
+
+    def moves(self) -> list[dict[str, Any]]:
+        """What surrogates gain on average and at most, by the shrinkage of their habit: "gain" is G₁, "goals" G₂."""
+        used = sorted({task.backoff for task in self.rows})
+        if len(used) == 1:
+            return []
+        rows = []
+        for backoff in sorted(used, key=lambda value: -(value or self.habit.backoff_)):
+            found = {part: self.values(part, "gain", backoff) for part in PARTS[: 1 + self.places]}
+            told = {part: {"mean": float(np.mean(own)), "most": max(own)} for part, own in found.items()}
+            rows.append({"backoff": backoff or self.habit.backoff_, "used": not backoff, **told})
+        return rows
 
     @property
     def g1(self) -> Question:
@@ -175,7 +194,7 @@ class EvidenceResult:
 
     @property
     def g2(self) -> Question | None:
-        """The gain of goals over a memoryless habit, beyond that of surrogates."""
+        """The gain of goals over the habit, beyond that of surrogates."""
         if not self.places:
             return None
         row, others = self.rows[Task(0, "goals")], self.values("goals", "gain")
@@ -227,6 +246,7 @@ def run(
     jobs: int = 1,
     cache: Path | None = None,
     events: Events | None = None,
+    others: int = OTHERS,
     on_part: OnWork | None = None,
 ) -> EvidenceResult:
     """Analyse the data and surrogates until both questions are settled.
@@ -238,6 +258,7 @@ def run(
     jobs : parts at the same time on this machine; on a cluster inside `scale.fanout.cluster`
     cache : folder that remembers finished parts, by data and settings
     events : name → (n,) bool, what happened at the steps; the alignment of intentions with it is tested, too
+    others : surrogates of habits that are shrunk more and less, which show how the answer moves
     on_part : see `OnWork`
     """
     if surrogates < 1:
@@ -253,7 +274,8 @@ def run(
     shared = (demos, known, mdp, habit, analysis, places, fanout.side_by_side(jobs), events)
 
     def path(task: Task) -> Path | None:
-        return None if cache is None else cache / f"{key}{told}-{task.data:04d}-{task.part}.json"
+        shrunk = f"-{task.backoff:g}" if task.backoff else ""
+        return None if cache is None else cache / f"{key}{told}-{task.data:04d}-{task.part}{shrunk}.json"
 
     def work_off(tasks: list[Task]) -> None:
         done, began, left = len(found.rows), time.monotonic(), _seconds_left(found, parts, jobs)
@@ -266,7 +288,10 @@ def run(
         found.rows |= dict(zip(tasks, rows, strict=True))
 
     parts = [part for part in PARTS if part != "goals" or places is not None]
-    most = len(parts) + surrogates * (len(parts) - 1) + min(surrogates, AGREEMENTS)
+    asked = [part for part in parts if part != "halves"]
+    backoffs = {matching["fitted"], LIVELIEST} - {matching["chosen"]} if habit.length_ > 1 else set()
+    moved = [Task(b, part, backoff) for backoff in sorted(backoffs) for b in range(1, others + 1) for part in asked]
+    most = len(parts) + surrogates * len(asked) + min(surrogates, AGREEMENTS) + len(moved)
     work_off([Task(0, part) for part in parts])
     batch = max(EXCEEDING, 1 if jobs == 1 else jobs)
     for first in range(1, surrogates + 1, batch):
@@ -275,6 +300,7 @@ def run(
             break
         numbers = range(first, min(first + batch, surrogates + 1))
         work_off([Task(b, part) for b in numbers for part in open_ if part != "halves" or b <= AGREEMENTS])
+    work_off(moved)
     return found
 
 
@@ -412,10 +438,11 @@ def _analyse(
     places: Detours | None,
     events: Events | None,
 ) -> dict[str, Any]:
+    habit = habit.livelier(task.backoff) if task.backoff else habit
     data = surrogate(habit, demos, known, analysis, task.data)
     if task.part == "goals":
         assert places is not None
-        return _goals(data, places, analysis, everything=task.data == 0)
+        return _goals(data, places, mdp, analysis, everything=task.data == 0)
     if task.part == "halves":
         happened = {} if events is None else dict(events)
         if task.data and happened:
@@ -453,11 +480,13 @@ def _gain(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everyth
     return row
 
 
-def _goals(demos: Demonstrations, places: Detours, analysis: Analysis, *, everything: bool) -> dict[str, Any]:
+def _goals(
+    demos: Demonstrations, places: Detours, mdp: MDP | None, analysis: Analysis, *, everything: bool
+) -> dict[str, Any]:
     """G₂ over both folds."""
     kept = gains.sample(demos, analysis.seed)
     data = demos.subset(kept)
-    found, goals = gains.goal_gains(data, places, analysis.by, analysis.seed)
+    found, goals = gains.goal_gains(data, places, mdp, analysis)
     row: dict[str, Any] = {"gain": float(found.sum() / data.n_steps), "goals": goals}
     return row | ({"per_trajectory": found.tolist(), "trajectories": kept.tolist()} if everything else {})
 
