@@ -32,20 +32,26 @@ from worlds.habits import HabitWorld
 from worlds.labyrinth import LabyrinthWorld
 from zoo import worlds
 
-SIZES = (40, 200)
-"""Trajectories at most; of the zoo, worlds that were drawn with 20 or 40, and with 160 or more."""
+SIZES = {50: 40, 100: 80, 200: 160}
+"""Trajectories, and how many of them are for training in the worlds of the zoo that have so many."""
 STEPS = 60
 FIRST_SEED = 1000
+NULLS_EACH, LARGEST_EACH, PRACTISED, OTHERS_EACH = 7, 4, 12, 2
+"""Data sets of a family: without intentions of each size; with them at the largest size, of practised routes there, and
+at the other sizes."""
 FOLDS = 3
 SURROGATES = 99
 """Of every data set at most."""
+LARGE = 200
+SECONDS = {False: 60.0, True: 120.0}
+"""Of one core that a data set of the largest size takes, roughly: without intentions, and with them."""
 QUICK = 100
 """Data sets below which a run is a preview."""
 Make = Callable[[int, int], Demonstrations]
 
 
 class Cell(NamedTuple):
-    """One data set: its family, trajectories at most, and number; ``truth`` says whether there are intentions."""
+    """One data set: its family, trajectories, and number; ``truth`` says whether there are intentions."""
 
     family: str
     n: int
@@ -67,11 +73,17 @@ class Cell(NamedTuple):
 
 
 def from_zoo(family: str, n: int, number: int) -> Demonstrations:
-    """World ``number`` of a family among those of about this size, cut to it; its dynamics are not told."""
-    drawn = (worlds.draw(seed, family).train for seed in itertools.count(FIRST_SEED))
-    right = (demos for demos in drawn if (len(demos) <= SIZES[0] if n == SIZES[0] else len(demos) >= 160))
-    demos = next(itertools.islice(right, number, None))
-    return demos.subset(np.arange(min(n, len(demos))))
+    """World ``number`` of a family among those of this size, all its trajectories; its dynamics are not told."""
+    drawn = (worlds.draw(seed, family) for seed in itertools.count(FIRST_SEED))
+    world = next(itertools.islice((world for world in drawn if len(world.train) == SIZES[n]), number, None))
+    both = world.train, world.test
+    states, actions = (
+        [getattr(demos, name)[a:b] for demos in both for a, b in itertools.pairwise(demos.offsets)][:n]
+        for name in ("states", "actions")
+    )
+    groups = [name for demos in both for name in demos.units("group")][:n]
+    shape = {"n_states": world.train.n_states, "n_actions": world.train.n_actions, "places": world.train.places}
+    return Demonstrations.from_arrays(states, actions, groups=groups, **shape)
 
 
 # -- without intentions ------------------------------------------------------------------------------------------------
@@ -166,21 +178,26 @@ POSITIVES: dict[str, Make] = {
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
-def cells(nulls: int, positives: int) -> Iterator[Cell]:
-    """So many data sets per null, at both sizes in turn, and per family with intentions at either size."""
-    for number in range(max(nulls, positives)):
-        if number < nulls:
-            yield from (Cell(family, SIZES[(i + number) % 2], number) for i, family in enumerate(NULLS))
-        if number < positives:
-            yield from (Cell(family, n, number) for n in reversed(SIZES) for family in POSITIVES)
+def cells(*, quick: bool) -> Iterator[Cell]:
+    """All data sets, or one of every family: first those with number 0."""
+    for number in range(1 if quick else max(NULLS_EACH, PRACTISED)):
+        for i, n in enumerate(SIZES):
+            if number < NULLS_EACH:
+                yield from (Cell(family, n, number) for j, family in enumerate(NULLS) if not quick or i == j % 3)
+            for j, family in enumerate(POSITIVES):
+                most = (PRACTISED if family == "practised routes" else LARGEST_EACH) if n == LARGE else OTHERS_EACH
+                if number < most and (not quick or i == j % 3):
+                    yield Cell(family, n, number)
 
 
 def run_cell(cell: Cell, surrogates: int) -> dict[str, Any]:
     """The joint verdict on one data set, and both questions."""
     clock = time.process_time()
-    found = evidence.summary(null.run(cell.make(), Analysis(folds=FOLDS), surrogates=surrogates))
+    demos = cell.make()
+    found = evidence.summary(null.run(demos, Analysis(folds=FOLDS), surrogates=surrogates, others=0))
     kept = ("found", "decided", "p_value", "g1", "g2", "agreement", "memory", "reads", "several_habits", "shrinkage")
     row = {"id": cell.id, "family": cell.family, "n": cell.n, "seed": cell.number, "intentions": cell.truth}
+    row |= {"steps": demos.n_steps}
     return row | {name: found[name] for name in kept} | {"seconds": time.process_time() - clock}
 
 
@@ -220,12 +237,14 @@ def run(
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """False positives and power, each with its exact 95% interval, by family and in all."""
     without = [row for row in rows if not row["intentions"]]
-    largest, small = ([row for row in rows if row["intentions"] and row["n"] == n] for n in reversed(SIZES))
-    families = {
-        name: share([row for row in rows if row["family"] == name and (name in NULLS or row["n"] == SIZES[-1])])
-        for name in itertools.chain(NULLS, POSITIVES)
-        if any(row["family"] == name for row in rows)
+    power = {
+        str(n): share(own)
+        for n in SIZES
+        if (own := [row for row in rows if row["intentions"] and row["n"] == n and row["seed"] < LARGEST_EACH])
     }
+    counted = {name: [row for row in rows if row["family"] == name] for name in itertools.chain(NULLS, POSITIVES)}
+    counted |= {name: [row for row in counted[name] if row["n"] == LARGE] for name in POSITIVES}
+    families = {name: share(own) for name, own in counted.items() if own}
     p = {
         name: float(stats.binomtest(own["found"], own["of"], 0.05, alternative="greater").pvalue)
         for name, own in families.items()
@@ -234,8 +253,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     adjusted = dict(zip(p, evidence.holm(list(p.values())), strict=True))
     return {
         "false_positives": share(without),
-        "power_at_largest": share(largest) if largest else None,
-        "power_when_small": share(small) if small else None,
+        "power": power,
         "families": families,
         "families_above_the_level": [name for name, value in adjusted.items() if value <= 0.05],
         "cpu_hours": sum(row["seconds"] for row in rows) / 3600,
@@ -251,17 +269,18 @@ def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def notes(found: dict[str, Any]) -> list[str]:
     """The outcome in words."""
-    wrong, right, small = (found[name] for name in ("false_positives", "power_at_largest", "power_when_small"))
+    wrong = found["false_positives"]
     text = [
         f"Data without intentions is taken for data with them in {wrong['found']} of {wrong['of']} cases "
         f"({100 * wrong['share']:.1f}%, 95% interval {100 * wrong['low']:.1f} to {100 * wrong['high']:.1f}%; the level "
         "is 5%)."
     ]
-    if right is not None:
-        text.append(
-            f"Intentions are found in {right['found']} of {right['of']} data sets of 160 to 200 trajectories"
-            + (f", and in {small['found']} of {small['of']} of 20 to 40." if small else ".")
-        )
+    told = [f"{own['found']} of {own['of']} of {n} trajectories" for n, own in found["power"].items()]
+    if told:
+        text.append(f"Intentions are found in {', '.join(told[:-1])}{' and ' if told[1:] else ''}{told[-1]}.")
+    if "practised routes" in found["families"]:
+        own = found["families"]["practised routes"]
+        text.append(f"Over practised routes they are found in {own['found']} of {own['of']} of {LARGE} trajectories.")
     above = found["families_above_the_level"]
     text.append(f"Families above the level (exact binomial, Holm): {', '.join(above) or 'none'}.")
     return text
@@ -269,8 +288,8 @@ def notes(found: dict[str, Any]) -> list[str]:
 
 def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
     """`prism reproduce evidence`."""
-    wanted = list(cells(*((1, 1) if quick else (19, 3))))
-    hours = 30 * len(wanted) / 3600
+    wanted = list(cells(quick=quick))
+    hours = sum(SECONDS[cell.truth] * cell.n / LARGE for cell in wanted) / 3600
     print(f"{len(wanted)} data sets, about {hours:.1f} hours of one core; finished ones are kept (--resume).")
 
     def work(path: Path, report: Any) -> dict[str, Any]:

@@ -9,33 +9,50 @@ from evidence import NULLS, POSITIVES, Cell
 
 @pytest.mark.parametrize("family", [*NULLS, *POSITIVES])
 def test_every_family_can_be_simulated_again(family):
-    cell = Cell(family, 40, 1)
+    cell = Cell(family, 50, 1)
     first, again = cell.make(), cell.make()
-    assert 20 <= len(first) <= 40
+    assert len(first) == 50
     np.testing.assert_array_equal(first.actions, again.actions)
-    assert cell.truth == (first.labels is not None or family == "practised routes")
 
 
-def test_large_worlds_are_cut():
-    assert len(Cell("sticky-choices", 200, 0).make()) in (160, 200)
+@pytest.mark.parametrize("n", evidence.SIZES)
+def test_worlds_have_the_size_that_is_asked_for(n):
+    demos = Cell("individuals", n, 0).make()
+    assert len(demos) == n
+    assert demos.n_groups == 8
+
+
+def test_enough_data_sets_and_none_twice():
+    wanted = list(evidence.cells(quick=False))
+    assert len(set(wanted)) == len(wanted)
+    assert sum(not cell.truth for cell in wanted) >= 200
+    assert {cell.n for cell in wanted} == set(evidence.SIZES)
+    assert sum(cell.family == "practised routes" and cell.n == 200 for cell in wanted) >= 10
+    assert [cell.number for cell in wanted] == sorted(cell.number for cell in wanted)
+    quick = list(evidence.cells(quick=True))
+    assert {cell.family for cell in quick} == {*NULLS, *POSITIVES}
+    assert len(quick) == len({*NULLS, *POSITIVES})
 
 
 def row(family, found, n=200):
-    return {"family": family, "found": found, "n": n, "intentions": family in POSITIVES, "seconds": 36.0}
+    return {"family": family, "found": found, "n": n, "seed": 0, "intentions": family in POSITIVES, "seconds": 36.0}
 
 
 def test_shares_and_families():
     rows = (
         [row("win-stay", i < 5) for i in range(8)]
         + [row("labyrinth habit", False)] * 20
-        + [row("simulated mice", True), row("simulated mice", False, 40)]
+        + [row("simulated mice", True), row("simulated mice", False, 50), row("practised routes", True)]
     )
     found = evidence.summary(rows)
     assert (found["false_positives"]["found"], found["false_positives"]["of"]) == (5, 28)
     assert found["families_above_the_level"] == ["win-stay"]
-    assert found["power_at_largest"]["share"] == 1.0
-    assert found["cpu_hours"] == pytest.approx(0.3)
-    assert "5 of 28" in evidence.notes(found)[0]
+    assert {n: own["share"] for n, own in found["power"].items()} == {"50": 0.0, "200": 1.0}
+    assert found["cpu_hours"] == pytest.approx(0.31)
+    said = evidence.notes(found)
+    assert "5 of 28" in said[0]
+    assert said[1] == "Intentions are found in 0 of 1 of 50 trajectories and 2 of 2 of 200 trajectories."
+    assert said[2] == "Over practised routes they are found in 1 of 1 of 200 trajectories."
 
 
 def test_finished_cells_are_kept(tmp_path, monkeypatch):
@@ -46,7 +63,7 @@ def test_finished_cells_are_kept(tmp_path, monkeypatch):
         return row(cell.family, False, cell.n) | {"id": cell.id, "seed": cell.number, "p_value": 1.0}
 
     monkeypatch.setattr(evidence, "run_cell", cell_row)
-    wanted = [Cell("win-stay", 40, 1), Cell("labyrinth habit", 40, 1)]
+    wanted = [Cell("win-stay", 50, 1), Cell("labyrinth habit", 50, 1)]
     first = evidence.run(wanted, tmp_path)
     assert evidence.run(wanted, tmp_path) == first
     assert made == wanted

@@ -167,6 +167,13 @@ def test_the_answer_is_settled(asked, settled):
     assert asked.settled(199) == settled
 
 
+@pytest.mark.parametrize(("two", "settled"), [(question(39), True), (question(38), False), (None, False)])
+def test_a_clear_yes_to_one_question_settles_both(two, settled, monkeypatch):
+    monkeypatch.setattr(EvidenceResult, "g1", property(lambda self: question(39, 1)))  # near the border
+    monkeypatch.setattr(EvidenceResult, "g2", property(lambda self: two))
+    assert EvidenceResult(ways(), SMALL, NGram(), {}, most=199).settled == settled
+
+
 def test_p_values_are_besag_and_cliffords():
     assert question(20, 5).p_value == 5 / 20
     assert question(20, 4).p_value == 5 / 21

@@ -140,7 +140,12 @@ class Question(NamedTuple):
         n = len(self.surrogates)
         if n >= most or self.reached >= EXCEEDING:
             return True
-        return n >= min(ENOUGH, most) if not self.counts else n >= CLEAR and self.far
+        return n >= min(ENOUGH, most) if not self.counts else self.clear
+
+    @property
+    def clear(self) -> bool:
+        """Whether the answer is a yes that stands, whatever the other question says."""
+        return self.counts and len(self.surrogates) >= CLEAR and self.far
 
 
 @dataclass
@@ -223,8 +228,9 @@ class EvidenceResult:
 
     @property
     def settled(self) -> bool:
-        """Whether both questions are."""
-        return all(question.settled(self.most) for question in (self.g1, self.g2) if question is not None)
+        """Whether both questions are, or one of them is a clear yes."""
+        asked = [question for question in (self.g1, self.g2) if question is not None]
+        return any(question.clear for question in asked) or all(question.settled(self.most) for question in asked)
 
 
 def by_unit(
@@ -296,7 +302,7 @@ def run(
     batch = max(EXCEEDING, 1 if jobs == 1 else jobs)
     for first in range(1, surrogates + 1, batch):
         open_ = [part for part in parts if part == "halves" or first == 1 or not _is_settled(found, part)]
-        if open_ == ["halves"]:
+        if open_ == ["halves"] or (first > 1 and found.settled):
             break
         numbers = range(first, min(first + batch, surrogates + 1))
         work_off([Task(b, part) for b in numbers for part in open_ if part != "halves" or b <= AGREEMENTS])
