@@ -26,7 +26,8 @@ STAY = 0.9
 """Probability of staying in the first kernel."""
 SHRINKAGE = 8.0
 """Steps that the kernel of all groups is worth in the kernel of one."""
-SMOOTHING = 0.01
+SMOOTHING = 0.5
+"""Pseudo-count of every action at every state, of habits, too: nothing is sure of what it has seen once."""
 LOOK = 5
 """Iterations between looks at the validation trajectories."""
 WINDOWS = (10, 25)

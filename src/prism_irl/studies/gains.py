@@ -42,8 +42,10 @@ from prism_irl.models.starts import first_responsibilities
 from prism_irl.rewards.detours import Detours
 from prism_irl.rewards.place_search import SETTINGS, Goals, GoalSearch, Steps, habit_of
 from prism_irl.rewards.places import candidates_of, place_of
-from prism_irl.studies.chains import Encoded, TableChain, fit_chain
+from prism_irl.studies.chains import SMOOTHING, Encoded, TableChain, fit_chain
 
+CHOOSING = 0.3
+"""Share of the trajectories on which a habit chooses its memory: one that has chosen badly is no null."""
 FEW_GROUPS = 4
 """Fewer animals than this are not divided into halves; their trajectories are."""
 
@@ -87,7 +89,7 @@ class Analysis:
 
     def habit(self, demos: Demonstrations) -> NGram:
         """The unfitted habit."""
-        return NGram(individuals=self.individuals(demos), seed=self.seed)
+        return NGram(individuals=self.individuals(demos), smoothing=SMOOTHING, validation_fraction=CHOOSING, seed=self.seed)
 
 
 # -- G₁ ----------------------------------------------------------------------------------------------------------------
