@@ -6,7 +6,7 @@ import pytest
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.studies.chains import Encoded, TableChain, _passes, fit_chain
+from prism_irl.studies.chains import SMOOTHING, Encoded, TableChain, _passes, fit_chain
 from prism_irl.studies.gains import grouping
 from prism_irl.switching.markov import MarkovChain
 
@@ -18,7 +18,7 @@ def test_policies_back_off_as_those_of_the_models_do(make_demos, length, reads):
     weights = np.random.default_rng(0).dirichlet(np.ones(2), demos.n_steps)
     chain = TableChain(2, contexts, demos, 4.0)
     chain.learn_policies(Encoded.of(demos, contexts), weights)
-    model = TabularPolicies(2, demos.n_actions, contexts, demos.valid_actions, smoothing=0.01, backoff=4.0)
+    model = TabularPolicies(2, demos.n_actions, contexts, demos.valid_actions, smoothing=SMOOTHING, backoff=4.0)
     model.m_step(Prepared.of(demos, contexts), weights)
     found = chain.table.reshape(-1, demos.n_actions, 2)[:-1].transpose(2, 0, 1)
     np.testing.assert_allclose(found, model.policies, atol=1e-12)
