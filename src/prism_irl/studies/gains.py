@@ -89,7 +89,8 @@ class Analysis:
 
     def habit(self, demos: Demonstrations) -> NGram:
         """The unfitted habit."""
-        return NGram(individuals=self.individuals(demos), smoothing=SMOOTHING, validation_fraction=CHOOSING, seed=self.seed)
+        known = self.individuals(demos)
+        return NGram(individuals=known, smoothing=SMOOTHING, validation_fraction=CHOOSING, seed=self.seed)
 
 
 # -- G₁ ----------------------------------------------------------------------------------------------------------------
