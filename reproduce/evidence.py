@@ -82,7 +82,11 @@ def from_zoo(family: str, n: int, number: int) -> Demonstrations:
         for name in ("states", "actions")
     )
     groups = [name for demos in both for name in demos.units("group")][:n]
-    shape = {"n_states": world.train.n_states, "n_actions": world.train.n_actions, "places": world.train.places}
+    shape: dict[str, Any] = {
+        "n_states": world.train.n_states,
+        "n_actions": world.train.n_actions,
+        "places": world.train.places,
+    }
     return Demonstrations.from_arrays(states, actions, groups=groups, **shape)
 
 
