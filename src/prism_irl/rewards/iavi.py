@@ -22,8 +22,6 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP, factorize
 
 Variant = Literal["hard", "soft"]
-SMALL = 256  # states up to which a product with the inverse beats any solver's overhead
-DENSE = 2**24  # and entries of P, which is then dense, up to which that is worth its memory: 128 MB
 
 
 class InverseSolution(NamedTuple):
@@ -51,22 +49,10 @@ class IAVI:
     """
 
     def __init__(self, mdp: MDP, variant: Variant = "hard") -> None:
-        self._begin(mdp.valid_actions, variant)
-        self.mdp = mdp
-        self._solve = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * mdp.mean_transitions())
-        self._inverse = self._ahead = None
-        if mdp.n_states <= SMALL and mdp.n_states**2 * mdp.n_actions <= DENSE:
-            self._inverse = np.ascontiguousarray(self._solve(np.eye(mdp.n_states)).T)
-            self._ahead = np.ascontiguousarray(mdp.discount * mdp.transitions.toarray().T)
-
-    def _begin(self, valid_actions: BoolArray, variant: Variant) -> None:
         if variant not in ("hard", "soft"):
             raise InputError(f"The IAVI variant is {variant!r}; choose 'hard' or 'soft'.")
-        self.variant = variant
-        self.valid_actions = valid_actions
-        # Inside, actions come first: sums and maxima over a short last axis are slow.
-        self._valid = np.ascontiguousarray(valid_actions.T)
-        self._n_valid = self._valid.sum(axis=0)
+        self.mdp, self.variant, self.valid_actions = mdp, variant, mdp.valid_actions
+        self._solve = factorize(sparse.eye_array(mdp.n_states) - mdp.discount * mdp.mean_transitions())
 
     def solve(self, log_policy: npt.ArrayLike, floor: float = 0.0) -> InverseSolution:
         """Solve for all policies together, in float64.
@@ -80,46 +66,30 @@ class IAVI:
             probability 0 is an error, because its reward would be −inf; the floor then sets the scale of rewards, so
             smoothed policies are better.
         """
-        log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)  # (A, …, S)
-        valid = self._like(log_p)
-        top = log_p.max(axis=0) if self.variant == "hard" else np.zeros(log_p.shape[1:])
-        b = top - np.add.reduce(log_p, axis=0, where=valid) / self._n_valid
-        values = self._values(b)
-        q = np.moveaxis(log_p + (values - top), 0, -1)
-        chosen = self.valid_actions & (self._n_valid > 1)[:, None]  # of one action exactly 0, without rounding
+        log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)
+        valid, n_valid = self.valid_actions, self.valid_actions.sum(axis=1)
+        top = log_p.max(axis=-1) if self.variant == "hard" else np.zeros(log_p.shape[:-1])
+        values = self._values(top - np.where(valid, log_p, 0.0).sum(axis=-1) / n_valid)
+        q = log_p + (values - top)[..., None]
+        chosen = valid & (n_valid > 1)[:, None]  # of one action exactly 0, without rounding
         rewards = np.where(chosen, q - self._future(values), 0.0)
         return InverseSolution(rewards, q, values)
 
-    def _like(self, log_p: FloatArray) -> BoolArray:
-        """Valid actions (A, S) in the shape of (A, …, S)."""
-        return self._valid.reshape(len(self._valid), *([1] * (log_p.ndim - 2)), -1)
-
     def _values(self, b: FloatArray) -> FloatArray:
         """V = (I − γP̄)⁻¹ b, (…, S)."""
-        if self._inverse is not None:
-            return np.asarray(b @ self._inverse)
         return self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)
 
     def _future(self, values: FloatArray) -> FloatArray:
         """γPV, (…, S, A)."""
-        if self._ahead is not None:
-            ahead: FloatArray = values @ self._ahead
-            return ahead.reshape(*values.shape, -1)
         return self.mdp.discount * self.mdp.expected_values(values)
 
     def _normalised(self, log_p: FloatArray, floor: float) -> FloatArray:
-        """Log-probabilities of the valid actions, which sum to one, (A, …, S); −inf for invalid actions."""
+        """Log-probabilities of the valid actions, which sum to one, (…, S, A); −inf for invalid actions."""
         valid = self.valid_actions
         if log_p.shape[-2:] != valid.shape:
             raise InputError(f"The log-policy has shape {log_p.shape}; it must end in (S, A) = {valid.shape}.")
         if not 0 <= floor < 1:
             raise InputError(f"The floor is {floor}; give a probability of at least 0 and below 1, such as 1e-6.")
-        first = np.moveaxis(log_p, -1, 0)
-        here = self._like(first)
-        masked = np.where(here, first, 0.0)
-        if not floor and masked.max() <= 1e-5 and masked.min() > -700:  # nothing to complain about or to underflow
-            total = np.where(here, np.exp(masked), 0.0).sum(axis=0)
-            return np.where(here, masked - np.log(total), -np.inf)
         log_p = np.where(valid, log_p, -np.inf)
         # Rounding, or a floor that the caller has added already, may lift log 1 a little above 0.
         wrong = np.argwhere(np.isnan(log_p) | (log_p > 1e-5))
@@ -139,8 +109,7 @@ class IAVI:
                 "policy, pass floor=1e-6, or mark the action as invalid."
             )
         top = log_p.max(axis=-1, keepdims=True)
-        normalised: FloatArray = log_p - top - np.log(np.exp(log_p - top).sum(axis=-1, keepdims=True))
-        return np.moveaxis(normalised, -1, 0)
+        return np.asarray(log_p - top - np.log(np.exp(log_p - top).sum(axis=-1, keepdims=True)))
 
 
 def solve_iavi(
@@ -197,7 +166,7 @@ class ContextIAVI(IAVI):
 
     def __init__(self, mdp: MDP, contexts: Contexts) -> None:
         windows, S, A = context_windows(contexts), mdp.n_states, mdp.n_actions
-        self._begin(mdp.valid_actions[windows[:, 0]], "hard")
+        self.variant, self.valid_actions = "hard", mdp.valid_actions[windows[:, 0]]
         self.contexts, self.discount, self._states = contexts, mdp.discount, mdp
         longer = np.arange(S, contexts.n_contexts)
         parents = np.concatenate([*contexts.parents, np.zeros(0, np.int64)])
