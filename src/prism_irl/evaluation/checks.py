@@ -410,13 +410,9 @@ def ngrams(everybody: Sequence[Behaviour], n: int, n_states: int) -> FloatArray:
             ends = one.offsets[1:-1] - age
             inside[ends[(ends >= 0) & (ends < len(key))]] = False
         keys.append(key[inside])
-    if n_states**n <= len(keys[0]):  # so few that counting all of them is quicker than sorting
-        counts = np.stack([np.bincount(key, minlength=n_states**n) for key in keys])
-        counts = counts[:, counts.any(axis=0)]
-    else:
-        kinds, index = np.unique(np.concatenate(keys), return_inverse=True)
-        who = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
-        counts = np.bincount(who * len(kinds) + index, minlength=len(keys) * len(kinds)).reshape(len(keys), -1)
+    kinds, index = np.unique(np.concatenate(keys), return_inverse=True)
+    who = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
+    counts = np.bincount(who * len(kinds) + index, minlength=len(keys) * len(kinds)).reshape(len(keys), -1)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     order = np.argsort(-shares.mean(axis=0), kind="stable")
     rest = shares[:, order[FREQUENT:]].sum(axis=1, keepdims=True)
