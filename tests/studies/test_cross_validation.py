@@ -54,6 +54,18 @@ def test_every_method_fold_and_seed_comes_once(rows):
     assert found == sorted((method.id, fold, seed) for method in METHODS for fold in range(FOLDS) for seed in SEEDS)
 
 
+def test_criteria_count_what_was_estimated(demos, rows):
+    states, actions = demos.n_states, demos.n_actions
+    sizes = {"uniform": 0, "empirical": states * (actions - 1), "hiql": 2 * states * (actions - 1) + 3}
+    for row in rows:
+        train, _ = demos.fold_indices(FOLDS)[row["fold"]]
+        n = demos.subset(train).n_steps
+        assert row["n_parameters"] == pytest.approx(sizes[row["method"]], abs=1)  # a start that has probability 0
+        deviance = -2 * n * row["train_predictive_ll"]
+        assert row["aic"] == pytest.approx(deviance + 2 * row["n_parameters"])
+        assert row["bic"] == pytest.approx(deviance + np.log(n) * row["n_parameters"])
+
+
 def test_splits_of_somebody_else_are_folds(demos, rows):
     splits = demos.fold_indices(FOLDS)
     assert rows_of(demos, splits=splits) == rows

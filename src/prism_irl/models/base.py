@@ -28,6 +28,8 @@ from prism_irl.models.reporting import Plot, remembering, report, summary
 
 MOST_PROBABILITIES = 2**25
 """Probabilities of actions, steps times actions, that are in memory at the same time."""
+DERIVED = {"counts", "values", "values_", "q_", "rewards_", "state_rewards_", "returns", "ends", "place"}
+"""What a model saves beside what it has estimated."""
 
 
 class Parametrised:
@@ -191,6 +193,23 @@ class IntentionModel(Parametrised, ABC):
             taken[steps] = np.take_along_axis(self.action_proba(part), actions, axis=1)[:, 0]
         with np.errstate(divide="ignore"):
             return np.log(taken)
+
+    @property
+    def n_parameters_(self) -> int:
+        """How many numbers the fit has estimated; of a distribution one less than it has entries that are not zero.
+
+        Penalties and shrinkage make fewer of them count, so that AIC and BIC are too hard on models that have them.
+        """
+        total, state = 0, self._state()
+        for name, value in state.items():
+            own, array = name.rsplit(".", 1)[-1], np.asarray(value)
+            derived = own in DERIVED or name.startswith(("mdp.", "data.")) or (own == "policies_" and "weights_" in state)
+            if derived or array.dtype.kind != "f" or not array.size:
+                continue
+            rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+            sums_to_one = (rows >= 0).all() and np.allclose(rows.sum(axis=1), 1.0, atol=1e-4)
+            total += np.count_nonzero(rows) - len(rows) if sums_to_one else rows.size
+        return int(total)
 
     def score(self, demos: Demonstrations) -> float:
         """Predictive log-likelihood per step, in nats."""

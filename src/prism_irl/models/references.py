@@ -118,10 +118,15 @@ class Uniform(TabularReference):
     """
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
-        """Read sizes and valid actions; nothing is learned."""
+        """Read sizes and valid actions."""
         demos = with_valid_actions_of(mdp, demos)
         self._set_table(demos, Contexts(demos.n_states))
         return self
+
+    @property
+    def n_parameters_(self) -> int:
+        """Nothing is estimated."""
+        return 0
 
 
 @dataclass(eq=False, repr=False)

@@ -89,7 +89,12 @@ _DECIDES = (
     "minimum_dwell",
     "mean_dwell",
 )
-_LAST = (Column("fit_seconds", "fit time", "seconds", 1),)
+_LAST = (
+    Column("n_parameters", "parameters", "estimated", 0),
+    Column("aic", "AIC", "training data", 0),
+    Column("bic", "BIC", "training data", 0),
+    Column("fit_seconds", "fit time", "seconds", 1),
+)
 _ABBREVIATIONS = {"evd": "EVD", "ari": "ARI", "nmi": "NMI", "f1": "F1", "ll": "LL", "em": "EM", "s0": "s₀", "k": "K"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -225,6 +226,8 @@ def run_job(job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | Non
     row = {"method": job.method.id, "fold": job.fold, "seed": job.seed, **evaluate(model, test)}
     row["train_predictive_ll"] = model.score(train)
     row["train_paper_score"] = model.paper_score(train)
+    size, fit = model.n_parameters_, -2.0 * train.n_steps * row["train_predictive_ll"]
+    row |= {"n_parameters": size, "aic": fit + 2.0 * size, "bic": fit + size * math.log(train.n_steps)}
     row["fit_seconds"] = seconds
     row["agreement"] = getattr(model, "agreement_", None)
     if extra is not None:
