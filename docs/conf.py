@@ -30,7 +30,10 @@ html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # signatures name every parameter, docstrings say what it is
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("FloatArray", "IntArray", "BoolArray", "ArrayLike", "Ids", "Vectors")}
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -87,6 +90,23 @@ def list_flags(app):
     (Path(app.srcdir) / "reference" / "flags.inc").write_text("\n".join(pages), encoding="utf-8")
 
 
+def list_classes(app):
+    """Write a page for every public class."""
+    import prism_irl
+
+    folder = Path(app.srcdir) / "reference" / "classes"
+    folder.mkdir(exist_ok=True)
+    for name in prism_irl.__all__:
+        item = getattr(prism_irl, name)
+        if isinstance(item, type) and not issubclass(item, Exception):
+            more = "What every fit can be asked: :doc:`../models`.\n" if hasattr(item, "fit") else ""
+            title = f"{name}\n{'=' * len(name)}\n\n.. currentmodule:: prism_irl\n\n"
+            text = f"{title}.. autoclass:: {name}\n   :members:\n\n{more}"
+            page = folder / f"{name}.rst"
+            if not page.is_file() or page.read_text(encoding="utf-8") != text:
+                page.write_text(text, encoding="utf-8")
+
+
 def formula(latex):
     """A formula as a picture of its own colour and size, without fonts, scripts or a network; its text is its name."""
     from html import escape
@@ -130,4 +150,5 @@ def setup(app):
     app.add_html_math_renderer("paths", (visit_inline, None), (visit_block, None))
     app.connect("builder-inited", list_methods)
     app.connect("builder-inited", list_flags)
+    app.connect("builder-inited", list_classes)
     app.connect("autodoc-process-docstring", as_written, priority=100)

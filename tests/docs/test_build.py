@@ -36,7 +36,7 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     import prism_irl
 
-    text = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
+    text = "".join(page.read_text() for page in (site / "reference").rglob("*.html"))
     missing = [name for name in prism_irl.__all__ if not re.search(rf'id="prism_irl[\w.]*\.{name}"', text)]
     assert not missing
 
