@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -31,6 +33,29 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     for page in pages:
         loaded = re.findall(r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=\"(https?://[^\"]+)\"", page.read_text())
         assert not loaded, (page.name, loaded)
+
+
+WIDER = """() => [...document.querySelectorAll("article table, article pre, article img, article svg")].filter(item => {
+  const around = item.closest(".pst-scrollable-table-container") || item, box = item.getBoundingClientRect();
+  const cut = item.tagName === "PRE" && item.scrollWidth > item.clientWidth + 2;
+  return cut || box.right > innerWidth || around.scrollWidth > around.clientWidth + 2;
+}).map(item => item.tagName + ": " + item.textContent.trim().slice(0, 60))"""
+
+
+@pytest.mark.slow
+def test_pages_fit_a_screen(site: Path) -> None:
+    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+    browser_path = os.environ.get("PRISM_BROWSER") or (found[0] if found else pytest.skip("needs a browser"))
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path)
+        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        for page in site.rglob("*.html"):
+            if page.parent.name != "_static" and "modules" not in page.parts:
+                tab.goto(page.as_uri())
+                assert tab.evaluate(WIDER) == [], page.name
+        browser.close()
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:

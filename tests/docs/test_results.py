@@ -167,3 +167,19 @@ def test_files_that_the_paper_pages_name_exist() -> None:
         modules = re.findall(r"`((?:[\w]+/)*\w+\.py)`", text)
         missing += [path for path in modules if not (ROOT / "src" / "prism_irl" / path).is_file()]
     assert not missing
+
+
+def test_every_row_of_the_paper_pages_has_a_verdict_and_a_command_that_exists() -> None:
+    from labyrinth.data import PARTS
+
+    words = r"\*\*(confirmed|not|the same|differs|no likelihood|ours|other|another|faster|in part|lifted|the \w+)"
+    for name in ("paper", "paper_claims"):
+        text = (ROOT / "docs" / "results" / f"{name}.md").read_text(encoding="utf-8")
+        rows = [line for line in text.splitlines() if line.startswith("| ")]
+        for row in (row for row in rows if not row.startswith("| in the paper |") and "| verdict |" not in row):
+            assert re.search(words, row.rsplit("| ", 1)[1]), row
+            assert re.search(r"`(prism|pytest|make) ", row), row
+        for path, word in re.findall(r"pytest ([\w/.]+\.py) -k (\w+)", text):
+            assert re.search(rf"def test_\w*{word}", (ROOT / path).read_text(encoding="utf-8")), (path, word)
+        for parts in re.findall(r"prism reproduce labyrinth --parts ([\w,]+)", text):
+            assert set(parts.split(",")) <= set(PARTS), parts
