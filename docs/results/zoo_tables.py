@@ -44,7 +44,9 @@ def zoo_methods(metrics: dict[str, Any]) -> str:
         "one in nulls",
         "seconds",
     ]
-    return table(titles, rows)
+    hours = f"{number(metrics['cpu_hours'], 1)} CPU-hours, at {', '.join(metrics['commits'])}"
+    failed = len(metrics.get("failed", []))
+    return table(titles, rows) + f"\n{metrics['title']}; {hours}; {failed} fits failed, which count as no labels."
 
 
 @block("zoo")

@@ -203,13 +203,13 @@ class IntentionModel(Parametrised, ABC):
         total, state = 0, self._state()
         for name, value in state.items():
             own, array = name.rsplit(".", 1)[-1], np.asarray(value)
-            derived = own in DERIVED or name.startswith(("mdp.", "data.")) or (own == "policies_" and "weights_" in state)
-            if derived or array.dtype.kind != "f" or not array.size:
+            derived = own in DERIVED or (own == "policies_" and "weights_" in state)
+            if derived or name.startswith(("mdp.", "data.")) or array.dtype.kind != "f" or not array.size:
                 continue
             rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
             sums_to_one = (rows >= 0).all() and np.allclose(rows.sum(axis=1), 1.0, atol=1e-4)
-            total += np.count_nonzero(rows) - len(rows) if sums_to_one else rows.size
-        return int(total)
+            total += int(np.count_nonzero(rows)) - len(rows) if sums_to_one else rows.size
+        return total
 
     def score(self, demos: Demonstrations) -> float:
         """Predictive log-likelihood per step, in nats."""
