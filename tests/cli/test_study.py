@@ -114,6 +114,40 @@ def test_a_group_of_treatments_is_no_group_of_animals(tmp_path: Path) -> None:
     assert "group" not in recognise(alone, {}).columns
 
 
+def test_names_of_several_words_units_and_blocks_are_read(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"MouseID": np.repeat(["a", "b"], 40), "Session Nr": np.arange(80) // 20 % 2})
+    frame = frame.assign(
+        **{"t (ms)": np.arange(80) % 20 * 50.0, "Zone": np.arange(80) % 3, "Choice": np.arange(80) % 2}
+    )
+    frame["block"] = np.arange(80) // 5 % 2  # comes back in a session
+    frame["condition"] = np.where(frame["MouseID"] == "a", "drug", "saline")
+    frame.to_csv(tmp_path / "odd.csv", index=False)
+    found = recognise(tmp_path / "odd.csv", {})
+    assert found.columns == {
+        "trajectory": "MouseID,Session Nr", "state": "Zone", "action": "Choice", "time": "t (ms)", "group": "MouseID",
+    }  # fmt: skip
+    assert found.conditions == ["condition"]
+    assert found.hz == 20.0
+    assert "20 steps per second" in found.said
+
+
+def test_what_tells_rows_of_the_same_time_apart_is_part_of_the_name(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"mouse": np.repeat(["a", "b"], 40), "part": np.arange(80) // 20, "step": np.arange(80) % 20})
+    frame = frame.assign(node=np.arange(80) % 7, action=np.arange(80) % 3)
+    frame.to_csv(tmp_path / "parts.csv", index=False)
+    assert recognise(tmp_path / "parts.csv", {}).columns["trajectory"] == "mouse,part"
+
+
+def test_positions_and_velocities_may_be_words_before_or_behind(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(N, 4)).round(3)
+    numbers = dict(zip(("pos_x", "y_pos", "vel_x", "y_vel"), x.T, strict=True))
+    found = recognise(table(tmp_path, **numbers, state=None, action=None), {})
+    assert (found.columns["observe"], found.columns["act"]) == ("pos_x,y_pos", "vel_x,y_vel")
+    numbers = dict(zip(("x", "y"), x.T, strict=False))
+    with pytest.raises(InputError, match=r"no number like the command of another .* --observe x,y and --act"):
+        recognise(table(tmp_path, **numbers, state=None, action=None), {})
+
+
 def test_numbers_with_their_velocities_are_continuous(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(N, 4)).round(3)
     numbers = dict(zip(("x", "grip", "vx", "vgrip"), x.T, strict=True))

@@ -41,6 +41,29 @@ def test_the_sentence_says_how_many_what_and_how_sure(tmp_path: Path, metrics: A
     assert found.endswith("eager heads for state 2 and lazy heads for state 0.")
 
 
+def test_one_policy_is_no_intention_and_has_no_phases(tmp_path: Path) -> None:
+    explorer = explored(tmp_path, place=False)
+    alone = explorer | {"n_intentions": 1, "choices": None}
+    alone["story"] = explorer["story"] | {"wants": explorer["story"]["wants"][:1]}
+    tested = {"evidence": {"p_value": 0.4, "gain": 0.0, "surrogates": 99}}
+    assert str(answer({}, alone, NAMES[:1])).startswith("One policy for all steps: it does ")
+    assert str(answer(tested, alone, NAMES[:1])).startswith(
+        "Nothing beyond habit (p = 0.4): one policy for all steps; it"
+    )
+    assert screen.phases(tmp_path, alone).rows == []
+
+
+def test_goals_are_framed_and_states_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    explorer = explored(tmp_path)
+    found = screen.picture(explorer, NAMES)
+    assert found is not None
+    places = {(place.x, place.y) for place in (found.places[0], found.places[2])}
+    assert {(x, y) for x, y, *_ in found.goals} == places
+    assert len({color for *_, color in found.goals}) == 2
+    named = explorer | {"states": ["left 100%", "left 25%", "right 9%"]}
+    assert [state for state, *_ in screen.choices(named, NAMES)[0].rows] == ["left 25%", "left 100%", "right 9%"]
+
+
 def test_without_a_map_the_choice_that_differs_most_is_named(tmp_path: Path) -> None:
     explorer = explored(tmp_path, place=False)
     assert screen.picture(explorer, NAMES) is None

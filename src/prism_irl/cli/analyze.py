@@ -352,7 +352,8 @@ def _steps(
 
     switching, rewards, reason = default_pair(demos)
     finds = "n_intentions" in (own := defaults_of(switching, rewards)) and own["n_intentions"] is None
-    shared: dict[str, Any] = {"columns": columns, "world": world, "seed": settings.seed}
+    blind = replace(columns, labels=None, inputs=None, since=None, observations=())  # of the test, as study.toml has it
+    shared: dict[str, Any] = {"columns": blind, "world": world, "seed": settings.seed}
     shared["surrogates"] = settings.surrogates
     shared["cut"] = FoldOptions(jobs=settings.jobs, folds=min(3 if settings.quick else 5, len(demos)))
     tested = not demos.state_space.continuous and len(demos) > 1

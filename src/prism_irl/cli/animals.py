@@ -79,7 +79,7 @@ def contrast(
     from prism_irl import storage
     from prism_irl.cli.fitted import open_run_data
     from prism_irl.cli.printing import print_contrast, print_json
-    from prism_irl.cli.progress import say
+    from prism_irl.cli.progress import patience, say
     from prism_irl.cli.report import write_again
     from prism_irl.cli.runs import adding
     from prism_irl.report.contrast import in_words
@@ -107,7 +107,8 @@ def contrast(
         raise InputError(
             "--intervals compares two conditions of whole trajectories; leave it out, or name two --levels."
         )
-    found = study.contrast(data.model, demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
+    with patience(f"comparing {' and '.join(chosen)}"):
+        found = study.contrast(data.model, demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
     if intervals:
         found = _refitted(found, data, who, condition, intervals, jobs, seed)
     fit = storage.read_object(run / "metrics.json")
@@ -210,6 +211,7 @@ def individuals(
     from prism_irl import storage
     from prism_irl.cli.fitted import open_run_data
     from prism_irl.cli.printing import print_json
+    from prism_irl.cli.progress import patience
     from prism_irl.cli.report import write_again
     from prism_irl.cli.runs import adding
     from prism_irl.report.verdict import doubts
@@ -221,7 +223,8 @@ def individuals(
     name = unit or data.group_column
     if name is None:
         raise InputError("What is an animal? Name its column with --unit.")
-    found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
+    with patience("comparing animals"):
+        found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
     known = storage.read_object(run / "metrics.json")
     found["in_words"] = " ".join([found["in_words"], *(finding.text for finding in doubts(known))])
     choices = found.pop("choices")

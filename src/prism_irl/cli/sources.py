@@ -223,9 +223,10 @@ UNREADABLE = (OSError, KeyError, TypeError, ValueError, OverflowError)
 
 def content(demos: Demonstrations) -> str:
     """Checksum of states and actions alone: a fit may leave out the groups or covariates that a test has used."""
+    demos = dataclasses.replace(demos, groups=None, partial_labels=None, partial_label_names=None)
     if demos.state_space.continuous:
-        return dataclasses.replace(demos, groups=None).checksum()
-    return dataclasses.replace(demos, groups=None, observations=None).checksum()
+        return demos.checksum()
+    return dataclasses.replace(demos, observations=None).checksum()
 
 
 def read_evidence(folder: Path, demos: Demonstrations) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def with_study(app: App, arguments: list[str]) -> list[str]:
         of_table = first == "--table" or key in KEYS["conditions"]
         if flag not in flags or flag in said or others & said or not of_table:
             continue
-        if key in FIT_ALONE and chain != ["fit"]:
+        if key in FIT_ALONE and chain not in (["fit"], ["analyze"]):
             continue
         taken += [part for value in values for part in (flag, value)]
     if taken and "--quiet" not in words:
@@ -386,7 +386,8 @@ def _trajectory(frame: pd.DataFrame, left: Sequence[str], found: Recognised) -> 
             "--trajectory, or several that do so together: --trajectory animal,bout."
         )
     if tied(keys, time):
-        more = [name for name in left if name not in runs and _is_token(frame[name]) and not tied([*keys, name], time)]
+        few = [name for name in left if name not in runs and _is_token(frame[name]) and not tied([*keys, name], time)]
+        more = [name for name in few if not _is_no_run(frame, name, keys)]
         keys = [*keys, *more] if len(more) == 1 else keys
     return ",".join(keys)
 

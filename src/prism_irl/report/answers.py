@@ -70,15 +70,17 @@ def answer(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Seque
     """Are there intentions, how many, what are they after, and how sure is that: one sentence."""
     wants = explorer["story"]["wants"]
     used = [k for k, one in enumerate(wants) if one["leads_to"]]
+    p = number(mapping(metrics.get("evidence")).get("p_value"))
     if len(wants) == 1:
-        return Answer("One policy for all steps: it ", [Aim(0, "", "", _aim(0, explorer))], ".")
+        none = "" if evidence_finding(metrics).level != "bad" or p is None else f"Nothing beyond habit (p = {p:.2g}): "
+        one = "one policy for all steps; it " if none else "One policy for all steps: it "
+        return Answer(none + one, [Aim(0, "", "", _aim(0, explorer))], ".")
     count = NUMBERS[len(used)] if len(used) < len(NUMBERS) else str(len(used))
     plural, after = "" if len(used) == 1 else "s", f", and {len(used) - NAMED} more." if len(used) > NAMED else "."
     if moves := mapping(explorer.get("movement")):  # phases, in the order in which they come
         first = (str(moves["does"][k]).partition(",")[0] for k in used[:NAMED])
         phases = [Aim(k, names[k], intention_color(k), f"({one})") for k, one in zip(used, first, strict=False)]
         return Answer(f"{count} phase{plural}: ", phases, after)
-    p = number(mapping(metrics.get("evidence")).get("p_value"))
     sure = {
         "good": "beyond habit" + ("" if p is None else f" (p = {p:.2g})"),
         "bad": "in this fit" + ("" if p is None else f", but no evidence for them beyond habit (p = {p:.2g})"),

@@ -232,6 +232,8 @@ def phases(folder: Path, explorer: Mapping[str, Any], step: float | None = None)
         if trips:
             return _trips(trips, step)
     K, found = int(explorer["n_intentions"]), []
+    if K == 1:
+        return Phases("", [], [], "")
     places = not explorer.get("movement")
     for one in explorer["trajectories"]:
         p = np.array(one["p"]).reshape(-1, K)
