@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -143,11 +144,14 @@ def photograph(page: Path, name: str) -> None:
 
 
 def mice(folder: Path) -> None:
-    """Maps and segmentation of the default fit to the real mice."""
-    if main(["fit", "labyrinth", "--simulations", "0", "--quiet", "--out", str(folder / "run")]):
-        raise SystemExit("The real mice are not here: prism data fetch labyrinth")
-    for figure, picture in {"maps": "mice_maps", "segmentation": "mice_segmentation"}.items():
-        small(folder / "run" / "figures" / f"{figure}.png", IMAGES / f"{picture}.png")
+    """Maps of one fit to the real mice, and the paper's own model under its four penalties, one start of each."""
+    from labyrinth.data import Labyrinth
+    from labyrinth.run import run as reproduce
+
+    one = replace(Labyrinth(), explained=("state+goals",), independent_fits=1, paper_starts=1)
+    reproduce(one, folder, parts=("alignment",))
+    for figure, picture in {"c_maps": "mice_maps", "d_segmentation": "mice_segmentation"}.items():
+        small(folder / "figures" / f"{figure}.png", IMAGES / f"{picture}.png")
         print(IMAGES / f"{picture}.png", flush=True)
 
 

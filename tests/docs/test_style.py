@@ -102,6 +102,13 @@ def test_pages_begin_with_the_question_that_they_answer(page: Path) -> None:
     assert re.fullmatch(r"\*.+\?\*", lines[2]), lines[2]
 
 
+def test_a_newcomer_reads_five_minutes_before_a_page_of_their_own() -> None:
+    pages = [ROOT / "README.md", ROOT / "docs" / "start" / "analyze.md"]
+    read = sum(len(part.split()) for page in pages for part in blocks.prose(page.read_text(encoding="utf-8")))
+    assert read <= 5 * 200  # words a minute of somebody who reads a foreign language
+    assert len(pages[0].read_text(encoding="utf-8").splitlines()) <= 66
+
+
 def test_spelling() -> None:
     codespell = pytest.importorskip("codespell_lib", reason="needs codespell")
     files = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs", "src")]
