@@ -137,7 +137,9 @@ def cross_validate(
             left.append(job)
             paths.append(path)
     shared = (demos, mdp, extra)
-    tasks = left if fanout.on_cluster() else _fitted_together(left, demos, mdp)
+    models = [job.model() for job in left]
+    seconds = _together(models, demos, lambda i: demos.subset(left[i].split[0]), mdp)
+    tasks = [replace(job, fitted=(models[i], seconds[i])) if i in seconds else job for i, job in enumerate(left)]
     for index, fit in fanout.spread(run_job, tasks, shared, jobs=jobs):
         path = paths[index]
         if path is not None:  # written here, because a worker of a cluster need not see this disk
@@ -182,21 +184,19 @@ def fit_key(model: IntentionModel, *data: str) -> str:
     return hashlib.sha256("\n".join([*described, *data[1:]]).encode()).hexdigest()
 
 
-def _fitted_together(jobs: list[Job], demos: Demonstrations, mdp: MDP | None) -> list[Job]:
-    """Where there is a GPU, fits that can share it are made at once (`scale.stacked`); the others are left as jobs."""
-    models = [job.model() for job in jobs]
-    chosen = [i for i, model in enumerate(models) if stacked.worth_stacking(model, demos)]
+def _together(
+    models: Sequence[IntentionModel], demos: Demonstrations, part_of: Callable[[int], Demonstrations], mdp: MDP | None
+) -> dict[int, float]:
+    """Where there is a GPU, fit the models that can share it at once (`scale.stacked`); seconds of each by its number.
+
+    ``part_of`` a number are the demonstrations that its model is fitted to.
+    """
+    chosen = [] if fanout.on_cluster() else [i for i, m in enumerate(models) if stacked.worth_stacking(m, demos)]
     if len(chosen) < 2:
-        return jobs
+        return {}
     clock = time.perf_counter()
-    stacked.fit_together(
-        [cast(Intentions, models[i]) for i in chosen], [demos.subset(jobs[i].split[0]) for i in chosen], mdp
-    )
-    seconds = (time.perf_counter() - clock) / len(chosen)
-    done = list(jobs)
-    for i in chosen:
-        done[i] = replace(jobs[i], fitted=(models[i], seconds))
-    return done
+    stacked.fit_together([cast(Intentions, models[i]) for i in chosen], [part_of(i) for i in chosen], mdp)
+    return dict.fromkeys(chosen, (time.perf_counter() - clock) / len(chosen))
 
 
 def data_key(demos: Demonstrations, mdp: MDP | None, extra: Extra | None) -> str:
@@ -350,12 +350,8 @@ def _fits(
     models: Sequence[IntentionModel], demos: Demonstrations, mdp: MDP | None, jobs: int
 ) -> Iterator[tuple[int, IntentionModel]]:
     """Fit the models, those that can share a GPU at once, and yield each with its number as it is done."""
-    together = [] if fanout.on_cluster() else [i for i, m in enumerate(models) if stacked.worth_stacking(m, demos)]
-    if len(together) > 1:
-        stacked.fit_together([cast(Intentions, models[i]) for i in together], [demos] * len(together), mdp)
-        yield from ((i, models[i]) for i in together)
-    else:
-        together = []
+    together = _together(models, demos, lambda _: demos, mdp)
+    yield from ((i, models[i]) for i in together)
     alone = [i for i in range(len(models)) if i not in together]
     for index, fitted in fanout.spread(_fit, [models[i] for i in alone], (demos, mdp), jobs=jobs):
         yield alone[index], fitted
