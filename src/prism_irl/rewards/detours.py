@@ -66,6 +66,7 @@ class Detours:
 
     def there(self, state: IntArray, ways: Ways) -> FloatArray:
         """What is done at goals, in their states (M,), (M, A)."""
+        assert ways.at_goal is not None
         done = (ways.at_goal + 1e-12) * self.valid[state] * np.exp(-ways.stay * self.back[state])
         return np.asarray(done / done.sum(-1, keepdims=True))
 
