@@ -31,7 +31,7 @@ def test_cues_and_trials_are_no_places():
 def test_each_half_is_predicted_by_the_other():
     demos = ring()
     detours = gains.find_detours(demos, MDP.from_demonstrations(demos))
-    found, goals = gains.goal_gains(demos, detours, None, gains.Analysis())
+    found, goals = gains.goal_gains(demos, detours, None, gains.Analysis(), {"length": 2, "reads": "states"})
     assert found.shape == (30,)
     assert found.sum() / demos.n_steps > 0.01
     assert set(goals) >= {2, 7}

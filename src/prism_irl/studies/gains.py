@@ -22,7 +22,7 @@ the habit say: G₂ of the data is ranked among theirs, and what counts is the e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ from prism_irl.rewards.places import candidates_of, place_of
 from prism_irl.studies.chains import SMOOTHING, Encoded, TableChain, fit_chain
 
 CHOOSING = 0.3
-"""Share of the trajectories on which a habit chooses its memory: one that has chosen badly is no null."""
+"""Share of the trajectories on which the habit chooses its memory, once for all folds and surrogates."""
 FEW_GROUPS = 4
 """Fewer animals than this are not divided into halves; their trajectories are."""
 
@@ -137,7 +137,6 @@ class Gains:
     chosen : name of the chain
     memoryless : (N_test,) of a chain alone, without memory and without a habit
     covariates : {name: (N_test,)} of the same chain beside the habit, its switches following a covariate or none ("")
-    memory : what the habit remembers
     """
 
     plain: FloatArray
@@ -147,7 +146,6 @@ class Gains:
     several: bool
     memoryless: FloatArray
     covariates: dict[str, FloatArray] = field(default_factory=dict)
-    memory: dict[str, Any] = field(default_factory=dict)
 
 
 def recipes(analysis: Analysis, habit: NGram, n_covariates: int = 0) -> list[Recipe]:
@@ -159,12 +157,13 @@ def recipes(analysis: Analysis, habit: NGram, n_covariates: int = 0) -> list[Rec
     return found + [Recipe(few, False, str(i)) for i in range(n_covariates)]
 
 
-def fold_gains(train: Demonstrations, test: Demonstrations, mdp: MDP | None, analysis: Analysis) -> Gains:
-    """Fit a habit and chains to the training trajectories; score all of them on the test trajectories."""
-    habit = analysis.habit(train).fit(train, mdp)
+def fold_gains(
+    train: Demonstrations, test: Demonstrations, mdp: MDP | None, analysis: Analysis, memory: Mapping[str, Any]
+) -> Gains:
+    """Fit a habit with this memory and chains to the training trajectories; score all of them on the test ones."""
     fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
     assert held_out is not None
-    again = NGram(**habit.get_params() | remembered(habit)).fit(fitted, mdp)
+    habit, again = (NGram(**analysis.habit(train).get_params() | memory).fit(part, mdp) for part in (train, fitted))
     with np.errstate(divide="ignore"):
         before, after = np.log(again.action_proba(held_out)), np.log(habit.action_proba(test))
     plain = likelihoods(after, test)
@@ -176,7 +175,7 @@ def fold_gains(train: Demonstrations, test: Demonstrations, mdp: MDP | None, ana
         before, after = pooled(before, ratios[0], beta), pooled(after, ratios[1], beta)
     few = min(analysis.intentions)
     best = (0.0, "", 0.0, np.zeros((1, 1)))
-    found = Gains(plain, likelihoods(after, test), plain, "", several, plain, memory=remembered(habit))
+    found = Gains(plain, likelihoods(after, test), plain, "", several, plain)
     n_covariates = 0 if train.observations is None else train.observations.shape[1]
     for recipe in recipes(analysis, habit, n_covariates):
         ratios, chain = _search(recipe, habit, fitted, held_out, test, analysis)
@@ -375,7 +374,7 @@ def sample(demos: Demonstrations, seed: int) -> npt.NDArray[np.int64]:
 
 
 def goal_gains(
-    demos: Demonstrations, detours: Detours, mdp: MDP | None, analysis: Analysis
+    demos: Demonstrations, detours: Detours, mdp: MDP | None, analysis: Analysis, memory: Mapping[str, Any]
 ) -> tuple[FloatArray, list[int]]:
     """Log-likelihood that goals add to the habit per trajectory, (N,), and the goals of all data.
 
@@ -385,10 +384,9 @@ def goal_gains(
     folds = min(GOAL_FOLDS, int(demos.units(analysis.by).max()) + 1)
     for train_index, test_index in demos.fold_indices(folds, by=analysis.by, seed=analysis.seed):
         train, test = demos.subset(train_index), demos.subset(test_index)
-        habit = analysis.habit(train).fit(train, mdp)
         fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
         assert held_out is not None
-        again = NGram(**habit.get_params() | remembered(habit)).fit(fitted, mdp)
+        habit, again = (NGram(**analysis.habit(train).get_params() | memory).fit(part, mdp) for part in (train, fitted))
         search = GoalSearch(detours, habit_of(fitted, detours), NOISE)
         found = _look_for_goals(search, fitted)
         predictions = _goal_predictions(search, found, fitted, (held_out, test))

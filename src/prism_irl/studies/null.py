@@ -277,7 +277,8 @@ def run(
     found = EvidenceResult(demos, analysis, habit, matching, places is not None, surrogates)
     key = hashlib.sha256(f"{data_key(demos, mdp, None)} {analysis!r} {__version__}".encode()).hexdigest()[:24]
     told = _events_key(events)
-    shared = (demos, known, mdp, habit, analysis, places, fanout.side_by_side(jobs), events)
+    memory = gains.remembered(habit) | {"backoff": matching["fitted"]}
+    shared = (demos, known, mdp, habit, analysis, memory, places, fanout.side_by_side(jobs), events)
 
     def path(task: Task) -> Path | None:
         shrunk = f"-{task.backoff:g}" if task.backoff else ""
@@ -423,6 +424,7 @@ def _run_part(
     mdp: MDP | None,
     habit: NGram,
     analysis: Analysis,
+    memory: Mapping[str, Any],
     places: Detours | None,
     parallel: bool,
     events: Events | None = None,
@@ -430,7 +432,7 @@ def _run_part(
     if parallel:
         limit_threads(1)
     clock = time.perf_counter()
-    row = _analyse(task, demos, known, mdp, habit, analysis, places, events)
+    row = _analyse(task, demos, known, mdp, habit, analysis, memory, places, events)
     return row | {"seconds": time.perf_counter() - clock}
 
 
@@ -441,6 +443,7 @@ def _analyse(
     mdp: MDP | None,
     habit: NGram,
     analysis: Analysis,
+    memory: Mapping[str, Any],
     places: Detours | None,
     events: Events | None,
 ) -> dict[str, Any]:
@@ -448,22 +451,24 @@ def _analyse(
     data = surrogate(habit, demos, known, analysis, task.data)
     if task.part == "goals":
         assert places is not None
-        return _goals(data, places, mdp, analysis, everything=task.data == 0)
+        return _goals(data, places, mdp, analysis, memory, everything=task.data == 0)
     if task.part == "halves":
         happened = {} if events is None else dict(events)
         if task.data and happened:
             happened = surrogate_events(happened, demos, data, np.random.default_rng([analysis.seed, task.data, 1]))
         return _halves(data, analysis, happened)
-    return _gain(data, mdp, analysis, everything=task.data == 0)
+    return _gain(data, mdp, analysis, memory, everything=task.data == 0)
 
 
-def _gain(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everything: bool) -> dict[str, Any]:
+def _gain(
+    demos: Demonstrations, mdp: MDP | None, analysis: Analysis, memory: Mapping[str, Any], *, everything: bool
+) -> dict[str, Any]:
     """G₁ over all folds, with the budget of predictability where it is asked for."""
     total: dict[str, FloatArray] = {}
     chosen, several = [], 0
     for train_index, test_index in demos.fold_indices(analysis.folds, by=analysis.by):
         train, test = demos.subset(train_index), demos.subset(test_index)
-        fold = gains.fold_gains(train, test, mdp, analysis)
+        fold = gains.fold_gains(train, test, mdp, analysis, memory)
         models = {"plain": fold.plain, "habit": fold.habit, "intentions": fold.intentions, "chain": fold.memoryless}
         if everything:
             models |= fold.covariates
@@ -487,12 +492,18 @@ def _gain(demos: Demonstrations, mdp: MDP | None, analysis: Analysis, *, everyth
 
 
 def _goals(
-    demos: Demonstrations, places: Detours, mdp: MDP | None, analysis: Analysis, *, everything: bool
+    demos: Demonstrations,
+    places: Detours,
+    mdp: MDP | None,
+    analysis: Analysis,
+    memory: Mapping[str, Any],
+    *,
+    everything: bool,
 ) -> dict[str, Any]:
     """G₂ over both folds."""
     kept = gains.sample(demos, analysis.seed)
     data = demos.subset(kept)
-    found, goals = gains.goal_gains(data, places, mdp, analysis)
+    found, goals = gains.goal_gains(data, places, mdp, analysis, memory)
     row: dict[str, Any] = {"gain": float(found.sum() / data.n_steps), "goals": goals}
     return row | ({"per_trajectory": found.tolist(), "trajectories": kept.tolist()} if everything else {})
 
