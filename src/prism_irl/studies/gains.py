@@ -163,7 +163,9 @@ def fold_gains(
     """Fit a habit with this memory and chains to the training trajectories; score all of them on the test ones."""
     fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
     assert held_out is not None
-    habit, again = (NGram(**analysis.habit(train).get_params() | memory).fit(part, mdp) for part in (train, fitted))
+    habit, again = (
+        NGram(**{**analysis.habit(train).get_params(), **memory}).fit(part, mdp) for part in (train, fitted)
+    )
     with np.errstate(divide="ignore"):
         before, after = np.log(again.action_proba(held_out)), np.log(habit.action_proba(test))
     plain = likelihoods(after, test)
@@ -386,7 +388,9 @@ def goal_gains(
         train, test = demos.subset(train_index), demos.subset(test_index)
         fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
         assert held_out is not None
-        habit, again = (NGram(**analysis.habit(train).get_params() | memory).fit(part, mdp) for part in (train, fitted))
+        habit, again = (
+            NGram(**{**analysis.habit(train).get_params(), **memory}).fit(part, mdp) for part in (train, fitted)
+        )
         search = GoalSearch(detours, habit_of(fitted, detours), NOISE)
         found = _look_for_goals(search, fitted)
         predictions = _goal_predictions(search, found, fitted, (held_out, test))
