@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,6 +7,7 @@ from hypothesis import strategies as st
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
+from prism_irl.labels import label_accuracy
 from prism_irl.models import starts
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.starts import (
@@ -15,6 +18,7 @@ from prism_irl.models.starts import (
     window_responsibilities,
 )
 from worlds.labyrinth import LabyrinthWorld
+from zoo.worlds import draw
 
 KINDS: tuple[StartKind, ...] = ("random", "windows", "annealed")
 
@@ -140,3 +144,27 @@ def test_annealed_starts_lead_higher_than_random_ones() -> None:
 def test_annealing_belongs_to_chains() -> None:
     with pytest.raises(InputError, match="belongs to chains"):
         Intentions(2, switching="independent", starts="annealed").fit(random_demonstrations(0, [20, 20]))
+
+
+def test_goals_start_other_pairs_and_label_better_than_windows() -> None:
+    world = draw(701, "arrival")
+    truth, demos = world.train.labels, replace(world.train, labels=None)
+    assert truth is not None
+    right = {}
+    for kind in ("goals", "windows"):
+        first = first_responsibilities(kind, demos, world.n_intentions, np.random.default_rng(0))
+        np.testing.assert_allclose(first.sum(axis=1), 1)
+        right[kind] = label_accuracy(truth, first.argmax(axis=1))
+    assert right["goals"] > max(0.9, right["windows"] + 0.1)
+    fitted = {
+        kind: label_accuracy(truth, Intentions(4, switching="markov", starts=kind, n_starts=1).fit(demos).predict(demos))
+        for kind in ("goals", "windows")
+    }
+    assert fitted["goals"] > max(0.8, fitted["windows"])
+
+
+def test_goals_need_places() -> None:
+    x = [np.random.default_rng(0).normal(size=(30, 2)) for _ in range(4)]
+    demos = Demonstrations.continuous(x, x)
+    with pytest.raises(InputError, match="looks for places among states"):
+        Intentions(2, switching="markov", rewards="features", starts="goals").fit(demos)

@@ -376,13 +376,17 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         halves.check_numbers(self, dict.fromkeys(("l1", "kl", "switch_penalty", "smoothing", "learning_rate"), 0))
         halves.check_choice(self, network=NETWORKS, observe=("past", "current"))
         halves.check_choice(self, stop_by=("auto", "validation", "training"))
-        halves.check_choice(self, starts=("mixed", "windows", "random", "annealed"))
+        halves.check_choice(self, starts=("mixed", "windows", "random", "annealed", "goals"))
         switching, rewards = self.switching_options, self.reward_options
         name = halves.name_of(self._halves()[0], SWITCHING)
         if name in rewards.unsuited:
             raise InputError(rewards.unsuited[name])
         if self.starts == "annealed" and not switching.is_chain:
             raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')
+        if self.starts == "goals" and demos.state_space.continuous:
+            raise InputError(
+                'starts="goals" looks for places among states, and these states are numbers; take "mixed".'
+            )
         if K is not None:
             switching.check(K)
         rewards.check(demos, K)

@@ -126,9 +126,10 @@ class Settings:
     discount : float
         How much the next step counts beside this one in the rewards: 0.97 as in the paper, 0.95 for soft rewards as in
         SWIRL. Likelihood and labels depend on it only where intentions plan.
-    starts : {"mixed", "windows", "random", "annealed"}
+    starts : {"mixed", "windows", "random", "annealed", "goals"}
         Kinds of first responsibilities (`models.starts`); "mixed" alternates between windows and random. Annealed
-        starts, for chains only, find the best optimum of few intentions most reliably.
+        starts, for chains only, find the best optimum of few intentions most reliably; goals that end label the steps
+        of worlds with places better than clusters do.
     device : {"auto", "cpu", "cuda"}
     seed : int
         The one source of randomness.
@@ -161,7 +162,7 @@ class Settings:
     recount: bool = False
     patience: int | None = 10
     discount: float = by_pair()
-    starts: Literal["mixed", "windows", "random", "annealed"] = "mixed"
+    starts: Literal["mixed", "windows", "random", "annealed", "goals"] = "mixed"
     device: str = "auto"
     seed: int = 0
 

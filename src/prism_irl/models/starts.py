@@ -4,7 +4,8 @@ EM ends in the optimum that its start leads to, and on real data most starts lea
 responsibilities per (state, action); *windows*: since an intention lasts for many steps, stretches of a trajectory are
 clustered by what was done where (k-means), which on the frustration gridworld leads to the best known optimum nearly
 always instead of one time in five; and *annealed*: random ones, after which a chain first sees its emissions to a power
-β that rises to 1 (`annealing_powers`). A fit alternates between the first two unless it is told otherwise.
+β that rises to 1 (`annealing_powers`); *goals*: the posterior of goals that end, which the search for places finds. A
+fit alternates between the first two unless it is told otherwise.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from prism_irl.switching.chain import Chain
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.options import SwitchingOptions
 
-StartKind = Literal["random", "windows", "annealed"]
+StartKind = Literal["random", "windows", "annealed", "goals"]
 WINDOW_LENGTHS = (10, 25)
 DESCRIBED_LENGTHS = (4, 8, 12)
 """Steps of the windows of robots; phases of manipulation last about that long."""
@@ -49,6 +50,8 @@ def first_responsibilities(
     described = None if rewards is None else rewards.describe(demos)
     if described is not None:
         return described_responsibilities(described, demos, n_intentions, generator)
+    if kind == "goals":
+        return goal_responsibilities(demos, n_intentions)
     return (window_responsibilities if kind == "windows" else random_responsibilities)(demos, n_intentions, generator)
 
 
@@ -98,6 +101,14 @@ def window_responsibilities(demos: Demonstrations, n_intentions: int, generator:
         return random_responsibilities(demos, n_intentions, generator)
     labels = clusters(counts, n_intentions, int(generator.integers(2**31)), max_iter=20)
     return _softened(labels[window], n_intentions)
+
+
+def goal_responsibilities(demos: Demonstrations, n_intentions: int) -> FloatArray:
+    """Posterior of as many goals that end, on counted dynamics; the same in every start."""
+    from prism_irl.mdp import MDP
+    from prism_irl.rewards.places import posterior_of_goals
+
+    return posterior_of_goals(demos, MDP.from_demonstrations(demos, 0.95), n_intentions)
 
 
 def described_responsibilities(

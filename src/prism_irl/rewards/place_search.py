@@ -209,10 +209,10 @@ class GoalSearch:
         at = self._at(found, steps)
         return expected_counts(found.chain, self.table(found), steps.rows, at, steps.offsets, steps.places)
 
-    def predicted(self, found: Goals, steps: Steps) -> FloatArray:
-        """Probability of every goal before the action of a step is seen, (n, K)."""
+    def believe(self, found: Goals, steps: Steps) -> Expected:
+        """Beliefs about every step."""
         emission = self.table(found)[steps.rows]
-        return beliefs(found.chain, emission, self._at(found, steps), steps.offsets, steps.places).predicted
+        return beliefs(found.chain, emission, self._at(found, steps), steps.offsets, steps.places)
 
     def _at(self, found: Goals, steps: Steps) -> IntArray:
         """The goal that the agent is at, −1 elsewhere, (n,)."""

@@ -24,7 +24,16 @@ from prism_irl.mdp import MDP
 from prism_irl.rewards.base import Fit, PolicyTable, match_partial_labels
 from prism_irl.rewards.detours import Detours
 from prism_irl.rewards.iavi import InverseSolution
-from prism_irl.rewards.place_search import Goals, GoalSearch, Practice, Ways, find_goals, habit_of
+from prism_irl.rewards.place_search import (
+    SETTINGS,
+    Goals,
+    GoalSearch,
+    Practice,
+    Steps,
+    Ways,
+    find_goals,
+    habit_of,
+)
 
 MOST_CANDIDATES = 512
 """Places that may be goals at most: the most visited ones."""
@@ -215,6 +224,17 @@ def discover(demos: Demonstrations, mdp: MDP, n_goals: int | None, noise: float,
     candidates = candidates_of(demos, place)
     found, tried = find_goals(demos, detours, candidates, n_goals=n_goals, noise=noise, seed=seed)
     return Discovery(found.in_order(np.argsort(-found.chain.initial, kind="stable")), habit_of(demos, detours), tried)
+
+
+def posterior_of_goals(demos: Demonstrations, mdp: MDP, n_goals: int, noise: float = 0.02) -> FloatArray:
+    """P(z_t = k | all steps) of so many goals that end, (n, K)."""
+    place = place_of(demos)
+    check_places(demos, mdp, place, n_goals)
+    detours = Detours(mdp, place)
+    search, steps = GoalSearch(detours, habit_of(demos, detours), noise), Steps(demos, place)
+    tried = [search.run(candidates_of(demos, place), steps, setting, n_goals)[0] for setting in SETTINGS]
+    found = search.order(max(tried, key=lambda one: search.likelihood(one, steps)), steps, reminds=False)
+    return search.believe(found, steps).counts
 
 
 def place_of(demos: Demonstrations) -> npt.NDArray[np.int64]:

@@ -423,13 +423,14 @@ def _goal_predictions(
     """Log-probabilities of every action (n, A) by the mean policy of goals at the state, and by goals; per data set."""
     (S, A), K = search.habit.shape, len(found.goals)
     table = np.maximum(search.table(found), TINY).reshape(S, A, K)
-    own = search.predicted(found, Steps(fitted, search.detours.place))
+    own = search.believe(found, Steps(fitted, search.detours.place)).predicted
     weights = np.tile(own.mean(0), (S, 1))  # of one step, where nobody has been
     np.add.at(weights, fitted.states.astype(np.int64), own)
     mean = np.log(np.einsum("sk,sak->sa", weights / weights.sum(1, keepdims=True), table))
     result = []
     for demos in wanted:
-        states, now = demos.states.astype(np.int64), search.predicted(found, Steps(demos, search.detours.place))
+        states = demos.states.astype(np.int64)
+        now = search.believe(found, Steps(demos, search.detours.place)).predicted
         result.append((mean[states], np.log(np.einsum("nk,nak->na", now, table[states]))))
     return result
 
