@@ -52,7 +52,7 @@ def open_fitted(run: Path, source: Path, fitted: FittedOptions = FittedOptions()
     table = read_data(source, **read, **_vocabularies(config), unknown_state=fitted.unknown_state, may_lack=lacking)
     if (inputs := config.get("data", {}).get("inputs")) is not None:
         table = Inputs.from_json(inputs).apply(table)
-    valid: Any = getattr(model, "valid_actions_", None)
+    valid = model.valid_actions_
     demos = table.demonstrations
     fits = valid is not None and valid.shape == (demos.n_states, demos.n_actions)
     if config.get("world") and not fitted.unknown_state and fits:
@@ -194,7 +194,7 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
                 read[role] = vectors[kind]
     own = [name for name in frame.columns if str(name).startswith("observation_")]
     has_columns = "observations" in read or "inputs" in config.get("data", {})
-    if getattr(model, "n_observations_", 0) and not has_columns:  # of an npz file, which has no columns
+    if model.n_observations_ and not has_columns:  # of an npz file, which has no columns
         read["observations"] = own
     read |= _vocabularies(config)
     given = run / NAMES

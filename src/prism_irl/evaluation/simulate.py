@@ -55,7 +55,7 @@ def simulate(model: IntentionModel, demos: Demonstrations, mdp: MDP | None = Non
     Demonstrations
         With several intentions, its labels are what `predict` says of it, as the labels of the data are.
     """
-    world = mdp or getattr(model, "mdp_", None) or MDP.from_demonstrations(demos)
+    world = mdp or model.mdp_ or MDP.from_demonstrations(demos)
     with one_thread():
         simulated = walk(demos, world, np.random.default_rng(seed), lambda them: model.chooser(demos, them))
     return simulated if model.n_intentions == 1 else replace(simulated, labels=model.predict(simulated))

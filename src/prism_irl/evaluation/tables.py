@@ -186,8 +186,8 @@ def cell_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayLike) 
     ``reward`` and ``value`` are those of `reward_at` and its value, centred, and empty where that was fewer than
     `RARE` times.
     """
-    units = getattr(model, "units_", None)
-    if units is None or getattr(model, "state_reward_", None) is None:
+    units = model.units_
+    if units is None or model.state_reward_ is None:
         return None
     p, K, S = np.asarray(probabilities, np.float64), model.n_intentions, len(units.cells)
     steps = np.zeros((K, S))

@@ -115,6 +115,10 @@ class IntentionModel(Parametrised, ABC):
     switching_: Any = None
     rewards_model_: Any = None
     units_: Any = None
+    mdp_: Any = None
+    state_reward_: Any = None
+    valid_actions_: Any = None
+    n_observations_: int = 0
     starts_: list[dict[str, Any]] | None = None
     converged_: bool | None = None
     n_iterations_: int | None = None

@@ -101,7 +101,7 @@ class FittedPair(IntentionModel):
         return Prepared.of(demos, self.contexts_, self.device_)
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "mdp_"):  # the last thing that a fit sets
+        if "mdp_" not in vars(self):  # the last thing that a fit sets
             raise not_fitted(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
     def _check_new(self, demos: Demonstrations) -> Demonstrations:

@@ -261,8 +261,8 @@ def _reward_distances(model: Any, groups: FloatArray, counts: Counts) -> FloatAr
 
     ``groups`` (G, C) weigh the units of each. IAVI of each group's choices, shrunk to those of all.
     """
-    mdp = getattr(model, "mdp_", None)
-    if mdp is None or mdp.n_states != counts.choices.shape[2] or getattr(model, "is_density", False):
+    mdp = model.mdp_
+    if mdp is None or mdp.n_states != counts.choices.shape[2] or model.is_density:
         return None
     valid, steps = np.asarray(mdp.valid_actions), _steps(counts)
     pooled = steps.sum(axis=0).reshape(counts.choices.shape[1:])

@@ -229,7 +229,7 @@ def run_job(job: Job, demos: Demonstrations, mdp: MDP | None, extra: Extra | Non
     size, fit = model.n_parameters_, -2.0 * train.n_steps * row["train_predictive_ll"]
     row |= {"n_parameters": size, "aic": fit + 2.0 * size, "bic": fit + size * math.log(train.n_steps)}
     row["fit_seconds"] = seconds
-    row["agreement"] = getattr(model, "agreement_", None)
+    row["agreement"] = model.agreement_
     if extra is not None:
         row |= extra(model, test)
     return Fit(job.method, job.fold, job.seed, row, model if job.keep else None)

@@ -95,7 +95,7 @@ def _choices(counts: units.Counts, model: Any, demos: Demonstrations, who: IntAr
     """Policies and rewards of every animal; None where states and actions are too many to count them by trajectory."""
     if counts.choices.size > LARGEST:
         return None
-    mdp = getattr(model, "mdp_", None)
+    mdp = model.mdp_
     valid = demos.valid_actions if mdp is None else mdp.valid_actions
     valid = np.ones(counts.choices.shape[2:], bool) if valid is None else np.asarray(valid)
     steps = demos.lengths[:, None, None, None].astype(float)
