@@ -17,7 +17,7 @@ from worlds.cohort import CohortWorld
 class Oracle:
     """A stand-in for a fitted model that knows the labels."""
 
-    n_intentions = 2
+    n_intentions, mdp_ = 2, None
 
     def predict_proba(self, demos):
         return np.eye(2)[demos.labels]
