@@ -24,6 +24,7 @@ from prism_irl.errors import InputError
 from prism_irl.evaluation.tables import choice_counts
 from prism_irl.optional import need
 from prism_irl.report import story
+from prism_irl.report.names import place_name
 from prism_irl.report.places import find_layout
 from prism_irl.robots.episodes import DamagedEpisodeError
 from prism_irl.storage import read_part
@@ -56,26 +57,17 @@ def write_explorer(
     fit: Mapping[str, Any] | None = None,
     movement: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write ``explorer.json`` into a run folder and return what it holds.
+    """Write ``explorer.json`` into a run folder and return what it holds; ``probabilities`` are posteriors, (n, K).
 
     Parameters
     ----------
-    folder : path
-    demos : Demonstrations
-    probabilities : (n, K)
-        Posterior of every step.
     layout : dict, optional
-        As `state_places.find_layout` returns it; by default found from the data.
-    find : bool
-        Look for a layout where none is given. Tokens of images have no place: their graph is a string of loose dots.
-    rewards : (K, S), optional
-        Reward of each state under each intention, NaN where it is not known, coloured on the map.
-    values : (K, S), optional
-        Value of each state under each intention, likewise.
-    names : K strings, optional
-        Names of the intentions.
-    actions : A strings, optional
-        Names of the actions where the data has only numbers.
+        As `places.find_layout` returns it; by default found from the data, unless ``find`` is false: tokens of images
+        have no place, their graph is a string of loose dots.
+    rewards, values : (K, S), optional
+        Of each state under each intention, NaN where it is not known, coloured on the map.
+    names, actions : K and A strings, optional
+        Of the intentions, and of actions where the data has only numbers.
     counters : {name: (n,)}, optional
         Hidden quantities that no method saw, drawn below the posterior.
     events : {name: (n,) bool}, optional
@@ -86,7 +78,7 @@ def write_explorer(
         The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods;
         ``name`` says which model is shown and ``how`` what it was fitted to.
     movement : dict, optional
-        What a robot does in every phase (`report.movement`).
+        What a robot does in every phase (`story.movement_of`).
     """
     p = np.asarray(probabilities, np.float64)
     if p.ndim != 2 or len(p) != demos.n_steps:
@@ -133,13 +125,14 @@ def map_numbers(
     Without a map nobody would see them, and with many states they would fill the page.
     """
     there = layout is not None
+    visits = np.stack([np.bincount(demos.states, weights=w, minlength=demos.n_states) for w in p.T])
     return {
         "layout": layout,
         "flow": _flow(demos, p) if there else None,
         "leads": _numbers(story.long_runs(demos, p)) if there else None,
         "rewards": None if not there or rewards is None else _numbers(rewards),
         "values": None if not there or values is None else _numbers(values),
-        "occupancy": _numbers(_occupancy(demos, p)) if there else None,
+        "occupancy": _numbers(visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-12)) if there else None,
     }
 
 
@@ -149,12 +142,13 @@ def read_explorer(folder: Path) -> dict[str, Any] | None:
 
 
 def _is_whole(value: dict[str, Any]) -> bool:
-    K = value["n_intentions"]
+    K, rows = value["n_intentions"], value["trajectories"]
+    marks = ((t, len(one["states"])) for one in rows for own in one.get("events", {}).values() for t in own)
     return (
         value["version"] == 1
         and len(value["story"]["wants"]) == K
-        and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in value["trajectories"])
-        and all(_within(one.get("events", {}), len(one["states"])) for one in value["trajectories"])
+        and all(len(one["p"]) == K * len(one["states"]) == K * len(one["actions"]) for one in rows)
+        and all(isinstance(t, int) and 0 <= t < length for t, length in marks)
     )
 
 
@@ -182,10 +176,6 @@ def _marks(name: str, at: npt.ArrayLike, demos: Demonstrations) -> npt.NDArray[n
             f"{demos.n_steps} steps."
         )
     return marks.astype(bool)
-
-
-def _within(events: Mapping[str, Sequence[int]], length: int) -> bool:
-    return all(isinstance(t, int) and 0 <= t < length for steps in events.values() for t in steps)
 
 
 def _trajectories(
@@ -232,12 +222,6 @@ def _matched(true: npt.NDArray[Any], p: npt.NDArray[Any]) -> npt.NDArray[np.int6
     rows, columns = linear_sum_assignment(-shared)
     number[rows] = columns
     return np.asarray(number[codes], np.int64)
-
-
-def _occupancy(demos: Demonstrations, p: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """(K, S) share of the steps of each intention in each state."""
-    visits = np.stack([np.bincount(demos.states, weights=w, minlength=demos.n_states) for w in p.T])
-    return np.asarray(visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-12))
 
 
 def _choices(demos: Demonstrations, p: npt.NDArray[Any]) -> list[Any] | None:
@@ -320,7 +304,7 @@ def exemplars(explorer: Mapping[str, Any], frames: Mapping[str, Any] | None) -> 
             there = [one for one in own if one.state == state]
             if there:
                 best = max(there, key=lambda one: one.p)
-                chosen.setdefault(best.jpeg, _state(explorer, int(state)))
+                chosen.setdefault(best.jpeg, place_name(int(state), explorer.get("states")))
         rest = [one for one in own if one.jpeg not in chosen]
         for i in evenly(len(rest), STEPS) if rest else ():
             chosen.setdefault(rest[i].jpeg, rest[i].where)
@@ -336,10 +320,6 @@ def _kept(explorer: Mapping[str, Any], frames: Mapping[str, Any] | None, k: int)
             if step < len(shown["states"]):
                 where = f"trajectory {shown['name']}, step {step}"
                 yield _Kept(shown["p"][step * K + k] / 1000, int(shown["states"][step]), jpeg, where)
-
-
-def _state(explorer: Mapping[str, Any], s: int) -> str:
-    return str(explorer["states"][s]) if explorer.get("states") else f"state {s}"
 
 
 # -- frames.json: every n-th step of some trajectories of the raster as a small JPEG, below a limit on the file --------
@@ -366,17 +346,8 @@ def write_frames(
 ) -> dict[str, Any]:
     """Write ``frames.json`` beside explorer.json and return what it holds.
 
-    Parameters
-    ----------
-    folder : path
-        Of the run.
-    demos, explorer : Demonstrations, dict
-        What explorer.json was made from, and what it holds.
-    pictures : function
-        See `Pictures`; a damaged trajectory is left out, any other `InputError` is named in the page, which then has
-        no pictures.
-    trajectories : positions, optional
-        Which trajectories to show, as far as the raster has them; by default some of the raster's, evenly.
+    A damaged trajectory is left out; any other `InputError` of ``pictures`` is named in the page, which then has none.
+    Shown are some of the raster's trajectories, evenly, or of the positions in ``trajectories`` those that it has.
     """
     rows = {int(i): row for row, i in enumerate(selected_trajectories(demos))}
     wanted = list(rows) if trajectories is None else [int(i) for i in trajectories if int(i) in rows]
@@ -412,9 +383,7 @@ def without_frames(folder: Path, why: str) -> dict[str, Any]:
 
 
 def _write_frames(folder: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Write the file."""
-    plain = {"version": 1, **value}
-    storage.write_json(folder / FRAMES, plain)
+    storage.write_json(folder / FRAMES, plain := {"version": 1, **value})
     return plain
 
 

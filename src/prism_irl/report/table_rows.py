@@ -14,6 +14,7 @@ import numpy as np
 
 from prism_irl.evaluation.result import FitResult
 from prism_irl.figures.palette import intention_color
+from prism_irl.report.names import default_names
 from prism_irl.report.screen import in_seconds
 from prism_irl.report.verdict import (
     REFERENCES,
@@ -126,7 +127,7 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
     rows = [
         (
             method_name(key, method),
-            _kind(key, recommended),
+            "oracle" if key == "oracle" else "recommended" if key == recommended else "reference" * (key in REFERENCES),
             [_cell(method, column, best[column.key] if key != "oracle" else None) for column in columns],
         )
         for key, method in methods.items()
@@ -151,12 +152,6 @@ def method_bar_rows(metrics: Mapping[str, Any], *, best_first: bool = True) -> l
     return sorted(rows, key=lambda row: (not row["is_likelihood"], -float(row["mean"]))) if best_first else rows
 
 
-def _kind(key: str, recommended: str | None) -> str:
-    if key in ("oracle", recommended):
-        return "oracle" if key == "oracle" else "recommended"
-    return "reference" if key in REFERENCES else ""
-
-
 def fit_tiles(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the numbers of a fit that matter most, the predictive log-likelihood first: title, text, remark, mark."""
     tiles = []
@@ -167,8 +162,7 @@ def fit_tiles(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
     leaks = metrics.get("leaks", True)  # a fit that does not say whether its gate sees the action gets the mark
     scores = (("predictive_ll", "predictive LL"), ("paper_score", "paper score"))
     for key, title in scores if leaks else scores[:1]:  # else they are the same number
-        known = mapping(metrics.get(key))
-        train, validation = number(known.get("train")), number(known.get("validation"))
+        train, validation = (number(mapping(metrics.get(key)).get(part)) for part in ("train", "validation"))
         value = train if validation is None else validation
         if value is not None:
             both = validation is not None and train is not None
@@ -181,14 +175,15 @@ def fit_tiles(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
         agreement = number(metrics["agreement"])
         remark = "between equally likely starts" if agreement is not None else "no other start to compare with"
         tile("agreement", NOTHING if agreement is None else signed(agreement, 2), remark)
-    if (accuracy := number(metrics.get("label_accuracy"))) is not None:
-        tile("label accuracy", f"{100 * accuracy:.1f}%", "steps with the true intention")
-    if (ari := number(metrics.get("ari"))) is not None:
-        tile("ARI", signed(ari), "1 is the true segmentation, 0 is chance")
-    if (f1 := number(metrics.get("boundary_f1"))) is not None:
-        tile("boundary F1", signed(f1), "switches found within one step")
-    if (seconds := number(mapping(metrics.get("em")).get("seconds"))) is not None:
-        tile("fit time", f"{signed(seconds, 1)} s", "all starts")
+    seconds = mapping(metrics.get("em")).get("seconds")
+    for title, value, factor, digits, unit, remark in (
+        ("label accuracy", metrics.get("label_accuracy"), 100, 1, "%", "steps with the true intention"),
+        ("ARI", metrics.get("ari"), 1, 3, "", "1 is the true segmentation, 0 is chance"),
+        ("boundary F1", metrics.get("boundary_f1"), 1, 3, "", "switches found within one step"),
+        ("fit time", seconds, 1, 1, " s", "all starts"),
+    ):
+        if (known := number(value)) is not None:
+            tile(title, f"{signed(factor * known, digits)}{unit}", remark)
     return tiles
 
 
@@ -252,34 +247,33 @@ def _between(row: Mapping[str, Any], low: str, high: str) -> str:
 def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return share of steps and mean dwell of each intention, as far as they are known, with their intervals."""
     columns = [metrics.get(key) for key in ("usage", "dwell_per_intention")]
-    usage, dwells = (list(map(number, column)) if isinstance(column, list) else [] for column in columns)
-    rows, step = [], number(metrics.get("step_seconds"))
-    for k in range(max(len(usage), len(dwells))):
-        share, dwell = (values[k] if k < len(values) else None for values in (usage, dwells))
+    known = [list(map(number, column)) if isinstance(column, list) else [] for column in columns]
+    rows, step, n = [], number(metrics.get("step_seconds")), max(map(len, known))
+    called = default_names(n) if names is None else names
+    for k in range(n):
+        share, dwell = (values[k] if k < len(values) else None for values in known)
         rows.append(
             {
-                "name": f"intention {k}" if names is None else names[k],
+                "name": called[k],
                 "color": intention_color(k),
                 "share": NOTHING if share is None else f"{100 * share:.1f}%",
                 "percent": min(100.0, max(0.0, 100 * (share or 0.0))),
                 "dwell": NOTHING if dwell is None else signed(dwell, 1),
                 "lasts": "" if dwell is None else in_seconds(dwell, step),
-                "share_interval": _interval(metrics, "usage", k, 100, 1, "%"),
-                "dwell_interval": _interval(metrics, "dwell", k, 1, 1, ""),
+                "share_interval": _interval(metrics, "usage", k, 100, "%"),
+                "dwell_interval": _interval(metrics, "dwell", k, 1, ""),
             }
         )
     return rows
 
 
-def _interval(metrics: Mapping[str, Any], name: str, k: int, factor: float, digits: int, unit: str) -> str:
+def _interval(metrics: Mapping[str, Any], name: str, k: int, factor: float, unit: str) -> str:
     """The interval that a bootstrap found for intention k, as text; nothing where there was none."""
     ends = mapping(mapping(mapping(metrics.get("intervals")).get("numbers")).get(name)).get("interval")
     if not (isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, list) and k < len(end) for end in ends)):
         return ""
-    low, high = number(ends[0][k]), number(ends[1][k])
-    if low is None or high is None:
-        return ""
-    return f"{signed(factor * low, digits)} to {signed(factor * high, digits)}{unit}"
+    known = [signed(factor * end, 1) for end in (number(ends[0][k]), number(ends[1][k])) if end is not None]
+    return " to ".join(known) + unit if len(known) == 2 else ""
 
 
 def interval_remark(metrics: Mapping[str, Any]) -> str:
@@ -312,11 +306,9 @@ def _cell(method: Mapping[str, Any], column: Column, best: float | None) -> Cell
 
 def _best(column: Column, methods: Mapping[str, Mapping[str, Any]]) -> float | None:
     """Return the best value of a column among the methods; the oracle does not compete."""
-    values = [number(method.get(column.key)) for key, method in methods.items() if key != "oracle"]
-    found = [value for value in values if value is not None]
-    if not column.best or len(found) < 2:
-        return None
-    return max(found) if column.best > 0 else min(found)
+    values = (number(method.get(column.key)) for key, method in methods.items() if key != "oracle")
+    found = sorted(value for value in values if value is not None)
+    return found[-1 if column.best > 0 else 0] if column.best and len(found) > 1 else None
 
 
 # -- model.summary(): a fit on one screen, as a statistics package prints it -------------------------------------------
