@@ -84,14 +84,13 @@ def contrast(
     from prism_irl.cli.runs import adding
     from prism_irl.report.contrast import in_words
     from prism_irl.studies import contrast as study
-    from prism_irl.studies.contrast import check_new, write_contrast
     from prism_irl.studies.intervals import check_intervals
 
     for name, value in (("intervals", intervals), ("jobs", jobs), ("seed", seed)):
         limits.check_option(name, value)
     data = open_run_data(run, method)
     check_intervals(intervals, data.model, data.demos)
-    check_new(run, by, overwrite=overwrite)
+    study.check_new(run, by, overwrite=overwrite)
     who, unit_name = _units(data, unit)
     demos = data.demos
     if table is not None:
@@ -110,11 +109,17 @@ def contrast(
     with patience(f"comparing {' and '.join(chosen)}"):
         found = study.contrast(data.model, demos, who, condition, levels=chosen, by=by, unit_name=unit_name, seed=seed)
     if intervals:
-        found = _refitted(found, data, who, condition, intervals, jobs, seed)
+        from prism_irl.cli.progress import counting_parts
+        from prism_irl.models.intentions import Intentions
+
+        assert isinstance(data.model, Intentions)
+        with counting_parts("resamples") as on_part:
+            options: dict[str, Any] = {"seed": seed, "jobs": jobs, "on_part": on_part}
+            found = study.refitted(found, data.model, data.demos, who, condition, intervals, **options)
     fit = storage.read_object(run / "metrics.json")
     found["in_words"] = in_words(found, data.names, fit)
     with adding(run):
-        write_contrast(run, found, data.names)
+        study.write_contrast(run, found, data.names)
         write_again(run)
     if common.json:
         print_json(
@@ -123,28 +128,6 @@ def contrast(
         return
     print_contrast(found, data.names, fit)
     print(one_line(f"Report: {run / 'report.html'}"))
-
-
-def _refitted(
-    found: dict[str, Any], data: RunData, who: Any, condition: Any, n: int, jobs: int, seed: int
-) -> dict[str, Any]:
-    from prism_irl.cli.progress import counting
-    from prism_irl.models.intentions import Intentions
-    from prism_irl.studies.contrast import refitted
-
-    assert isinstance(data.model, Intentions)
-    with counting("resamples") as report:
-        return refitted(
-            found,
-            data.model,
-            data.demos,
-            who,
-            condition,
-            n,
-            seed=seed,
-            jobs=jobs,
-            on_part=lambda done, total: report("resamples", done, total, ""),
-        )
 
 
 def _units(data: RunData, unit: str | None) -> tuple[Any, str]:
@@ -220,11 +203,9 @@ def individuals(
 
     limits.check_option("seed", seed)
     data = open_run_data(run, method)
-    name = unit or data.group_column
-    if name is None:
-        raise InputError("What is an animal? Name its column with --unit.")
+    who, name = _units(data, unit)
     with patience("comparing animals"):
-        found = study.individuals(data.model, data.demos, data.column(name, "unit"), unit_name=name, seed=seed)
+        found = study.individuals(data.model, data.demos, who, unit_name=name, seed=seed)
     known = storage.read_object(run / "metrics.json")
     found["in_words"] = " ".join([found["in_words"], *(finding.text for finding in doubts(known))])
     choices = found.pop("choices")
@@ -331,7 +312,7 @@ def imagine(
     from prism_irl import storage
     from prism_irl.cli.fitted import open_run_data
     from prism_irl.cli.printing import print_json
-    from prism_irl.cli.progress import counting
+    from prism_irl.cli.progress import counting_parts
     from prism_irl.cli.report import write_again
     from prism_irl.cli.runs import adding
     from prism_irl.models.intentions import Intentions
@@ -341,8 +322,8 @@ def imagine(
     from prism_irl.studies.imagine import check_new, imagined_path, in_words, write_imagined
     from prism_irl.studies.intervals import check_intervals
 
-    given = {"intervals": intervals, "simulations": simulations, "jobs": jobs, "seed": seed}
-    for option, value in given.items():
+    options: dict[str, Any] = {"simulations": simulations, "jobs": jobs, "seed": seed}
+    for option, value in {"intervals": intervals, **options}.items():
         limits.check_option(option, value)
     data = open_run_data(run, method)
     check_intervals(intervals, data.model, data.demos)
@@ -351,20 +332,13 @@ def imagine(
     shut = [] if block is None else _states(block, data)
     missing = None if without is None else _intention(without, data)
     change = study.Change(_world(data, dynamics, shut), missing, not unaware)
-    label = name or _label(block, dynamics, without, unaware=unaware)
+    parts = [f"block-{block}" if block else "", dynamics.stem if dynamics else "", "unaware" if unaware else ""]
+    parts.insert(2, f"without-{without}" if without else "")
+    label = name or "-".join(part for part in parts if part)
     check_new(run, label, overwrite=overwrite)
-    with counting("simulations") as report:
-        found = study.imagine(
-            data.model,
-            data.demos,
-            change,
-            closed=shut,
-            simulations=simulations,
-            resamples=intervals,
-            seed=seed,
-            jobs=jobs,
-            on_part=lambda done, total: report("simulations", done, total, ""),
-        )
+    with counting_parts("simulations") as on_part:
+        options |= {"closed": shut, "resamples": intervals, "on_part": on_part}
+        found = study.imagine(data.model, data.demos, change, **options)
     states = data.table.states.names or tuple(f"state {s}" for s in range(data.demos.n_states))
     words = in_words(found, _what(block, dynamics, missing, data), states, data.names)
     known = doubts(storage.read_object(run / "metrics.json"))
@@ -396,11 +370,9 @@ def _states(block: str, data: RunData) -> list[int]:
 
 def _intention(without: str, data: RunData) -> int:
     """Number of the intention of --without."""
-    if without in data.names:
-        return data.names.index(without)
-    numbers = [str(k) for k in range(len(data.names))]
-    if without in numbers:
-        return numbers.index(without)
+    for known in (data.names, [str(k) for k in range(len(data.names))]):
+        if without in known:
+            return known.index(without)
     there = ", ".join(f"{k} ({name})" for k, name in enumerate(data.names))
     raise InputError(f"There is no intention {without!r}; there are {there}.")
 
@@ -418,15 +390,6 @@ def _world(data: RunData, dynamics: Path | None, shut: list[int]) -> MDP | None:
         found = read_dynamics_file(dynamics, data.table.states, data.table.actions)
         world = MDP(found.transitions, own.discount, found.valid_actions)
     return world.closed(shut) if shut else world
-
-
-def _label(block: str | None, dynamics: Path | None, without: str | None, *, unaware: bool) -> str:
-    parts = [
-        f"block-{block}" if block else "",
-        dynamics.stem if dynamics else "",
-        f"without-{without}" if without else "",
-    ]
-    return "-".join([part for part in parts if part] + (["unaware"] if unaware else []))
 
 
 def _what(block: str | None, dynamics: Path | None, missing: int | None, data: RunData) -> str:

@@ -187,21 +187,13 @@ def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions
 
 def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:
     """Resample and fit again; what an interrupted run has finished is kept with its checkpoint."""
-    from prism_irl.cli.progress import counting
+    from prism_irl.cli.progress import counting_parts
     from prism_irl.models.intentions import Intentions
     from prism_irl.studies.intervals import intervals
 
     assert isinstance(model, Intentions)
-    with counting("resamples") as report:
-        return intervals(
-            model,
-            demos,
-            n,
-            seed=model.seed,
-            jobs=jobs,
-            folder=folder,
-            on_part=lambda done, total: report("resamples", done, total, ""),
-        )
+    with counting_parts("resamples") as on_part:
+        return intervals(model, demos, n, seed=model.seed, jobs=jobs, folder=folder, on_part=on_part)
 
 
 def show(metrics: dict[str, Any], names: list[str] | None = None) -> None:

@@ -193,6 +193,13 @@ def counting(unit: str, bound: str = "parts differ in length") -> Iterator[Repor
 
 
 @contextmanager
+def counting_parts(unit: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback, of parts done and of all, for one kind of work."""
+    with counting(unit) as report:
+        yield lambda done, total: report(unit, done, total, "")
+
+
+@contextmanager
 def em_progress() -> Iterator[em.OnIteration]:
     """Yield a callback for the iterations of a fit."""
     with counting("iterations", "a start ends earlier when it has converged") as report:

@@ -14,7 +14,9 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,9 +294,8 @@ def stream(
     _check_once(header, trajectory)
     place = header.index(trajectory) if trajectory in header else None
     names = [] if place is None else [trajectory]
-    write(
-        _line([*names, "intention", *(f"p_{k}" for k in range(model.n_intentions)), *_named(words, "intention_name")])
-    )
+    called_so = [] if words is None else ["intention_name"]
+    write(_line([*names, "intention", *(f"p_{k}" for k in range(model.n_intentions)), *called_so]))
     beliefs, current, seconds = model.filter(), None, list[float]()
     for number, cells in enumerate(rows):
         if not cells:
@@ -318,15 +319,11 @@ def stream(
             )
         names = [] if place is None else [cells[place]]
         k = int(p.argmax())
-        write(_line([*names, str(k), *(f"{x:.6f}" for x in p), *_named(words, words[k] if words else "")]))
+        write(_line([*names, str(k), *(f"{x:.6f}" for x in p), *([] if words is None else [words[k]])]))
     if not seconds:
         raise InputError("The stream has a header and no row; send a row per step.")
     times = 1e3 * np.array(seconds)
     return {"steps": float(len(times)), "median": float(np.median(times)), "p99": float(np.quantile(times, 0.99))}
-
-
-def _named(words: list[str] | None, cell: str) -> list[str]:
-    return [] if words is None else [cell]
 
 
 def _check_once(header: list[str], name: str) -> None:
@@ -353,8 +350,6 @@ def _reader(
     config: dict[str, Any], header: list[str], *, continuous: bool
 ) -> tuple[Callable[[list[str], int], dict[str, Any]], Callable[[], object]]:
     """What turns the cells of a row into a step of the filter, and what is to be called where a trajectory begins."""
-    import numpy as np
-
     columns = config["data"]["columns"]
 
     def places(names: list[str]) -> list[int]:
@@ -365,18 +360,11 @@ def _reader(
         return [header.index(name) for name in names]
 
     def numbers(cells: list[str], at: list[int], number: int) -> list[float]:
-        try:
-            found = [float(cells[i]) for i in at]
-        except ValueError:
-            bad = next(i for i in at if not is_number(cells[i]))
-            raise InputError(
-                f"Row {number} of the stream has {cells[bad]!r} in column {header[bad]!r}; send a number."
-            ) from None
-        if not np.isfinite(found).all():  # it would be the belief of every later row
-            bad = at[int(np.argmin(np.isfinite(found)))]
-            raise InputError(
-                f"Row {number} of the stream has {cells[bad]!r} in column {header[bad]!r}; send a finite number."
-            )
+        found = [float(cells[i]) if is_number(cells[i]) else math.nan for i in at]
+        if not all(map(math.isfinite, found)):  # it would be the belief of every later row
+            bad = next(i for i, value in zip(at, found, strict=True) if not math.isfinite(value))
+            what = "a finite number" if is_number(cells[bad]) else "a number"
+            raise InputError(f"Row {number} of the stream has {cells[bad]!r} in column {header[bad]!r}; send {what}.")
         return found
 
     if continuous:
@@ -404,18 +392,10 @@ def _reader(
 
 def run_stream(run: Path, method: str | None, names: Path | None) -> None:
     """From standard input to standard output; says on standard error how long a step took, and what was not read."""
-
-    def write(line: str) -> None:
-        print(line, flush=True)
-
-    def note(text: str) -> None:
-        print(f"prism: {text}", file=sys.stderr, flush=True)
-
-    found = stream(run, method, sys.stdin, write, note, names)
-    print(
-        f"{found['steps']:.0f} steps; {found['median']:.2f} ms per step (median), {found['p99']:.2f} ms (99 of 100).",
-        file=sys.stderr,
-    )
+    told = partial(print, file=sys.stderr, flush=True)
+    found = stream(run, method, sys.stdin, partial(print, flush=True), lambda text: told(f"prism: {text}"), names)
+    times = f"{found['median']:.2f} ms per step (median), {found['p99']:.2f} ms (99 of 100)"
+    told(f"{found['steps']:.0f} steps; {times}.")
 
 
 EVENT = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False, "": False}
@@ -427,14 +407,8 @@ Number = Callable[[list[str], int, int], float]
 class StreamedInputs:
     """Inputs of one row after another; `reset` where a trajectory begins.
 
-    Parameters
-    ----------
-    inputs : those of the fit
-    places : callable
-        Names of columns → their places in a row; an `InputError` where one is missing.
-    number : see `Number`
-    time : str, optional
-        Column of the times that events are counted in, where it has numbers; else steps are.
+    ``places`` finds columns in a row, ``number`` reads a cell (see `Number`); events are counted in the times of a
+    column, where it has numbers, else in steps.
     """
 
     def __init__(self, inputs: Inputs, places: Callable[[list[str]], list[int]], number: Number, time: str | None):
@@ -489,8 +463,6 @@ class StreamedInputs:
 
 def is_number(text: str) -> bool:
     """Whether a cell is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return float(text) is not None
+    return False
