@@ -23,7 +23,7 @@ import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import Table
-from prism_irl.data.rows import column_of, missing
+from prism_irl.data.rows import column_of, finite_numbers, missing
 from prism_irl.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
@@ -160,13 +160,7 @@ def _complete(column: pd.Series[Any], name: str) -> None:
 
 def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
     _complete(column, name)
-    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
-        raise InputError(
-            f"The input {column.iloc[row]} at column {name!r}, row {row} is not a finite number; repair it."
-        )
-    return np.asarray(values)
+    return finite_numbers(column, "input", lambda row: f"column {name!r}, row {row}", "repair it")
 
 
 def event_marks(column: pd.Series[Any], name: str) -> npt.NDArray[np.bool_]:

@@ -593,11 +593,7 @@ def _observations(demos: Demonstrations, n: int) -> npt.NDArray[np.float32]:
     observations = np.asarray(demos.observations, dtype=np.float32)
     if observations.ndim != 2:
         raise InputError(f"Observations have shape {observations.shape}; give one vector per step: (n, m).")
-    for chunk in chunks(n):
-        finite = np.isfinite(observations[chunk]).all(axis=1)
-        if not finite.all():
-            step = chunk.start + int(np.argmin(finite))
-            raise InputError(f"The observation at {demos.where(step)} is not finite; remove or repair the step.")
+    _check_finite(demos, "observation", observations)
     return observations
 
 
@@ -629,7 +625,7 @@ def _check_finite(demos: Demonstrations, name: str, values: npt.NDArray[Any]) ->
         finite = np.isfinite(values[chunk]).reshape(len(values[chunk]), -1).all(axis=1)
         if not finite.all():
             where = demos.where(chunk.start + int(np.argmin(finite)))
-            raise InputError(f"The {name} at {where} is not finite; remove or repair that step.")
+            raise InputError(f"The {name} at {where} is not finite; remove or repair the step.")
 
 
 def _places(demos: Demonstrations) -> npt.NDArray[np.int64]:

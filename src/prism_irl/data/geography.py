@@ -18,7 +18,7 @@ from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import Table, line_of, read_arrays, read_data, read_table_file
-from prism_irl.data.rows import Vocabulary, check_single, distinct, whole_numbers
+from prism_irl.data.rows import Vocabulary, check_single, distinct, finite_numbers, whole_numbers
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 
@@ -39,17 +39,15 @@ class Rows:
     """A small table of the world, and where its rows are in the file; columns of ``text`` hold names, never numbers."""
 
     def __init__(self, path: Path, needed: Sequence[str], what: str, text: Sequence[str] = ()) -> None:
-        if not path.is_file():
-            raise InputError(f"There is no file {path} for {what}; check the path.")
         if path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".xlsx"):
             raise InputError(f"Cannot read {path} for {what}: give a .csv file with the columns {', '.join(needed)}.")
         self.path, self.what, self.frame = path, what, read_table_file(path, dict.fromkeys(text, str))
-        for name in needed:
-            if name not in self.frame.columns:
-                there = ", ".join(map(str, self.frame.columns[:20]))
-                raise InputError(
-                    f"{path} has no column {name!r}; {what} needs {', '.join(needed)} (there are {there})."
-                )
+        lacking = [name for name in needed if name not in self.frame.columns]
+        there = ", ".join(map(str, self.frame.columns[:20]))
+        if lacking:
+            raise InputError(
+                f"{path} has no column {lacking[0]!r}; {what} needs {', '.join(needed)} (there are {there})."
+            )
         for name in self.frame.columns:
             check_single(self.frame, str(name))
         if not len(self.frame):
@@ -63,12 +61,7 @@ class Rows:
 
     def numbers(self, column: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """One column of finite numbers at some rows."""
-        cells = self.frame[column].iloc[rows]
-        found = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        if not np.isfinite(found).all():
-            i = int(np.argmin(np.isfinite(found)))
-            raise InputError(f"{cells.iloc[i]} at {self.where(column, rows)(i)} is not a finite number; correct it.")
-        return found
+        return finite_numbers(self.frame[column].iloc[rows], column, self.where(column, rows), "correct it")
 
     def ids(self, column: str, kind: str, vocabulary: Vocabulary) -> npt.NDArray[np.int64]:
         """Ids of a column of states or actions."""
@@ -111,13 +104,11 @@ def read_map(rows: Rows, states: Vocabulary) -> Geography:
     is_wall = cells.isna().to_numpy()
     places, walls = np.flatnonzero(~is_wall), np.flatnonzero(is_wall)
     if len(walls) and not {"x2", "y2"} <= set(rows.frame.columns):
-        raise InputError(
-            f"The state at {rows.where('state', walls)(0)} is missing; fill it in, or add columns x2 and y2 if the row "
-            "is a wall."
-        )
+        where = rows.where("state", walls)(0)
+        raise InputError(f"The state at {where} is missing; fill it in, or add columns x2 and y2 if the row is a wall.")
     ids = states.encode(whole_numbers(cells.iloc[places]), "state", rows.where("state", places))
-    if len(np.unique(ids)) < len(ids):
-        i = int(np.argmax(pd.Series(ids).duplicated()))
+    if (twice := pd.Series(ids).duplicated()).any():
+        i = int(np.argmax(twice))
         raise InputError(
             f"The state {cells.iloc[places[i]]} at {rows.where('state', places)(i)} has two places; keep one."
         )
@@ -125,9 +116,7 @@ def read_map(rows: Rows, states: Vocabulary) -> Geography:
     xy[ids] = np.stack([rows.numbers(axis, places) for axis in ("x", "y")], axis=1)
     ends = ("x", "y", "x2", "y2")
     segments = np.stack([rows.numbers(end, walls) for end in ends], axis=1) if len(walls) else np.zeros((0, 4))
-    edges = None
-    if "neighbours" in rows.frame.columns:
-        edges = _neighbours(rows, places, ids, states)
+    edges = _neighbours(rows, places, ids, states) if "neighbours" in rows.frame.columns else None
     return Geography(xy, edges, segments, f"The map is {rows.path.name}.")
 
 
@@ -323,12 +312,9 @@ def allow(demos: Demonstrations, valid: npt.NDArray[np.bool_], source: str) -> D
     allowed = valid[demos.states, demos.actions]
     if not allowed.all():
         step, count = int(np.argmin(allowed)), int((~allowed).sum())
-        state, action = demos.states[step], demos.actions[step]
-        names = (
-            str(i) if words is None else words[i]
-            for i, words in ((int(state), demos.state_names), (int(action), demos.action_names))
-        )
-        s, a = names
+        state, action = int(demos.states[step]), int(demos.actions[step])
+        s = state if demos.state_names is None else demos.state_names[state]
+        a = action if demos.action_names is None else demos.action_names[action]
         raise InputError(
             f"The action {a} in state {s} at {demos.where(step)} does not exist by {source} ({count:,} such steps in "
             "all); correct the data or the file."

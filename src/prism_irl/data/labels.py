@@ -38,6 +38,7 @@ from prism_irl.data.rows import (
     check_single,
     factorize_keys,
     filled,
+    finite_numbers,
     key_columns,
     read_known,
     read_times,
@@ -371,11 +372,7 @@ def _moments(rows: pd.DataFrame, name: str, times: npt.NDArray[Any], where: Wher
 
 def _numbers(rows: pd.DataFrame, name: str, where: Where) -> npt.NDArray[np.float64]:
     check_single(rows, name)
-    numbers = pd.to_numeric(rows[name], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        raise InputError(f"The {name} {rows[name].iloc[row]} at {where(row)} is not a finite number; correct it.")
-    return numbers
+    return finite_numbers(rows[name], name, where, "correct it")
 
 
 def _whole(rows: pd.DataFrame, name: str, where: Where) -> npt.NDArray[np.int64]:

@@ -51,12 +51,12 @@ from prism_irl.data.rows import (
     copies,
     distinct,
     factorize_keys,
+    finite_numbers,
     key_columns,
     lost_rows,
     only_one_action,
     read_groups,
     read_known,
-    read_numbers,
     read_places,
     read_times,
     sort_rows,
@@ -234,7 +234,7 @@ def _from_frame(
     used = [*key, *found.values(), *columns.observations]
     rows = sort_rows(frame, codes, names, times, key=key, used=used, at=at, ties=ties, max_gap=max_gap)
     order = rows.order
-    observations = [read_numbers(*column("observation", name)) for name in columns.observations]
+    observations = [finite_numbers(*column("observation", name), dtype=np.float32) for name in columns.observations]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
     known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
     ids = spread(states.encode(*state, unknown="new" if unknown_state else "error"), states.size - 1)
@@ -468,21 +468,19 @@ def _matrix(frame: pd.DataFrame, names: Sequence[str], what: str) -> tuple[npt.N
 
 def _numbers(column: pd.Series[Any], name: str, what: str) -> npt.NDArray[np.float64]:
     """One column as numbers, (n, width)."""
-    first = column.iloc[0]
-    if isinstance(first, list | tuple | np.ndarray):
-        width = len(first)
-        lengths = column.map(lambda value: len(value) if isinstance(value, list | tuple | np.ndarray) else -1)
-        if width == 0 or (lengths != width).any():
-            row = int(np.argmax(lengths != width)) if width else 0
-            raise InputError(f"The {what} in column {name!r}, row {row} is no list of {width} numbers as in row 0.")
-        try:
-            values = np.stack([np.asarray(value, dtype=np.float64) for value in column])
-        except (TypeError, ValueError):
-            raise InputError(f"The column {name!r} holds lists that are not all numbers; give numbers.") from None
-    else:
-        values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
-    finite = np.isfinite(values).all(axis=1)
-    if not finite.all():
+    vectors = (list, tuple, np.ndarray)
+    if not isinstance(column.iloc[0], vectors):
+        return finite_numbers(column, what, lambda row: f"column {name!r}, row {row}")[:, None]
+    width = len(column.iloc[0])
+    wrong = (column.map(lambda value: len(value) if isinstance(value, vectors) else -1) != width).to_numpy()
+    if width == 0 or wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(f"The {what} in column {name!r}, row {row} is no list of {width} numbers as in row 0.")
+    try:
+        values = np.stack([np.asarray(value, dtype=np.float64) for value in column])
+    except (TypeError, ValueError):
+        raise InputError(f"The column {name!r} holds lists that are not all numbers; give numbers.") from None
+    if not (finite := np.isfinite(values).all(axis=1)).all():
         row = int(np.argmin(finite))
         raise InputError(
             f"The {what} {column.iloc[row]} in column {name!r}, row {row} is not a finite number; repair or remove it."

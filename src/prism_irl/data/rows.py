@@ -652,16 +652,15 @@ def read_times(values: pd.Series[Any], role: str, where: Where, dates: Dates | N
     return moments.to_numpy()
 
 
-def read_numbers(values: pd.Series[Any], role: str, where: Where) -> npt.NDArray[np.float32]:
-    """One column of observations, (n,)."""
+def finite_numbers(
+    values: pd.Series[Any], what: str, where: Where, advice: str = "repair or remove it", dtype: Any = np.float64
+) -> npt.NDArray[Any]:
+    """A column as numbers, (n,); the first cell that is none, or is not finite, is named."""
     with np.errstate(over="ignore"):
-        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        count = in_all(int((~np.isfinite(numbers)).sum()))
-        raise InputError(
-            f"The {role} {values.iloc[row]} at {where(row)} is not a finite number; repair or remove it{count}."
-        )
+        numbers = np.asarray(pd.to_numeric(values, errors="coerce").to_numpy(dtype=dtype, na_value=np.nan))
+    if (bad := ~np.isfinite(numbers)).any():
+        row, count = int(np.argmax(bad)), in_all(int(bad.sum()))
+        raise InputError(f"The {what} {values.iloc[row]} at {where(row)} is not a finite number; {advice}{count}.")
     return numbers
 
 
