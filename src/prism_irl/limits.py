@@ -160,6 +160,13 @@ def readable(n_bytes: float) -> str:
     return f"{n_bytes:.1f} GB"
 
 
+def duration(seconds: float) -> str:
+    """Time in words: 40 seconds, 12 minutes, 3.5 hours."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
 def bound_threads() -> int | None:
     """Tell all libraries, before they are imported, how many threads they may use; returns the number, if any."""
     own, others = os.environ.get(THREADS), os.environ.get("OMP_NUM_THREADS")

@@ -157,7 +157,9 @@ def test_goals_start_other_pairs_and_label_better_than_windows() -> None:
         right[kind] = label_accuracy(truth, first.argmax(axis=1))
     assert right["goals"] > max(0.9, right["windows"] + 0.1)
     fitted = {
-        kind: label_accuracy(truth, Intentions(4, switching="markov", starts=kind, n_starts=1).fit(demos).predict(demos))
+        kind: label_accuracy(
+            truth, Intentions(4, switching="markov", starts=kind, n_starts=1).fit(demos).predict(demos)
+        )
         for kind in ("goals", "windows")
     }
     assert fitted["goals"] > max(0.8, fitted["windows"])

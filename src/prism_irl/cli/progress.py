@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from prism_irl.errors import one_line
+from prism_irl.limits import duration
 from prism_irl.optional import need
 
 if TYPE_CHECKING:
@@ -151,13 +152,6 @@ def patience(words: str) -> Iterator[None]:
         yield
     finally:
         over.set()
-
-
-def duration(seconds: float) -> str:
-    """Time in words: 40 seconds, 12 minutes, 3.5 hours."""
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
+from prism_irl import limits
 from prism_irl.report.names import default_names
 
 Level = Literal["good", "warning", "bad", "info"]
@@ -36,6 +37,8 @@ SIGNIFICANT = 0.05  # share of surrogates without intentions that may gain as mu
 NEAR_ORACLE = 0.03
 POWER = 0.9  # share of data sets with intentions in which a good test finds them
 NOISE = 0.002  # nats per step by which a method may pass the oracle through chance in the folds
+CHOSEN = ("start", "stopping point")
+"""What validation trajectories choose, where metrics.json does not say it."""
 UNTESTED = "Not tested against a habit without intentions"
 """How the finding begins that withholds the good word."""
 
@@ -361,19 +364,15 @@ def part_name(metrics: Mapping[str, Any]) -> str:
     """What these trajectories are, in a word: held out is only what chose nothing."""
     if scored_part(metrics) == "train":
         return "training"
-    return "validation" if _chosen(metrics) else "held-out"
+    return "validation" if metrics.get("validation_chose", CHOSEN) else "held-out"
 
 
 def part_remark(metrics: Mapping[str, Any]) -> str:
     """What they were used for, as the end of a sentence about them: ", which chose the start"; nothing of training."""
     if scored_part(metrics) == "train":
         return ""
-    chosen = _chosen(metrics)
+    chosen = [str(what) for what in metrics.get("validation_chose", CHOSEN)]
     return f", which chose the {listed(chosen)}" if chosen else ", which chose nothing"
-
-
-def _chosen(metrics: Mapping[str, Any]) -> list[str]:
-    return [str(what) for what in metrics.get("validation_chose", ["start", "stopping point"])]
 
 
 def choices(metrics: Mapping[str, Any]) -> list[str]:
@@ -546,7 +545,7 @@ def _borderline(found: Mapping[str, Any]) -> Finding | None:
             f"--surrogates {least:.0f}.",
         )
     seconds = number(found.get("seconds_for_999"))
-    wait = "" if seconds is None else f", which take about {_duration(seconds)}"
+    wait = "" if seconds is None else f", which take about {limits.duration(seconds)}"
     return Finding("warning", f"The answer is near the border: --surrogates 999 settles it{wait}.")
 
 
@@ -561,12 +560,6 @@ def _hangs_on_shrinkage(found: Mapping[str, Any]) -> Finding | None:
         "The answer hangs on how lively the habit is: simulations reach the data where its rare contexts are worth "
         f"{listed_} steps of shorter ones.",
     )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def _halves_agree(found: Mapping[str, Any]) -> Finding | None:
@@ -656,12 +649,43 @@ def _judge_calibration(metrics: Mapping[str, Any]) -> list[Finding]:
 
 def _judge_methods(metrics: Mapping[str, Any]) -> list[Finding]:
     methods = {str(key): mapping(value) for key, value in metrics["methods"].items()}
-    oracle = number(methods.get("oracle", {}).get("predictive_ll"))
-    candidates = {key: method for key, method in methods.items() if key != "oracle"}
-    findings = _best_predictor(candidates, oracle) + _worse_than_references(candidates)
-    findings += _best_segmentation(candidates) + _leaks(candidates, oracle)
-    several = any((number(method.get("n_intentions")) or 1) > 1 for method in candidates.values())
+    oracle = number(methods.pop("oracle", {}).get("predictive_ll"))
+    scores, shares = _scores(methods, "predictive_ll"), _scores(methods, "label_accuracy")
+    findings = _best_predictor(methods, scores, oracle)
+    there = {key: scores[key] for key in REFERENCES if key in scores}
+    worse = []
+    for key, score in scores.items():
+        if key in REFERENCES or number(methods[key].get("n_intentions")) in (None, 1):
+            continue  # what has one intention claims nothing that a habit could refute
+        beaten = [f"{REFERENCES[name]} by {signed(s - score, 4)}" for name, s in there.items() if s > score + WORSE]
+        worse += [f"{method_name(key, methods[key])} ({', '.join(beaten)})"] if beaten else []
+    if worse:
+        text = f"Worse than a reference without intentions, in nats per step: {'; '.join(worse)}."
+        findings.append(Finding("bad", text))
+    if shares:
+        best = max(shares, key=lambda key: shares[key])
+        text = (
+            f"{method_name(best, methods[best])} recovers the true intention at {100 * shares[best]:.1f}% of the steps."
+        )
+        findings.append(Finding("good" if shares[best] >= 0.9 else "warning", text))
+    leaking = _scores({key: method for key, method in methods.items() if method.get("leaks")}, "paper_score")
+    if above := {key: score for key, score in leaking.items() if oracle is not None and score > oracle}:
+        named = ", ".join(f"{method_name(key, methods[key])} ({signed(score)})" for key, score in above.items())
+        findings.append(Finding("warning", ABOVE.format(named=named, oracle=signed(oracle or 0.0))))
+    several = any((number(method.get("n_intentions")) or 1) > 1 for method in methods.values())
     return findings + ([evidence_finding(metrics)] if several else []) + _quick(metrics)
+
+
+ABOVE = (
+    "The paper score of {named} is above the truth ({oracle}). That is possible because the gate has seen the action "
+    "that it is scored on: summed over A actions it can reach min(K, A), not 1, so it is not a likelihood and must not "
+    "be compared with the predictive column."
+)
+
+
+def _scores(methods: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
+    """One number of every method that has it."""
+    return {name: score for name, method in methods.items() if (score := number(method.get(key))) is not None}
 
 
 def _quick(metrics: Mapping[str, Any]) -> list[Finding]:
@@ -669,14 +693,15 @@ def _quick(metrics: Mapping[str, Any]) -> list[Finding]:
     return [Finding("warning", text)] if metrics.get("quick") else []
 
 
-def _best_predictor(methods: Mapping[str, Mapping[str, Any]], oracle: float | None) -> list[Finding]:
-    scores = {key: score for key, m in methods.items() if (score := number(m.get("predictive_ll"))) is not None}
+def _best_predictor(
+    methods: Mapping[str, Mapping[str, Any]], scores: Mapping[str, float], oracle: float | None
+) -> list[Finding]:
     if not scores:
         return [Finding("warning", "No method has a predictive log-likelihood, so none can be called the best.")]
     best = max(scores, key=lambda key: scores[key])
     name, score = method_name(best, methods[best]), scores[best]
-    text = f"{name} predicts best: {signed(score)} nats per step on held-out trajectories"
     level: Level = "good"
+    text = f"{name} predicts best: {signed(score)} nats per step on held-out trajectories"
     if oracle is None:
         text += "."
     elif score > oracle + NOISE:
@@ -692,59 +717,9 @@ def _best_predictor(methods: Mapping[str, Mapping[str, Any]], oracle: float | No
         text += f", {signed(oracle - score)} short of the truth ({signed(oracle)}), which nothing can pass."
     margin = spread(methods[best].get("predictive_ll")) or 0.0
     close = [method_name(key, methods[key]) for key in scores if key != best and score - scores[key] < margin]
-    if close:
-        text += f" Within one standard deviation of it: {', '.join(close)}."
-    findings = [Finding(level, text)]
+    findings = [Finding(level, text + (f" Within one standard deviation of it: {', '.join(close)}." if close else ""))]
     dwell = number(methods[best].get("mean_dwell"))
     if dwell is not None and dwell < SHORT_DWELL:
-        findings.append(
-            Finding("warning", f"In {name} the intentions have become actions: they last {dwell:.1f} steps on average.")
-        )
+        text = f"In {name} the intentions have become actions: they last {dwell:.1f} steps on average."
+        findings.append(Finding("warning", text))
     return findings
-
-
-def _worse_than_references(methods: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Methods with several intentions that predict worse than uniform, one intention or a habit."""
-    scores = {key: score for key, m in methods.items() if (score := number(m.get("predictive_ll"))) is not None}
-    there = {key: scores[key] for key in REFERENCES if key in scores}
-    worse = []
-    for key, score in scores.items():
-        if key in REFERENCES or number(methods[key].get("n_intentions")) in (None, 1):
-            continue  # what has one intention claims nothing that a habit could refute
-        beaten = [f"{REFERENCES[name]} by {signed(s - score, 4)}" for name, s in there.items() if s > score + WORSE]
-        if beaten:
-            worse.append(f"{method_name(key, methods[key])} ({', '.join(beaten)})")
-    if not worse:
-        return []
-    return [Finding("bad", f"Worse than a reference without intentions, in nats per step: {'; '.join(worse)}.")]
-
-
-def _best_segmentation(methods: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    scores = {key: score for key, m in methods.items() if (score := number(m.get("label_accuracy"))) is not None}
-    if not scores:
-        return []
-    best = max(scores, key=lambda key: scores[key])
-    share = f"{100 * scores[best]:.1f}%"
-    level: Level = "good" if scores[best] >= 0.9 else "warning"
-    return [Finding(level, f"{method_name(best, methods[best])} recovers the true intention at {share} of the steps.")]
-
-
-def _leaks(methods: Mapping[str, Mapping[str, Any]], oracle: float | None) -> list[Finding]:
-    """Explain scores above the truth, which only something that is not a likelihood can have."""
-    if oracle is None:
-        return []
-    above = [
-        f"{method_name(key, method)} ({signed(score)})"
-        for key, method in methods.items()
-        if method.get("leaks") and (score := number(method.get("paper_score"))) is not None and score > oracle
-    ]
-    if not above:
-        return []
-    return [
-        Finding(
-            "warning",
-            f"The paper score of {', '.join(above)} is above the truth ({signed(oracle)}). That is possible because "
-            "the gate has seen the action that it is scored on: summed over A actions it can reach min(K, A), not 1, "
-            "so it is not a likelihood and must not be compared with the predictive column.",
-        )
-    ]

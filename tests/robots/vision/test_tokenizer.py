@@ -143,7 +143,7 @@ def test_wrong_data():
     tokenizer = Tokenizer(5, 4).fit(embeddings, actions)
     with pytest.raises(InputError, match="3 dimensions; the tokenizer learned 4"):
         tokenizer.encode_actions(actions[:, :3])
-    with pytest.raises(InputError, match="from 0 to 4"):
+    with pytest.raises(InputError, match="from 0 to 3"):
         tokenizer.decode_states([5])
     actions[7, 1] = np.nan
     with pytest.raises(InputError, match="actions at step 7 are not finite"):

@@ -136,7 +136,7 @@ class Tokenizer:
         if self.gripper_ is not None:
             low, high = self.gripper_range_
             commands[..., self.gripper_] = low + commands[..., self.gripper_] * (high - low)
-        return commands.astype(np.float32)
+        return np.asarray(commands, dtype=np.float32)
 
     def kept(self, actions: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which steps of one episode become tokens, (T,): all but a first step without motion.
