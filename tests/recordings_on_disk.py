@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from prism_irl import storage
 from prism_irl.optional import need
 from prism_irl.robots.episodes import Episode, Frame
 from prism_irl.robots.rlds import Values, masked_crc
+from prism_irl.robots.vision.encoders import FrameEncoder, Vectors
 from worlds.lerobot import CHUNK, LeRobotWriter, VideoWriter, write_lerobot
 
 FRONT = "observation.images.front"
@@ -193,3 +195,24 @@ class LeRobot3Writer(LeRobotWriter):
         # LeRobot looks instructions up in the index of a pandas table.
         tasks = pd.DataFrame({"task_index": list(self.tasks.values())}, index=pd.Index(list(self.tasks), name="task"))
         tasks.to_parquet(self.folder / "meta" / "tasks.parquet")
+
+
+class CallableEncoder(FrameEncoder):
+    """Any deterministic function from a batch of frames, (n, height, width, 3) bytes, to vectors (n, m).
+
+    The ``name`` identifies it in the cache: another function needs another name.
+    """
+
+    def __init__(
+        self, function: Callable[[Frame], npt.ArrayLike], name: str, camera: str | None = None, batch_size: int = 64
+    ) -> None:
+        super().__init__(camera, batch_size)
+        self.function, self.name = function, name
+
+    def describe(self) -> dict[str, Any]:
+        """Name and camera."""
+        return {"encoder": "callable", "name": self.name, "camera": self.camera}
+
+    def batch(self, frames: list[Frame]) -> Vectors:
+        """What the function makes of the frames."""
+        return np.asarray(self.function(np.stack(frames)), dtype=np.float32)

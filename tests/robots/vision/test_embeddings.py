@@ -8,8 +8,9 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
 from prism_irl.robots.vision.embeddings import EmbeddingCache, as_rows, embed
-from prism_irl.robots.vision.encoders import CallableEncoder, PixelEncoder, ProprioEncoder
+from prism_irl.robots.vision.encoders import PixelEncoder, ProprioEncoder
 from prism_irl.robots.vision.tokenizer import Tokenizer, demonstrations, fit_tokenizer, kept
+from recordings_on_disk import CallableEncoder
 from worlds.lerobot import write_lerobot
 
 

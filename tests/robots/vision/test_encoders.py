@@ -4,12 +4,13 @@ import pytest
 from prism_irl.errors import InputError
 from prism_irl.robots.episodes import Episode
 from prism_irl.robots.vision.encoders import (
-    CallableEncoder,
     PixelEncoder,
     PretrainedEncoder,
     ProprioEncoder,
+    averages,
     make_encoder,
 )
+from recordings_on_disk import CallableEncoder
 
 
 def test_states_weigh_alike(source):
@@ -31,7 +32,7 @@ def test_pixels_keep_what_varies(source):
     assert vectors.shape == (sum(8 + i for i in range(6)), 8)
     spread = vectors.var(axis=0)
     assert (np.diff(spread) <= 1e-6).all()  # components come in order
-    small = np.concatenate([encoder._small(list(episode.frames())) for episode in source()])
+    small = np.concatenate([averages(list(episode.frames()), 8) for episode in source()])
     assert spread.sum() > 0.9 * small.var(axis=0).sum()
     again = PixelEncoder(components=8, sample=1000, size=8)
     again.state = encoder.state

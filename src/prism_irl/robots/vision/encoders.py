@@ -2,8 +2,8 @@
 
 Frozen vision models (DINOv2, SigLIP2) come through `transformers` from a local folder or a hub id, as safetensors and
 without remote code. Three encoders need no weights: ``pixels``, the leading principal components of small
-colour pictures, ``FixedEncoder``, random projections of them, and ``proprio``, the recorded states; any function of a
-batch of frames works too.
+colour pictures, ``FixedEncoder``, random projections of them, and ``proprio``, the recorded states. Any function of a batch of
+frames is a `FrameEncoder` of two methods.
 """
 
 from __future__ import annotations
@@ -186,27 +186,6 @@ def averages(frames: list[Frame], size: int) -> Vectors:
     pictures = torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2).float() / 255
     small = torch.nn.functional.adaptive_avg_pool2d(pictures, size)
     return small.reshape(len(frames), -1).numpy()
-
-
-class CallableEncoder(FrameEncoder):
-    """Any deterministic function from a batch of frames, (n, height, width, 3) bytes, to vectors (n, m).
-
-    The ``name`` identifies it in the cache: another function needs another name.
-    """
-
-    def __init__(
-        self, function: Callable[[Frame], npt.ArrayLike], name: str, camera: str | None = None, batch_size: int = 64
-    ) -> None:
-        super().__init__(camera, batch_size)
-        self.function, self.name = function, name
-
-    def describe(self) -> dict[str, Any]:
-        """Name and camera."""
-        return {"encoder": "callable", "name": self.name, "camera": self.camera}
-
-    def batch(self, frames: list[Frame]) -> Vectors:
-        """What the function makes of the frames."""
-        return np.asarray(self.function(np.stack(frames)), dtype=np.float32)
 
 
 class PretrainedEncoder(FrameEncoder):

@@ -119,20 +119,13 @@ class Tokenizer:
             )
         return nearest(self._scaled(commands), self.action_centroids_)
 
-    def decode(self, states: npt.ArrayLike, actions: npt.ArrayLike) -> tuple[Vectors, Vectors]:
-        """Embedding (n, m) and command (n, d), in its own units, that tokens stand for."""
-        return self.decode_states(states), self.decode_actions(actions)
-
-    def decode_states(self, tokens: npt.ArrayLike) -> Vectors:
-        """Centroids of state tokens, (n, m)."""
-        self._check_fitted()
-        return self.state_centroids_[_tokens(tokens, len(self.state_centroids_), "state")]
-
     def decode_actions(self, tokens: npt.ArrayLike) -> Vectors:
-        """Centroids of action tokens with the scaling undone, (n, d)."""
+        """Commands that action tokens stand for: centroids with the scaling undone, (n, d)."""
         self._check_fitted()
-        scaled = self.action_centroids_[_tokens(tokens, len(self.action_centroids_), "action")]
-        commands = scaled * self.action_scale_ + self.action_mean_
+        ids, size = np.asarray(tokens), len(self.action_centroids_)
+        if ids.dtype.kind not in "iu" or (ids.size and not (ids.min() >= 0 and ids.max() < size)):
+            raise InputError(f"An action token is not a whole number from 0 to {size - 1}.")
+        commands = self.action_centroids_[ids] * self.action_scale_ + self.action_mean_
         if self.gripper_ is not None:
             low, high = self.gripper_range_
             commands[..., self.gripper_] = low + commands[..., self.gripper_] * (high - low)
@@ -248,13 +241,6 @@ def _matrix(values: Any, what: str) -> npt.NDArray[np.float64]:
         step = int(np.argmin(np.isfinite(matrix).all(axis=1)))
         raise InputError(f"The {what} at step {step} are not finite; remove or repair that step.")
     return matrix
-
-
-def _tokens(tokens: npt.ArrayLike, size: int, what: str) -> Tokens:
-    ids = np.asarray(tokens)
-    if ids.dtype.kind not in "iu" or (ids.size and not (ids.min() >= 0 and ids.max() < size)):
-        raise InputError(f"A {what} token is not a whole number from 0 to {size - 1}.")
-    return ids.astype(np.int64)
 
 
 def _gripper(commands: npt.NDArray[np.float64], wanted: int | str | None) -> int | None:
