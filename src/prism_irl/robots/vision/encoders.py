@@ -2,8 +2,8 @@
 
 Frozen vision models (DINOv2, SigLIP2) come through `transformers` from a local folder or a hub id, as safetensors and
 without remote code. Three encoders need no weights: ``pixels``, the leading principal components of small
-colour pictures, ``FixedEncoder``, random projections of them, and ``proprio``, the recorded states. Any function of a batch of
-frames is a `FrameEncoder` of two methods.
+colour pictures, ``FixedEncoder``, random projections of them, and ``proprio``, the recorded states. A function of a
+batch of frames is a `FrameEncoder` of two methods.
 """
 
 from __future__ import annotations
