@@ -13,6 +13,7 @@ from prism_irl.data import mapped
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import load
+from prism_irl.worlds.frustration import FrustrationWorld
 from support import prism
 
 DEMOS = walking(n_trajectories=12, length=40)
@@ -49,3 +50,13 @@ def test_the_command_writes_every_step_of_a_mapped_folder(tmp_path, monkeypatch)
     assert metrics["n_steps"] == DEMOS.n_steps
     assert "3 of 12 trajectories" in metrics["notes"][0]
     assert "3 of 12 trajectories" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_intentions_that_want_nothing_are_named():
+    model = Intentions(3, switching="markov", rewards="goals", n_starts=1, max_iterations=2)
+    demos = FrustrationWorld(horizon=30).simulate(20, seed=0).demonstrations
+    shown = describe(model.fit(demos), demos, references=False)
+    assert "Intention 2 wants nothing in particular and follows the habit" in " ".join(shown.notes)
+    assert shown.choices["planned"]
+    free = Intentions(2, switching="markov", rewards="tabular", n_starts=1, max_iterations=2).fit(demos)
+    assert not describe(free, demos, references=False).choices["planned"]

@@ -132,6 +132,9 @@ def test_worse_than_a_reference_is_a_problem_that_says_which_and_by_how_much():
     assert found(habit, "It predicts worse than habit by 0.0500 nats per step, on validation") == "bad"
     two = beside(ngram={"train": -1.2, "validation": -1.05}, empirical={"train": -1.2, "validation": -1.09})
     assert found(two, "worse than one intention by 0.0100 and habit by 0.0500") == "bad"
+    assert (
+        found(habit | {"planned": True}, "policies that plan know the way, and not what is done by habit") == "warning"
+    )
     assert overall(habit, verdict(habit)).startswith("Do not trust")
     level = beside(ngram={"train": -1.2, "validation": -1.1 + 5e-5})
     assert found(level, "predicts worse") is None

@@ -272,6 +272,13 @@ def test_table_gives_mean_and_spread_per_method():
     assert not {"fold", "seed", "n_steps", "method"} & found["a"].keys()
 
 
+def test_a_method_with_one_intention_has_no_labels_to_be_right():
+    rows = [row | {"label_accuracy": 0.4, "ari": 0.1} for row in made_up(a=[(-1.0, -2.0)])]
+    found = {n: table([Method("a", "A", Intentions(n, switching="markov"))], rows)["a"] for n in (1, 2)}
+    assert (found[1]["label_accuracy"], found[1]["ari"]) == (None, None)
+    assert found[2]["label_accuracy"]["mean"] == pytest.approx(0.4)
+
+
 def test_the_best_two_are_compared_with_the_corrected_test():
     scores = {
         "a": [(-1.0, -1.2), (-1.3, -1.1), (-0.9, -0.7), (-1.4, -1.4)],

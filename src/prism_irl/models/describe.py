@@ -75,6 +75,8 @@ def describe(
     rows = tables.cell_table if continuous else tables.intention_table
     distances = None if model.rewards_model_ is None else model.rewards_model_.distances
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
+    wanted = None if model.rewards_model_ is None else model.rewards_model_.state_rewards
+    notes = [*notes, *_without_goals(wanted)]
     simple, labellings = _baselines(model, demos, found.labels)
     stable = model.stability(demos)
     return FitResult(
@@ -108,6 +110,7 @@ def describe(
             "history_length": model.history_length_,
             "backoff": model.backoff_,
             "default": model.default_,
+            "planned": wanted is not None,
             "chosen": {"options": model.chosen_, "tried": model.choice_},
         },
         labelled={
@@ -250,6 +253,20 @@ def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> Bo
     if model.starts_ is not None and fraction > 0 and len(demos) > 1:
         chosen[demos.split_indices(fraction, seed=asked.get("seed", 0))[0]] = True
     return chosen
+
+
+def _without_goals(state_rewards: FloatArray | None) -> list[str]:
+    """One sentence where some intentions want nothing and others have goals, of rewards (K, S) on states."""
+    if state_rewards is None:
+        return []
+    idle = [str(k) for k in np.flatnonzero(~(state_rewards > 0).any(axis=1))]
+    if not idle or len(idle) == len(state_rewards):
+        return []
+    n = len(state_rewards) - len(idle)
+    return [
+        f"Intention {' and '.join(idle)} wants nothing in particular and follows the habit: of the "
+        f"{len(state_rewards)} intentions, {n} {'has a goal' if n == 1 else 'have goals'}."
+    ]
 
 
 def _scores(model: IntentionModel, found: Inference, validation: BoolArray) -> dict[str, dict[str, float | None]]:

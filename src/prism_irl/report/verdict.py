@@ -208,6 +208,10 @@ FIT_RULES = (
     Group("trust", lambda f: f.own is not None, (
         Rule("warning", lambda f: not f.references,
              "Nothing simpler was scored beside this fit, so its score says little; fit again."),
+        Rule("warning", lambda f: f.worse and f.several and f.planned,
+             "It predicts worse than {worse} nats per step, on {where} trajectories{chose}: policies that plan know "
+             "the way, and not what is done by habit. Likelihood alone does not judge their labels and rewards; "
+             "prism evidence does."),
         # one intention claims nothing that a habit could refute, nor does a labelling that looks ahead
         Rule("bad", lambda f: f.worse and f.several and not f.looks_ahead,
              "It predicts worse than {worse} nats per step, on {where} trajectories{chose}."),
@@ -330,7 +334,8 @@ def _facts(metrics: Mapping[str, Any]) -> SimpleNamespace:
         part=part, where=part_name(metrics), chose=part_remark(metrics), scored="predictive_ll" in metrics,
         own=own, references=listed(list(known)), worse=listed(worse),
         margin="" if own is None or not known else signed(own - max(known.values()), 4),
-        looks_ahead=metrics.get("looks_ahead") is True, tokens=bool(metrics.get("tokens")),
+        looks_ahead=metrics.get("looks_ahead") is True, planned=metrics.get("planned") is True,
+        tokens=bool(metrics.get("tokens")),
         agreement=agreement, agree="" if agreement is None else signed(agreement, 2), nearly=AGREEMENT_MARGIN,
         halves=halves,
         # phases of demonstrations: replication and simple labellings say what evidence and likelihood say elsewhere

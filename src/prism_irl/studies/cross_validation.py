@@ -23,7 +23,7 @@ from sklearn.base import clone
 from prism_irl import __version__, storage
 from prism_irl.arrays import IntArray
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.evaluation.metrics import evaluate, summary
+from prism_irl.evaluation.metrics import LABEL_METRICS, evaluate, summary
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.intentions import Intentions
@@ -263,6 +263,8 @@ def table(methods: Sequence[Method], rows: Sequence[dict[str, Any]]) -> dict[str
             entry[key] = summary(values) if values else None
         if "fit_seconds" in entry:
             entry["fit_seconds"] = entry["fit_seconds"]["mean"]
+        if entry["n_intentions"] == 1:  # without intentions there are no labels to be right
+            entry |= {key: None for key in LABEL_METRICS if key in entry}
         entry.setdefault("label_accuracy", None)
         result[method.id] = entry
     return result
