@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "t": np.arange(len(steps)) * 0.5,
             "cell": [f"x{s % 5}y{s // 5}" for s in steps["state"]],
             "move": [ACTIONS[a] for a in steps["action"]],
+            "note": np.where(steps["trajectory"] == 0, "first", None),  # empty in most rows
         }
     )
     table.to_csv(path / "a.csv", index=False)
@@ -50,6 +51,13 @@ def test_written_read_back_and_scored_the_likelihood_is_the_same(folder: Path) -
     scores = [json.loads(prism("score", "run", name, "--json", cwd=folder).stdout) for name in ("a.csv", "s.nwb")]
     assert scores[0]["predictive_ll"] == scores[1]["predictive_ll"]
     assert scores[0]["n_steps"] == scores[1]["n_steps"] == 144
+
+
+def test_columns_of_a_session_are_recognised_where_they_are_named(folder: Path) -> None:
+    assert prism("init", "s.nwb", "--out", "x.toml", cwd=folder).stderr.startswith("prism: s.nwb has 2 tables (")
+    done = prism("init", "s.nwb", "--state", "cell", "--action", "move", "--out", "x.toml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "state cell, action move, time t, group animal" in done.stdout
 
 
 def test_a_shape_that_no_memory_holds_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -332,7 +332,7 @@ ABOUT = {
 }
 """What a step asks."""
 SIZES: dict[str, dict[str, float]] = {
-    "evidence": {"parts of the analysis": 3.0},
+    "evidence": {"parts of the analysis": 2.0},
     "select": {"fits": 3.0, "habit and surrogates": 3.0},
     "fit": {"EM": 1.0},
 }

@@ -12,6 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -269,6 +270,9 @@ def recognise(table: Path, given: dict[str, Any]) -> Recognised:
         return Recognised(own, events)
     files = matching(table) if suffix in WRITABLE else [table]
     wanted = [own[role] for role in ("state", "action") if role in own]
+    if suffix == ".nwb" and not wanted:  # a session may have several tables
+        with suppress(InputError):
+            return _recognise(read_table_file(table, wanted=("state", "action")), given)
     found = _recognise(read_table_file(files[0], wanted=wanted), given)
     if len(files) > 1 and "trajectory" not in given:
         found.columns["trajectory"] = f"file,{found.columns['trajectory']}"

@@ -428,9 +428,9 @@ def read_nwb(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
     if len(fitting) != 1:
         there = "; ".join(f"{name}: {', '.join(map(str, table.columns))}" for name, table in tables.items()) or "none"
         many = "no table" if not fitting else f"{len(fitting)} tables ({', '.join(fitting)})"
-        raise InputError(
-            f"{path} has {many} with the columns {', '.join(wanted)}; name other columns (there are {there})."
-        )
+        named = f" with the columns {', '.join(wanted)}; name other columns"
+        which = named if wanted else "; name --state and --action"
+        raise InputError(f"{path} has {many}{which} (there are {there}).")
     (frame,) = fitting.values()
     return _with_bouts(_marked(frame.reset_index(drop=True), events), bouts)
 
@@ -624,5 +624,7 @@ def _intervals(pynwb: Any, name: str, description: str, rows: pd.DataFrame) -> A
 
 
 def _plain(values: pd.Series[Any]) -> list[Any]:
-    """Numbers and truth values as they are, anything else as text."""
-    return values.tolist() if values.dtype.kind in "biuf" else values.astype(str).tolist()
+    """Numbers and truth values as they are, anything else as text, empty where nothing is known."""
+    if values.dtype.kind in "biuf":
+        return values.tolist()
+    return values.astype(object).where(values.notna(), "").astype(str).tolist()
