@@ -36,6 +36,8 @@ MOST_POLICIES, FOLDS, PIECES = 8, 3, 6
 LEAST_GAIN = 0.002
 """Nats per step that a further policy must gain on what was left out, and `ERRORS` standard errors; over a habit with a
 memory all of them must gain one standard error."""
+IN_STAGES = 0.15
+"""Share of a movement that the time in an episode explains, from which on demonstrations look like a robot's."""
 FEWEST_PLACES, PREDICTABLE, CONNECTED = 7, 0.5, 0.5
 """States that are places: at least so many of them; an action leads to its usual successor at least this often; and
 from one of them no more than this share of all is a step away."""
@@ -54,7 +56,6 @@ def suits_phases(demos: Demonstrations) -> bool:
         return True
     from prism_irl.data.continuous import Movement, share_by_time
     from prism_irl.data.demonstrations import some_trajectories
-    from prism_irl.models.phases import IN_STAGES
 
     part = demos.subset(some_trajectories(demos, SOME_STEPS, 0)) if demos.n_steps > SOME_STEPS else demos
     return share_by_time(Movement.fit(part)(part), part.offsets) >= IN_STAGES

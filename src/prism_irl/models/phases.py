@@ -7,10 +7,16 @@
 Neighbouring steps repeat one another and the columns of an arm repeat one another, so that a likelihood which takes
 each for new evidence cuts wherever a sensor's quantum says. Evidence is tempered: all steps of an episode together
 count as a handful of independent observations (`WEIGHTS`), divided by the root of the effective dimension of their
-block; a gripper is one dimension and counts most, and a border is likelier where the arm pauses. Where nothing speaks,
-phases last equally long. Fitted by EM over whole segments (`switching.segmental`) from equal parts, or where any order
-is possible, from k-means. What predicts is causal: filtered beliefs that do not know how long an episode will be, and
-a linear-Gaussian policy of commands per phase.
+block. A border is likelier where the arm pauses and where a gripper opens or closes. A two-valued column that changes
+at another time, or another number of times, in every episode is not read; one that opens and closes alike in all of
+them, while more phases than its states are asked for, marks phases by itself and counts most (`MARKED`). Where nothing
+speaks, phases last equally long. Fitted by EM over whole segments (`switching.segmental`) from equal parts, or where
+any order is possible, from k-means. What predicts is causal: filtered beliefs that do not know how long an episode will
+be, and a linear-Gaussian policy of commands per phase.
+
+Whether phases come in order is found by fitting both (`IN_ORDER`): phases in any order always explain more of the
+movement, and where gestures come back far more; and where phases have an order, even those that need not keep it come
+at the same time in every episode.
 
 Where some steps of every phase are known, EM over the others may drown them. What learns is chosen by leaving labelled
 episodes out in turn (`CANDIDATES`): the same densities from labelled steps alone, with EM on top, or logistic
@@ -40,7 +46,6 @@ from prism_irl.data.continuous import (
     Moved,
     Movement,
     column_names,
-    share_by_time,
     signals,
 )
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
@@ -62,17 +67,26 @@ PART = 2**18
 """Steps that are labelled at a time."""
 BINS = 128
 """Bins of an episode at most: borders lie on them."""
-IN_STAGES = 0.15
-"""Share of a movement that the time in an episode explains, from which on episodes run through stages."""
-WEIGHTS = {"place": 2.0, "motion": 3.0, "switch": 300.0}
-"""Independent observations that an episode counts as, per block, where every phase comes once."""
-PAUSE = 3.0
-"""Nats that a border gains per unit of slowness (minus log relative speed)."""
+IN_ORDER = 0.35
+"""Phases come in order from here on: the mean of what phases in order explain of the movement, as a share of what
+phases in any order do, and of what the time in an episode tells of the latter, as a share of their entropy."""
+TIMES = 24
+"""Stretches of an episode by which that time is told."""
+WEIGHTS = {"place": 6.0, "motion": 30.0, "switch": 10.0}
+MARKED = {"place": 2.0, "motion": 3.0, "switch": 300.0}
+"""Independent observations that an episode counts as, per block, where every phase comes once: usually, and where a
+gripper marks phases."""
+PAUSE, TOGGLE = 3.0, 4.0
+"""Nats that a border gains per unit of slowness (minus log relative speed), and where a two-valued column changes."""
+STEADY, NEAR = 0.5, 0.01
+"""Spread of the times at which a two-valued column changes, as a share of that of random times, from which on it is not
+read; and how far from such a change a border is near, as a share of the episode."""
 FREE_POWER, FREE_PLACE = 0.1, 0.7
 """Power of a step's evidence where phases come in any order, and the scale of places beside movements."""
 LEAST_SPREAD = 0.05
-FEWEST, MOST, LARGE_GAIN = 2, 10, 0.1
-"""Numbers of phases that are tried, and the share of the whole gain that the last phase must bring."""
+FEWEST, USUAL, MOST, LARGE_GAIN = 2, 5, 10, 0.1
+"""Numbers of phases that are tried, the one by which their order is found, and the share of the whole gain that the
+last phase must bring."""
 SOME = 40_000
 """Steps that are looked at to find their number."""
 FOLDED = 10_000
@@ -107,6 +121,7 @@ class Evidence(NamedTuple):
     motion: float
     switch: float
     pause: float
+    toggle: float
     floor: float
     pooled: float
 
@@ -122,7 +137,7 @@ class Phases(IntentionModel):
         tenth of what ten explain more than two, on episodes that were not fitted (``tried_``). It is cautious.
     order : {"auto", "once", "cycle", "free"}
         Every phase once and in order; in order and from the last to the first again; or any order. "auto" is once where
-        the time in an episode tells how other episodes move, and any order elsewhere.
+        labels or the movement show an order (`IN_ORDER`), and any order elsewhere.
     n_starts : int
         Runs of k-means where any order is possible; stages in order begin from equal parts, which is one start.
     max_iterations : int
@@ -130,8 +145,9 @@ class Phases(IntentionModel):
 
     Attributes
     ----------
-    order_, default_ : what "auto" chose, and why; share_by_time_ : by which number (`data.movement.share_by_time`)
+    order_, default_ : what "auto" chose, and why; in_order_ : by which numbers (`IN_ORDER`), where it fitted both
     dropped_ : names of the columns that never change; switches_ : of those that have two values
+    read_ : (b,), 1 for two-valued columns that change alike in all episodes and are read
     lengths_ : (K, 2), mean and spread of the length of each phase as a share of its episode
     moves_, first_ : (K, K) and (K,), probabilities of the phase after a phase, and at the beginning
     stages_ : (K,), phases in the order in which they come: that of their number, unless labels show another
@@ -165,39 +181,63 @@ class Phases(IntentionModel):
         part = demos.subset(kept) if len(kept) < len(demos) else demos
         moved, offsets = movement(part), part.offsets
         self.typical_ = float(np.median(np.diff(offsets)))
-        self.share_by_time_ = share_by_time(moved, offsets)
-        self.order_ = self.order
-        self._read_order(part)
-        self._set_evidence(moved)
         self._set_columns(part)
         self.chosen_: dict[str, Any] = {}
         self.choice_: list[dict[str, Any]] = []
-        if len(np.unique(known_steps(part)[known_steps(part) >= 0])) == self.n_intentions:
-            self._learn_by_choice(part)
+        known = known_steps(part)
+        by_labels = len(np.unique(known[known >= 0])) == self.n_intentions
+        if self._read_order(part):
+            self._learn_order(part, moved, known)
         else:
-            self._learn(part, moved, known_steps(part))
+            self._set_evidence(moved, offsets)
+            if not by_labels:
+                self._learn(part, moved, known)
+        if by_labels:
+            self._learn_by_choice(part)
         self._fit_commands(part, moved)
         return self
 
-    def _read_order(self, demos: Demonstrations) -> None:
-        """Whether phases come once and in which order: as whole labelled episodes show, else as movement in time."""
+    def _read_order(self, demos: Demonstrations) -> bool:
+        """Read the order of phases off whole labelled episodes; whether none is asked for and none shown."""
         K, known = self.n_intentions, known_steps(demos)
         moment = np.concatenate([(np.arange(n) + 0.5) / n for n in demos.lengths])
         usual = [moment[known == k].mean() if (known == k).any() else (k + 0.5) / K for k in range(K)]
         self.stages_ = np.argsort(np.round(usual, 2), kind="stable")  # of ties, the first in number
         where = out_of_order(demos, self.stages_)
-        share = f"the time in an episode tells {max(self.share_by_time_, 0.0):.0%} of how others move"
-        self.default_ = None
-        if self.order == "auto":
-            whole, why = bool(_whole(demos, known)), share
-            if whole:
-                why = where or "labelled episodes show it"
-            in_stages = where is None if whole else self.share_by_time_ >= IN_STAGES or len(demos) < 3
-            self.order_ = "once" if in_stages else "free"
-            how = "Every phase comes once and in order" if in_stages else "Phases come in any order"
-            self.default_ = {"why": f"{how}: {why}."}
+        self.default_, self.in_order_, self.order_ = None, np.zeros(0), self.order
+        if self.order == "auto" and _whole(demos, known):
+            self._say_order(where is None, where or "labelled episodes show it")
+        elif self.order == "auto" and (len(demos) < 3 or K < 2):
+            self._say_order(where is None, "there are too few of them to say" if where is None else where)
         if self.order_ == "once" and where is not None:
             raise InputError(f"{where[0].upper()}{where[1:]}: correct that label, or let phases return (--order free).")
+        return self.order_ == "auto"
+
+    def _say_order(self, in_order: bool, why: str) -> None:
+        self.order_ = "once" if in_order else "free"
+        how = "Every phase comes once and in order" if in_order else "Phases come in any order"
+        self.default_ = {"why": f"{how}: {why}."}
+
+    def _learn_order(self, demos: Demonstrations, moved: Moved, known: IntArray) -> None:
+        """Learn phases in any order and in order, and keep what the movement shows (`IN_ORDER`)."""
+        tried: dict[str, dict[str, Any]] = {}
+        explained, where = {}, out_of_order(demos, self.stages_)
+        told = 0.0
+        for self.order_ in ("free", "once"):
+            self._set_evidence(moved, demos.offsets)
+            self._learn(demos, moved, known)
+            labels = self.labels_of(self._beliefs(demos, moved, _clamp(known, self.n_intentions)), demos)
+            explained[self.order_] = _explained(moved, labels)
+            if self.order_ == "free":
+                told = _told_by_time(labels, demos.offsets)
+            tried[self.order_] = dict(vars(self))
+            if where is not None:
+                break
+        shown = np.array([explained.get("once", 0.0) / max(explained["free"], 1e-9), told])
+        in_order = bool(shown.mean() >= IN_ORDER) and "once" in tried
+        vars(self).update(tried["once" if in_order else "free"], in_order_=shown)
+        share = min(float(self.in_order_[0]), 1.0)
+        self._say_order(in_order, f"in order they explain {share:.0%} of the movement that they explain in any order")
 
     def _learn_by_choice(self, demos: Demonstrations) -> None:
         """Learn from labels as the candidate that labels episodes left out best."""
@@ -326,8 +366,11 @@ class Phases(IntentionModel):
         if len(kept) < 2:
             raise InputError("One episode does not say how many phases there are; give their number (--intentions).")
         fitted, held_out = demos.subset(kept[::2]), demos.subset(kept[1::2])
+        order = self.order
+        if order == "auto":
+            order = Phases(n_intentions=USUAL, n_starts=1, seed=self.seed).fit(fitted)._order
         for n in range(FEWEST, MOST + 1):
-            model = Phases(n_intentions=n, order=self.order, n_starts=1, seed=self.seed).fit(fitted)
+            model = Phases(n_intentions=n, order=order, n_starts=1, seed=self.seed).fit(fitted)
             moved = model._movement(held_out)
             found = model._infer(model._log_evidence(moved), moved, held_out.offsets)[1]
             self.tried_.append(found * held_out.n_steps / len(held_out))
@@ -404,15 +447,18 @@ class Phases(IntentionModel):
 
     # -- evidence ------------------------------------------------------------------------------------------------------
 
-    def _set_evidence(self, moved: Moved) -> None:
+    def _set_evidence(self, moved: Moved, offsets: IntArray) -> None:
         blocks = {"place": moved.place, "motion": moved.motion, "switch": moved.switch}
         dimension = {name: _effective(values) for name, values in blocks.items()}
+        self.read_, changes = np.ones(moved.switch.shape[1]), np.zeros(0)
         if self.order_ == "free":
             power = FREE_POWER
-            weights = [power, power, power, 0.0, 0.3, 0.7]
+            weights = [power, power, power, 0.0, 0.0, 0.3, 0.7]
         else:
-            steps = {name: min(n / self.typical_, 1.0) for name, n in WEIGHTS.items()}
-            weights = [steps[name] / np.sqrt(dimension[name]) for name in blocks] + [PAUSE, 0.1, 0.0]
+            self.read_, changes = _steady(moved.switch, offsets)
+            marked = ((changes > 1) & (changes <= self.n_intentions - 2)).any()
+            counts = {name: min(n / self.typical_, 1.0) for name, n in (MARKED if marked else WEIGHTS).items()}
+            weights = [counts[name] / np.sqrt(dimension[name]) for name in blocks] + [PAUSE, TOGGLE, 0.1, 0.0]
         self.evidence_ = np.array(weights)
 
     @property
@@ -435,8 +481,8 @@ class Phases(IntentionModel):
                 distance = values**2 @ (1.0 / variance).T - 2.0 * values @ (mean / variance).T
                 found -= 0.5 * w * (distance + (mean**2 / variance + np.log(variance)).sum(1))
         if moved.switch.shape[1]:
-            found += weight.switch * (moved.switch @ np.log(self.switch_ / (1.0 - self.switch_)).T)
-            found += weight.switch * np.log(1.0 - self.switch_).sum(1)
+            found += weight.switch * ((moved.switch * self.read_) @ np.log(self.switch_ / (1.0 - self.switch_)).T)
+            found += weight.switch * np.log(1.0 - self.switch_) @ self.read_
         return found
 
     def _structure(self, length: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -466,7 +512,9 @@ class Phases(IntentionModel):
                 total += segmental.viterbi(summed, tables[n], *self._structure(n), path)
                 binned = np.eye(self.n_intentions)[path]
             else:
-                border = self._evidence.pause * moved.slow[a:b][np.minimum(edges, b - a - 1)]
+                at = np.minimum(edges, b - a - 1)
+                border = self._evidence.pause * moved.slow[a:b][at]
+                border += self._evidence.toggle * _near_change(moved.switch[a:b, self.read_ > 0], at)
                 binned = np.empty((n, self.n_intentions))
                 total += segmental.posterior(summed, tables[n], *self._structure(n), border, binned)
             beliefs[a:b] = np.repeat(binned, np.diff(edges), axis=0)
@@ -737,6 +785,45 @@ def _windows(values: FloatArray, offsets: IntArray, width: int, steps: IntArray)
     around = steps[:, None] + np.arange(-width, width + 1)
     around = np.clip(around, offsets[episode][:, None], offsets[episode + 1][:, None] - 1)
     return np.asarray(values[around].reshape(len(steps), -1))
+
+
+def _steady(switch: FloatArray, offsets: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Which two-valued columns change alike in all episodes, 1 or 0, and how often these do, (b,) each."""
+    changes = np.zeros(switch.shape[1])
+    for j, column in enumerate(switch.T):
+        times = [np.flatnonzero(np.diff(column[a:b])) / (b - a) for a, b in pairwise(offsets)]
+        n = int(np.median([len(own) for own in times]))
+        alike = [own for own in times if len(own) == n]
+        if n and 2 * len(alike) > len(times):
+            i = np.arange(1, n + 1)
+            random = np.sqrt(i * (n + 1 - i) / ((n + 1) ** 2 * (n + 2)))  # spread of n sorted uniform times
+            changes[j] = n * float((np.std(alike, axis=0) / random).mean() < STEADY)
+    return np.minimum(changes, 1.0), changes
+
+
+def _near_change(switch: FloatArray, at: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether any two-valued column of one episode, (T, b), changes near some of its steps."""
+    changed = np.concatenate([[0], (np.diff(switch, axis=0) != 0).any(1).cumsum()])
+    near, last = max(1, int(NEAR * len(switch))), len(switch) - 1
+    return np.asarray(changed[np.minimum(at + near, last)] > changed[np.maximum(at - near - 1, 0)])
+
+
+def _explained(moved: Moved, labels: IntArray) -> float:
+    """Share of the variance of movement that phases explain."""
+    values = np.concatenate([moved.place, moved.motion, moved.switch], axis=1)
+    chosen = np.eye(int(labels.max()) + 1)[labels]
+    means = chosen.T @ values / np.maximum(chosen.sum(0), 1.0)[:, None]
+    total = ((values - values.mean(0)) ** 2).sum()
+    return float(1.0 - ((values - means[labels]) ** 2).sum() / max(float(total), 1e-9))
+
+
+def _told_by_time(labels: IntArray, offsets: IntArray) -> float:
+    """What the time in an episode tells of its phases: their mutual information as a share of the phases' entropy."""
+    time = np.concatenate([np.arange(n) * TIMES // n for n in np.diff(offsets)])
+    joint = np.zeros((TIMES, int(labels.max()) + 1))
+    np.add.at(joint, (time, labels), 1.0 / len(labels))
+    entropy = [-(p[p > 0] * np.log(p[p > 0])).sum() for p in (joint.sum(1), joint.sum(0), joint)]
+    return float((entropy[0] + entropy[1] - entropy[2]) / entropy[1]) if entropy[1] > 0 else 1.0
 
 
 def _effective(values: FloatArray) -> float:
