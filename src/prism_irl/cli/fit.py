@@ -144,7 +144,7 @@ def fit(
                 estimator.fit(demos, mdp, **watch)
         else:
             estimator.fit(demos, mdp)
-        written: dict[str, Any] = {"columns": columns.roles(), "source": table, "events": source.events}
+        written: dict[str, Any] = {"columns": columns.read_with(), "source": table, "events": source.events}
         written |= {"simulations": simulations, "evidence": known, "inputs": covariates}
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
         written["hz"] = steps_per_second(table, columns.hz)

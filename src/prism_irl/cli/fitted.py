@@ -64,7 +64,7 @@ def _columns(config: dict[str, Any]) -> dict[str, Any]:
     """Columns that the fit has read, its order in time among them; new data may come without labels and groups."""
     data = config.get("data", {})
     columns = data.get("columns", {}) if isinstance(data, dict) else None
-    roles = {field.name for field in fields(ColumnOptions)} - set(UNREAD)
+    roles = {field.name for field in fields(ColumnOptions)} - set(UNREAD) | {"hz"}
     if not isinstance(columns, dict) or not set(columns) <= roles:
         raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
     return dict(columns)

@@ -32,7 +32,7 @@ from prism_irl.cli.options import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
 from prism_irl.cli.progress import Waiting
 from prism_irl.cli.report import names, report
 from prism_irl.cli.reproduce import reproduce
-from prism_irl.cli.robots import tokenize, triage
+from prism_irl.cli.robots import tokenize, triage, with_local_copies
 from prism_irl.cli.runs import LEFT_BEHIND, UNFINISHED
 from prism_irl.cli.segment import score, segment
 from prism_irl.cli.select import compare, select_command
@@ -114,7 +114,7 @@ def main(tokens: list[str] | None = None) -> int:
         asked = {"--help", "-h", "--help-all"} & set(arguments)
         if asked and show_help(app, arguments, everything="--help-all" in asked):
             return 0
-        arguments = with_study(app, arguments)
+        arguments = with_local_copies(with_study(app, arguments))
         app([{"--help-all": "--help"}.get(word, word) for word in arguments], exit_on_error=False, print_error=False)
         return 0
     except (InputError, CycloptsError) as error:

@@ -87,7 +87,8 @@ trajectory, step (or start, end; in seconds start_s, end_s) and label: partial l
     place: str | None = None
     "Column with the place that a state belongs to, a junction whatever the heading [default: place, if there is one]."
     hz: float | None = None
-    "Steps per second, for seconds in --labels and --window [default: by the times, or the frames, of the data]."
+    "Steps per second, for seconds in --labels and --window [default: by the times, or the frames, of the data]; of a \
+LeRobot dataset with more, every n-th frame is read."
     observations: Annotated[tuple[str, ...], Parameter(name="--network-inputs")] = ()
     "Columns with further numbers that the switching network may read."
     ties: Literal["error", "keep"] | None = None
@@ -109,6 +110,10 @@ trajectory, step (or start, end; in seconds start_s, end_s) and label: partial l
     def roles(self) -> dict[str, Any]:
         """The columns that were named and that a table is read with."""
         return {role: name for role, name in given(self).items() if role not in UNREAD}
+
+    def read_with(self) -> dict[str, Any]:
+        """`roles`, and of how many steps per second, where that is said: new recordings are read in the same way."""
+        return self.roles() | ({} if self.hz is None else {"hz": self.hz})
 
     def covariates(self) -> tuple[list[str], list[str]]:
         """Columns of --covariates and of --time-since."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +17,7 @@ from cyclopts import Parameter
 from prism_irl import limits, storage
 from prism_irl.cli.options import CommonOptions, FittedOptions
 from prism_irl.cli.runs import RunFolder
-from prism_irl.errors import InputError, one_line
+from prism_irl.errors import InputError, brief, one_line
 
 if TYPE_CHECKING:
     from prism_irl.data.demonstrations import Demonstrations
@@ -189,6 +193,53 @@ def _gripper(text: str) -> int | Literal["auto"] | None:
         return int(text)
     except ValueError:
         raise InputError(f"The gripper is {text!r}; give a dimension such as -1, auto or none.") from None
+
+
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+READERS = {"fit": 0, "select": 0, "triage": 0, "tokenize": 0, "segment": 1, "score": 1}
+"""Verbs that read recordings, with how many words stand before these."""
+
+
+def with_local_copies(arguments: list[str]) -> list[str]:
+    """The arguments with the folders of recordings in the place of their ids on the Hugging Face Hub."""
+    if not arguments or arguments[0] not in READERS:
+        return arguments
+    found, before = list(arguments), READERS[arguments[0]]
+    for i, (flag, word) in enumerate(pairwise(arguments), start=1):
+        if flag.startswith("--") and "=" not in flag and flag != "--write-back":
+            continue
+        if not flag.startswith("--") and not word.startswith("-") and before > 0:
+            before -= 1
+            continue
+        if HUB_ID.fullmatch(word) and not Path(word).exists() and not Path(word).parent.exists():
+            found[i] = str(hub_folder(word, videos=any("images" in other for other in arguments)))
+    return found
+
+
+def hub_folder(name: str, *, videos: bool = True) -> Path:
+    """Folder of a dataset of the Hub: the copy that LeRobot or the Hub's library keeps, or else a download."""
+    cache = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface")
+    lerobot = Path(os.environ.get("HF_LEROBOT_HOME") or cache / "lerobot").expanduser()
+    hub = Path(os.environ.get("HF_HUB_CACHE") or cache / "hub").expanduser()
+    stored = [folder / f"datasets--{name.replace('/', '--')}" for folder in (lerobot / "hub", hub)]
+    copies = [lerobot / name]
+    for folder in stored:
+        main = folder / "refs" / "main"
+        newest = sorted((folder / "snapshots").glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        copies += [folder / "snapshots" / main.read_text(encoding="utf-8").strip()] if main.is_file() else []
+        copies += newest
+    for copy in copies:
+        if (copy / "meta" / "info.json").is_file():
+            return copy
+    missing = f"There is no file or folder {name}, and no copy of a dataset of that name in {lerobot} or {hub}"
+    try:
+        download = import_module("huggingface_hub").snapshot_download
+        kept = download(name, repo_type="dataset", ignore_patterns=None if videos else ["videos/*"])
+    except ImportError:
+        raise InputError(f"{missing}; with the extra robots it would be downloaded.") from None
+    except Exception as error:  # of the network, of the Hub, or of a name that it does not have
+        raise InputError(f"{missing}, and it cannot be downloaded ({brief(error)}).") from None
+    return Path(kept)
 
 
 def triage(

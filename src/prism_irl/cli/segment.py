@@ -206,9 +206,11 @@ def write_intentions(
 
     The trajectories' names are episode numbers and their times frame numbers, as `prism tokenize` leaves them.
     """
+    import numpy as np
+
     from prism_irl.data.continuous import motions_in_words
     from prism_irl.report.names import default_names
-    from prism_irl.robots.lerobot import Words, write_seconds
+    from prism_irl.robots.lerobot import Words, timestamps, write_seconds
     from prism_irl.robots.lerobot_writing import add_column, segments_in_seconds
 
     if demos.trajectory_names is None or demos.times is None:
@@ -221,6 +223,13 @@ def write_intentions(
                 f"Trajectory {name} is not an episode number with frame numbers; give what tokenize wrote."
             )
         values[int(name)] = (demos.times[here], labels[here])
+    if any(len(frames) > 1 and np.diff(frames).min() > 1 for frames, _ in values.values()):  # --hz: some were read
+        whole = timestamps(dataset)
+        values = {
+            name: (whole[name][0], own[np.maximum(np.searchsorted(frames, whole[name][0], side="right") - 1, 0)])
+            for name, (frames, own) in values.items()
+            if name in whole
+        }
     usual = default_names(int(labels.max()) + 1)
     called = usual if names is None else names
     if out.suffix.lower() in SECONDS:

@@ -105,17 +105,18 @@ def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.b
 def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> Table:
     """Read a table, or a robot dataset where the columns to observe and to act are vectors of its episodes.
 
-    ``labels`` are a column of either, or a table of their own (`data.labels`), which may be in seconds (``hz``).
+    ``labels`` are a column of either, or a table of their own (`data.labels`), which may be in seconds (``hz``). Of a
+    dataset with more frames per second than ``hz``, some are read.
     """
     labels = roles.get("labels")
     if labels is not None and is_file(labels):
         own = {role: name for role, name in roles.items() if role != "labels"}
-        rate = steps_per_second(table, hz)
-        return labelled(_read_rows(table, **own), labels, roles.get("trajectory"), rate)
-    return _read_rows(table, **roles)
+        rate = steps_per_second(table) or steps_per_second(table, hz)  # of the frames, of which some may be read
+        return labelled(_read_rows(table, hz, **own), labels, roles.get("trajectory"), rate)
+    return _read_rows(table, hz, **roles)
 
 
-def _read_rows(table: Path, **roles: Any) -> Table:
+def _read_rows(table: Path, hz: float | None, **roles: Any) -> Table:
     from prism_irl.robots.continuous import is_dataset, read_dataset
     from prism_irl.robots.episodes import DamagedEpisodeWarning
 
@@ -132,7 +133,8 @@ def _read_rows(table: Path, **roles: Any) -> Table:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedEpisodeWarning)  # the notes of the table say it
-        return read_dataset(table, **{"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles})
+        asked = {"observe": (), "act": ()} | {role: roles[role] for role in fits if role in roles}
+        return read_dataset(table, hz=hz, **asked)
 
 
 def read_events(table: Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:

@@ -59,13 +59,15 @@ def read_dataset(
     may_lack: Sequence[str] = (),
     episodes: str | None = None,
     task: str | None = None,
+    hz: float | None = None,
     strict: bool = False,
 ) -> Table:
     """Read a dataset of episodes; damaged ones are left out with a warning, or stop everything (``strict``).
 
     ``labels`` names the column of what somebody knows, with gaps, ``intention`` that of true intentions, without any
     (default: the phases of a dataset that has them, be they numbers or words); ``episodes`` are numbers and ranges such
-    as 0,3,10:20, and ``task`` a part of the instruction of those that are read;
+    as 0,3,10:20, and ``task`` a part of the instruction of those that are read; of recordings with more than
+    ``hz`` steps per second, every n-th is read, and times are still those of the frames;
     in ``may_lack``, one that the dataset does not have is left out.
     """
     wanted = (
@@ -85,6 +87,7 @@ def read_dataset(
     columns: dict[str, list[npt.NDArray[np.object_]]] = {name: [] for name in (labels, intention) if name is not None}
     source.ask_for(*columns)
     source.ask_for_vectors(*(name for parts in wanted for name, _ in parts))
+    kept_steps = slice(None, None, stride(source.fps, hz))
     others = source.further_vectors()
     phase_names: tuple[str, ...] = ()
 
@@ -105,14 +108,14 @@ def read_dataset(
         if found is None:
             continue
         for kept, parts in zip(rows, found, strict=True):
-            kept.append(np.concatenate([values for values, _ in parts], axis=1))
+            kept.append(np.concatenate([values for values, _ in parts], axis=1)[kept_steps])
         names = tuple(tuple(name for _, own in parts for name in own) for parts in found)
         index.append(episode.index)
-        times.append(np.arange(len(episode), dtype=np.int64))
-        phases.append(episode.phases)
+        times.append(np.arange(len(episode), dtype=np.int64)[kept_steps])
+        phases.append(None if episode.phases is None else episode.phases[kept_steps])
         phase_names = episode.phase_names or phase_names
         for name, cells in columns.items():
-            cells.append(episode.columns[name])
+            cells.append(episode.columns[name][kept_steps])
     if not index and source.skipped:
         first = source.skipped[0]
         raise InputError(f"No episode in {folder} can be read; the first, {first.name}, because {first.reason}.")
@@ -140,6 +143,15 @@ def read_dataset(
         demos = replace(demos, partial_labels=known, partial_label_names=words)
     one = Vocabulary(None, 1)
     return Table(demos, None, np.arange(demos.n_steps), one, one, truth, _left_out(source.skipped))
+
+
+def stride(fps: float | None, hz: float | None) -> int:
+    """Every how many-th frame of a recording of ``fps`` is read for ``hz`` steps per second."""
+    if fps is None or hz is None:
+        return 1
+    if hz > fps:
+        raise InputError(f"The recording has {fps:g} steps per second, fewer than --hz {hz:g}; give {fps:g} at most.")
+    return max(round(fps / hz), 1)
 
 
 def _left_out(skipped: Sequence[Skipped]) -> tuple[str, ...]:

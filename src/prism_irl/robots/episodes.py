@@ -178,6 +178,8 @@ class EpisodeSource(ABC):
     """Patterns of the files that the episodes are read from."""
     one_file: ClassVar[bool] = False
     """Whether a file may take the place of the folder."""
+    fps: float | None = None
+    """Steps per second; None where the dataset does not say."""
     n_episodes: int | None = None
     """How many episodes the dataset says it has, for progress bars; None where it does not say."""
 
