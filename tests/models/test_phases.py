@@ -219,3 +219,24 @@ def test_the_number_of_phases_is_found_where_nobody_gives_one():
     assert len(model.tried_) == 9
     with pytest.raises(InputError, match="One episode does not say"):
         Phases().fit(demonstrations("drawer", 1))
+
+
+def test_a_lamp_that_is_switched_on_at_any_time_is_not_read():
+    demos = demonstrations("pour")
+    rng = np.random.default_rng(0)
+    lamp = np.concatenate([np.arange(n) > rng.integers(n) for n in demos.lengths])
+    seen = np.column_stack([demos.observations, lamp])
+    lit = Demonstrations.continuous(
+        [seen[a:b] for a, b in pairwise(demos.offsets)], [demos.motions[a:b] for a, b in pairwise(demos.offsets)]
+    )
+    plain, model = (Phases(n_intentions=6, order="once").fit(one) for one in (demos, lit))
+    assert model.read_.tolist() == [1.0, 0.0, 1.0]  # the gripper, the lamp, and the gripper's command
+    ours, other = (label_accuracy(demos.labels, one.predict(own)) for one, own in ((plain, demos), (model, lit)))
+    assert other > ours - 0.02
+
+
+def test_gestures_that_come_back_are_explained_by_phases_in_any_order_alone():
+    kept = Phases(n_intentions=4).fit(demonstrations("machine", 8))
+    assert kept.order_ == "free"
+    assert kept.in_order_.mean() < 0.3
+    assert Phases(n_intentions=4).fit(demonstrations("stack", 8)).in_order_.mean() > 0.4

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from prism_irl.cli.main import main
+from prism_irl.cli.robots import with_local_copies
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
 from prism_irl.robots.episodes import DamagedEpisodeWarning
@@ -131,3 +133,36 @@ def test_from_a_lerobot_folder_to_its_own_subtasks(dataset, tmp_path):
     assert rows["subtask_index"].dtype == np.int64
     np.testing.assert_array_equal(rows["subtask_index"], rows["intention"])
     assert len(list(LeRobotSource(tmp_path / "copy"))) == 8
+
+
+def test_of_more_frames_per_second_every_nth_is_read(dataset):
+    whole = read_dataset(dataset, "observation.state", "action").demonstrations
+    some = read_dataset(dataset, "observation.state", "action", hz=5).demonstrations
+    steps = [np.arange(0, n, 2) + start for n, start in zip(whole.lengths, whole.offsets, strict=False)]
+    rows = np.concatenate(steps)
+    np.testing.assert_array_equal(some.observations, whole.observations[rows])
+    np.testing.assert_array_equal(some.labels, whole.labels[rows])
+    np.testing.assert_array_equal(some.times, whole.times[rows])
+    with pytest.raises(InputError, match="at most the 10 of the recording"):
+        read_dataset(dataset, "observation.state", "action", hz=20)
+
+
+def test_ids_of_the_hub_are_found_where_lerobot_keeps_them(dataset, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+    for name in ("HF_LEROBOT_HOME", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    own = tmp_path / "hf" / "lerobot" / "me" / "arm"
+    shutil.copytree(dataset, own)
+    stored = tmp_path / "hf" / "hub" / "datasets--you--arm"
+    shutil.copytree(dataset, stored / "snapshots" / "abc")
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text("abc")
+    command = ["fit", "me/arm", "--observe", "observation.state", "--act", "action", "--out", "runs/arm"]
+    assert with_local_copies(command) == [command[0], str(own), *command[2:]]
+    words = ["segment", "runs/arm", "you/arm", "--write-back", "you/arm", "--out", "copies/arm"]
+    snapshot = str(stored / "snapshots" / "abc")
+    assert with_local_copies(words) == [*words[:2], snapshot, words[3], snapshot, *words[5:]]
+    with pytest.raises(InputError, match="no copy of a dataset of that name"):
+        with_local_copies(["triage", "nobody/none", "--run", "runs/arm"])

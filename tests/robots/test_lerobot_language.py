@@ -1,14 +1,18 @@
 """Language rows field by field as LeRobot 0.6 defines them, SARM's stages, and segments in seconds."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
-from prism_irl.robots.lerobot import Words, active, write_seconds
+from prism_irl.robots.lerobot import Words, active, write_rerun, write_seconds
 from prism_irl.robots.lerobot_writing import add_column, segments_in_seconds
 from recordings_on_disk import write_lerobot_version
 from worlds.scripted import episodes
@@ -107,3 +111,41 @@ def test_segments_in_seconds(written, tmp_path):
     assert lines[0] == "WEBVTT"
     assert lines[2].startswith("00:00:00.000 --> 00:00:0")
     assert lines[3] == "grasp"
+
+
+def test_rerun_is_an_extra(written, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "rerun", None)
+    demos = read_dataset(written[0], "observation.state", "action").demonstrations
+    with pytest.raises(InputError, match=r"rerun is not installed.*prism-irl\[rerun\]"):
+        write_rerun(tmp_path / "arm.rrd", demos, np.zeros(demos.n_steps, int), NAMES, 10.0)
+
+
+def test_curves_and_phases_for_rerun(written, tmp_path):
+    pytest.importorskip("rerun")
+    demos = read_dataset(written[0], "observation.state", "action").demonstrations
+    write_rerun(tmp_path / "arm.rrd", demos, np.zeros(demos.n_steps, int), NAMES, 10.0)
+    assert (tmp_path / "arm.rrd").read_bytes()[:3] == b"RRF"
+
+
+@pytest.mark.skipif("PRISM_LEROBOT" not in os.environ, reason="PRISM_LEROBOT: a Python that has lerobot 0.6 or later")
+def test_lerobot_itself_opens_the_copy(tmp_path):
+    source = write_lerobot_version(tmp_path / "arm", list(episodes("pick-place", 3)), "v3.0")
+    lengths = [len(one) for one in episodes("pick-place", 3)]
+    values = {i: (np.arange(n), np.arange(n) * 3 // n) for i, n in enumerate(lengths)}
+    add_column(source, tmp_path / "copy", values, words=Words(MOTIONS, NAMES))
+    script = """
+import sys
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+from lerobot.datasets.language_render import active_at
+found = LeRobotDataset("local/copy", root=sys.argv[1])
+for i in range(len(found)):
+    frame = found[i]
+    row = active_at(float(frame["timestamp"]), persistent=frame["language_persistent"], style="subtask")
+    print(int(frame["intention"]), row["content"])
+"""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"HF_HUB_OFFLINE": "1"}
+    words = [os.environ["PRISM_LEROBOT"], "-c", script, tmp_path / "copy"]
+    done = subprocess.run(words, capture_output=True, text=True, env=clean, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
+    assert lines == [f"{k} {NAMES[k]}" for _, labels in values.values() for k in labels]

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
 
 
-SECONDS = (".json", ".vtt")
-"""Files of segments in seconds."""
+SECONDS, RERUN = (".json", ".vtt"), ".rrd"
+"""Files of segments in seconds, and of curves with phases."""
 
 
 def segment(
@@ -88,7 +88,7 @@ def segment(
         The LeRobot dataset that the data come from: --out becomes a copy of it with a column intention (-1 where a
         step was not segmented) and the language that LeRobot 0.6 reads (language_persistent: motion, and subtask where
         phases have names); the dataset itself is only read. An --out that ends in .json or .vtt holds segments in
-        seconds instead, as a list per episode or as subtitles.
+        seconds instead, as a list per episode or as subtitles; one that ends in .rrd curves and phases for Rerun.
     subtask_index
         With --write-back: the subtasks of LeRobot 0.5, too (subtask_index, meta/subtasks.parquet).
     stream
@@ -119,7 +119,7 @@ def segment(
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
     is_nwb = out.suffix.lower() == NWB and write_back is None
-    if write_back is None and not is_nwb:
+    if write_back is None and not is_nwb and out.suffix.lower() != RERUN:
         check_writable(out)
     if is_nwb:
         need("pynwb", "nwb")
@@ -130,6 +130,15 @@ def segment(
     model, data = open_fitted(run, table, fitted)
     if is_nwb:
         steps = write_session(out, model, data, names, session_start=session_start, subject=subject)
+    elif out.suffix.lower() == RERUN:
+        from prism_irl.cli.sources import steps_per_second
+        from prism_irl.report.names import default_names
+        from prism_irl.robots.lerobot import write_rerun
+
+        demos, K = data.demonstrations, model.n_intentions
+        called = default_names(K) if names is None else read_names(names, K)
+        write_rerun(out, demos, model.predict(demos), called, steps_per_second(table))
+        steps = demos.n_steps
     elif write_back is None:
         write_table(segmented(model, data, names), out)
         steps = data.demonstrations.n_steps

@@ -479,7 +479,7 @@ def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_pha
         said: list[str] = []
         if own:
             for i, j in enumerate(columns):
-                if names[j] in names[:j]:  # a command: what it did is measured, too
+                if names[j] in names[j + 1 :]:  # measured: its command comes first
                     continue
                 before = np.mean([two[max(a - 1, 0), i] for a, _ in own])
                 after = np.mean([two[b - 1, i] for _, b in own])

@@ -149,8 +149,10 @@ def stride(fps: float | None, hz: float | None) -> int:
     """Every how many-th frame of a recording of ``fps`` is read for ``hz`` steps per second."""
     if fps is None or hz is None:
         return 1
-    if hz > fps:
-        raise InputError(f"The recording has {fps:g} steps per second, fewer than --hz {hz:g}; give {fps:g} at most.")
+    if not 0 < hz <= fps:
+        raise InputError(
+            f"--hz is {hz:g}; give the steps per second, at most the {fps:g} of the recording."
+        )
     return max(round(fps / hz), 1)
 
 

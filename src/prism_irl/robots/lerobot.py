@@ -22,7 +22,10 @@ import pyarrow.parquet as pq
 
 from prism_irl import storage
 from prism_irl.checked import BROKEN
+from prism_irl.data.continuous import column_names, short_names, signals
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError, brief
+from prism_irl.optional import need
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, decode_image, inside, read_video
 
 COLUMN = "language_persistent"
@@ -187,6 +190,36 @@ def write_seconds(path: Path, segments: Mapping[int, Sequence[Segment]], names: 
         storage.write_json(path, found)
     else:
         storage.write_text(path, "\n".join(lines))
+
+
+def write_rerun(
+    path: Path, demos: Demonstrations, labels: npt.NDArray[Any], names: Sequence[str], rate: float | None
+) -> None:
+    """A recording of Rerun: per episode every number over time, the phase as a number, and its name where it begins.
+
+    ``rate`` is how many frames a second has; without it time is counted in steps.
+    """
+    rr = need("rerun", "rerun")
+    columns = short_names(column_names(demos))
+    values = signals(demos)[0]
+    stream = rr.RecordingStream("prism")
+    stream.save(str(path))
+    for i, (a, b) in enumerate(pairwise(demos.offsets.tolist())):
+        steps = demos.step_index[a:b] if demos.times is None else np.asarray(demos.times[a:b])
+        clock = {"sequence": steps} if rate is None else {"duration": steps / rate}
+        name = "step" if rate is None else "time"
+        times, place = [rr.TimeColumn(name, **clock)], f"episode_{demos.name_of(i)}"
+        for j, column in enumerate(columns):
+            group = "observed" if j < values.shape[1] - demos.motions.shape[1] else "commanded"  # type: ignore[union-attr]
+            own = rr.Scalars.columns(scalars=values[a:b, j])
+            stream.send_columns(f"{place}/{group}/{column}", indexes=times, columns=own)
+        stream.send_columns(f"{place}/phase", indexes=times, columns=rr.Scalars.columns(scalars=labels[a:b]))
+        first = np.flatnonzero(np.r_[True, np.diff(labels[a:b]) != 0])
+        begin = [rr.TimeColumn(name, **{word: own[first] for word, own in clock.items()})]
+        words = rr.TextLog.columns(text=[names[k] for k in labels[a:b][first]])
+        stream.send_columns(f"{place}/phase/name", indexes=begin, columns=words)
+    stream.flush()
+    stream.disconnect()
 
 
 def _clock(seconds: float) -> str:
