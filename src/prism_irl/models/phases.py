@@ -237,7 +237,7 @@ class Phases(IntentionModel):
         in_order = bool(shown.mean() >= IN_ORDER) and "once" in tried
         vars(self).update(tried["once" if in_order else "free"], in_order_=shown)
         share = min(float(self.in_order_[0]), 1.0)
-        self._say_order(in_order, f"in order they explain {share:.0%} of the movement that they explain in any order")
+        self._say_order(in_order, f"phases in order explain {share:.0%} of what phases in any order do")
 
     def _learn_by_choice(self, demos: Demonstrations) -> None:
         """Learn from labels as the candidate that labels episodes left out best."""
