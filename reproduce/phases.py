@@ -156,7 +156,7 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     ]
     if drawn:
         found += [
-            f"On random tasks they label {mean(drawn, OURS):.3f} right, equal parts {mean(drawn, 'equal parts'):.3f} and "
+            f"On random tasks they label {mean(drawn, OURS):.3f} right, equal parts {mean(drawn, 'equal parts'):.3f}, "
             f"{best} {mean(drawn, best):.3f}; they are more than 0.02 below equal parts in {_below(drawn)[0]} of "
             f"{len(drawn)}, by {_below(drawn)[1]:.3f} at most.",
         ]
