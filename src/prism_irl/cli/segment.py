@@ -136,8 +136,8 @@ def segment(
         from prism_irl.robots.lerobot import write_rerun
 
         demos, K = data.demonstrations, model.n_intentions
-        called = default_names(K) if names is None else read_names(names, K)
-        write_rerun(out, demos, model.predict(demos), called, steps_per_second(table))
+        usual = default_names(K) if names is None else read_names(names, K)
+        write_rerun(out, demos, model.predict(demos), usual, steps_per_second(table))
         steps = demos.n_steps
     elif write_back is None:
         write_table(segmented(model, data, names), out)
