@@ -148,8 +148,8 @@ def segment(
             write_back, out, data.demonstrations, model.predict(data.demonstrations), words, subtasks=subtask_index
         )
     if intervals is not None:
-        called = None if names is None else read_names(names, model.n_intentions)
-        found = interval_table(data.demonstrations, model.predict(data.demonstrations), called)
+        words = None if names is None else read_names(names, model.n_intentions)
+        found = interval_table(data.demonstrations, model.predict(data.demonstrations), words)
         write_table(to_boris(found) if ".boris" in intervals.suffixes else found, intervals)
     print(one_line(f"{steps} steps segmented: {out}"))
 

@@ -150,9 +150,7 @@ def stride(fps: float | None, hz: float | None) -> int:
     if fps is None or hz is None:
         return 1
     if not 0 < hz <= fps:
-        raise InputError(
-            f"--hz is {hz:g}; give the steps per second, at most the {fps:g} of the recording."
-        )
+        raise InputError(f"--hz is {hz:g}; give the steps per second, at most the {fps:g} of the recording.")
     return max(round(fps / hz), 1)
 
 
