@@ -29,3 +29,12 @@ def test_one_sentence(
     assert words in said
     assert said.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_inside_compiled_code_is_an_interrupt(monkeypatch, capsys):
+    def interrupted(*_: object) -> None:
+        raise SystemError("a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("prism_irl.cli.main.with_study", interrupted)
+    assert main(["fit", "mouse.csv"]) == 130
+    assert "interrupted" in capsys.readouterr().err

@@ -122,13 +122,14 @@ def main(tokens: list[str] | None = None) -> int:
             traceback.print_exc()
         return _refuse(in_words(app, error, arguments) if isinstance(error, CycloptsError) else str(error))
     except KeyboardInterrupt:
-        print(one_line(f"prism: interrupted; {_how_to_go_on(arguments)}"), file=sys.stderr)
-        return 130
+        return _interrupted(arguments)
     except BrokenPipeError:
         return 0
     except SystemExit as stop:
         return int(stop.code or 0)
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # compiled code raises a SystemError from it
+            return _interrupted(arguments)
         if debug:
             traceback.print_exc()
         if (reason := _fault_of_the_machine(error)) is not None:
@@ -136,6 +137,12 @@ def main(tokens: list[str] | None = None) -> int:
         text = one_line(f"{error!r:.500}")
         print(f"prism: internal error: {text}; run again with --debug and report it.", file=sys.stderr)
         return 1
+
+
+def _interrupted(arguments: Sequence[str]) -> int:
+    """Say how to go on."""
+    print(one_line(f"prism: interrupted; {_how_to_go_on(arguments)}"), file=sys.stderr)
+    return 130
 
 
 def _refuse(reason: str) -> int:

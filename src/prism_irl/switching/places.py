@@ -173,7 +173,7 @@ class PlaceChain(SwitchingModule, Chain):
         centres: FloatArray,
     ) -> None:
         """The best place of intention j: among the cells of the world, then around the best of them."""
-        place, radius = self.places[j].numpy().copy(), float(self.radii[j])
+        place, radius = self.places[j].cpu().numpy().copy(), float(self.radii[j])
         tried = RADII * np.sqrt(x.shape[1] / 2.0)
         used = np.flatnonzero(leaving + staying > 1e-4)
         near, out, stay = x[used].astype(np.float64), leaving[used], staying[used]
@@ -201,7 +201,7 @@ def others_only(kernel: Tensor) -> Tensor:
     K = len(kernel)
     if K == 1:
         return torch.ones_like(kernel)
-    left = kernel.double().clamp_min(FLOOR) * (1.0 - torch.eye(K, dtype=torch.float64))
+    left = kernel.double().clamp_min(FLOOR) * (1.0 - torch.eye(K, dtype=torch.float64, device=kernel.device))
     return left / left.sum(-1, keepdim=True)
 
 
