@@ -155,26 +155,14 @@ def test_a_gate_that_does_not_leak_is_not_marked(folder):
     assert "not a likelihood" not in Page(report(folder, fit(leaks=False))).text
 
 
-def test_comparison_report_shows_the_table_and_the_chart(folder):
+def test_comparison_report_shows_the_table(folder):
     config = {"command": ["prism", "compare", "my data.csv"]}
     page = Page(report(folder, {**COMPARISON, "quick": True, "notes": ["Read off a figure."]}, config))
     for words in ("Gridworld", "quick run", "5 folds", "3 seeds", "Read off a figure.", "−1.190 ± 0.010"):
         assert words in page.text, words
     assert "prism compare 'my data.csv'" in page.text
     assert page.text.count("not a likelihood") >= 3
-    (image,) = page.all("img")
-    chart = base64.b64decode(image["src"].partition("base64,")[2]).decode()
-    assert "Recurrent switching" in chart
     assert len(page.all("tr")) == 1 + len(METHODS)
-
-
-def test_history_is_drawn_unless_the_run_drew_it(folder):
-    (folder / "history.csv").write_text("start,iteration,train,validation\n0,0,-2,-2.1\n0,1,-1.5,\n1,0,-2,-2.2\n")
-    (image,) = Page(report(folder, FIT)).all("img")
-    assert "EM iteration" in base64.b64decode(image["src"].partition("base64,")[2]).decode()
-    (folder / "figures" / "em_curves.svg").write_text(SVG.format(200, "mine"))
-    (image,) = Page(report(folder, FIT)).all("img")
-    assert "mine" in base64.b64decode(image["src"].partition("base64,")[2]).decode()
 
 
 def test_figures_come_in_the_order_of_their_captions(folder):
@@ -197,8 +185,6 @@ def test_figures_come_with_their_data(folder):
     assert "Its data is in figures/b.csv." in page.text
     assert [link["download"] for link in links] == ["a.csv"]
     assert base64.b64decode(links[0]["href"].partition("base64,")[2]) == b"x,y\n1,2\n"
-    (chart,) = [link for link in Page(report(folder, COMPARISON)).all("a") if link["download"] == "method_bars.csv"]
-    assert "Recurrent switching,bar,-1.101" in base64.b64decode(chart["href"].partition("base64,")[2]).decode()
 
 
 def test_nothing_outside_the_folder_is_read(folder, tmp_path_factory):
@@ -281,7 +267,6 @@ def test_the_page_fits_phones_paper_and_screen_readers(folder):
 
 @pytest.mark.parametrize("metrics", [FIT, COMPARISON], ids=["fit", "comparison"])
 def test_the_same_folder_gives_the_same_bytes(folder, metrics):
-    (folder / "history.csv").write_text("start,iteration,train\n0,0,-2\n0,1,-1\n")
     first = report(folder, metrics)
     assert report(folder, metrics) == first
 
@@ -304,14 +289,9 @@ def test_missing_or_broken_metrics_are_an_input_error(tmp_path, content, message
     assert not (tmp_path / "report.html").exists()
 
 
-def test_missing_folder_and_broken_history_are_input_errors(tmp_path):
+def test_a_missing_folder_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match="no folder"):
         write_report(tmp_path / "gone")
-    (tmp_path / "metrics.json").write_text(json.dumps(FIT))
-    for broken in ("iteration\n0\n", "start,iteration,train\n0,zero,1\n"):
-        (tmp_path / "history.csv").write_text(broken)
-        with pytest.raises(InputError, match="history"):
-            write_report(tmp_path)
 
 
 @pytest.mark.parametrize(

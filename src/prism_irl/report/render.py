@@ -8,14 +8,12 @@ figure can run.
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import json
 import re
 import shlex
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +21,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from prism_irl import storage
+from prism_irl import __version__, storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
 from prism_irl.report import screen, story, table_rows
@@ -61,13 +59,13 @@ WIDE = 400.0  # points: a figure wider than one column gets the whole width, and
 
 
 class EmbeddedFigure(NamedTuple):
-    """A figure as a data URI, with its caption and its data."""
+    """A figure as a data URI, with its caption, its width on paper (0 where it does not say), and its data as CSV."""
 
     stem: str
     caption: str
     uri: str
-    points: float  # its width on paper; 0 where it does not say
-    data: str = ""  # the numbers behind it as a data URI of CSV
+    points: float
+    data: str = ""
 
     @property
     def wide(self) -> bool:
@@ -113,15 +111,11 @@ def render(folder: Path) -> str:
     figures, left_out = _figures(folder, used)
     checks = read_checks(folder)
     contrasts = [contrast_section(one, names, metrics) for one in read_contrasts(folder)]
-    drawn = {figure.stem for figure in figures}
     answered = SWITCHES if explorer is not None else ()
     elsewhere = {*CHECKS, MAPS, *SWITCHES} if explorer is not None else {*CHECKS}
     budget = table_rows.budget_rows(metrics)
     elsewhere |= {BUDGET} if budget else set()
-    # A run that drew these itself knows better.
-    method_chart = None if {"method_bars", "selection", "budget"} & drawn else _method_chart(metrics)
-    em_chart = None if "em_curves" in drawn else _em_chart(folder)
-    found = verdict(metrics)
+    found, command = verdict(metrics), config.get("command")
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
     page = page_template().render(
         title=_title(metrics, config),
@@ -142,7 +136,6 @@ def render(folder: Path) -> str:
         interval_remark=table_rows.interval_remark(metrics),
         explorer=None if explorer is None else _explorer(explorer, names or [], frames, metrics),
         exemplars=[] if explorer is None else exemplars(explorer, frames),
-        method_chart=method_chart,
         budget=budget,
         budget_remark=table_rows.budget_remark(metrics),
         budget_figure=next((figure for figure in figures if figure.stem == BUDGET and budget), None),
@@ -150,31 +143,19 @@ def render(folder: Path) -> str:
         checks_figures=[figure for figure in figures if figure.stem in CHECKS],
         maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
         switch_figures=[figure for figure in figures if figure.stem in answered],
-        contrasts=[(one, _of_contrast(figures, one.key)) for one in contrasts],
-        figures=[
-            figure
-            for figure in (em_chart, *figures)
-            if figure is not None and figure.stem not in elsewhere and not figure.stem.startswith("contrast-")
-        ],
+        contrasts=[(one, [f for f in figures if f.stem.startswith(f"contrast-{one.key}-")]) for one in contrasts],
+        figures=[f for f in figures if f.stem not in elsewhere and not f.stem.startswith("contrast-")],
         left_out=left_out,
-        command=_command(config),
+        command=shlex.join(map(str, command)) if isinstance(command, list) else str(command or ""),
         versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
         config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
-        citations=_citations(config),
+        release=mapping(config.get("versions")).get("prism-irl") or __version__,
         methods="" if comparison else " ".join([methods_text(metrics, config), *(one.methods for one in contrasts)]),
     )
-    return _sealed(page)
-
-
-def _sealed(page: str) -> str:
-    """Allow the script of the page, by its hash in the content security policy, and no other."""
+    # The script of the page is allowed, by its hash in the content security policy, and no other.
     own = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
     digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
     return page.replace("'own-script'", f"'sha256-{digest}'", 1)
-
-
-def _of_contrast(figures: list[EmbeddedFigure], key: str) -> list[EmbeddedFigure]:
-    return [figure for figure in figures if figure.stem.startswith(f"contrast-{key}-")]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -202,29 +183,20 @@ def _notes(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _table_title(metrics: Mapping[str, Any]) -> str:
-    if is_selection(metrics):
-        return "Numbers of intentions"
-    if is_calibration(metrics):
-        return "Kinds of data"
-    return "The budget of predictability" if is_evidence(metrics) else "Methods"
+    titles = {"The budget of predictability": is_evidence, "Kinds of data": is_calibration}
+    titles |= {"Numbers of intentions": is_selection}
+    return next((title for title, fits in titles.items() if fits(metrics)), "Methods")
 
 
 def _facts(metrics: Mapping[str, Any]) -> list[str]:
     """Return the size of the run, in a few words each."""
     facts = []
-    words = (
-        ("n_intentions", "intention"),
-        ("n_trajectories", "trajectory"),
-        ("n_steps", "step"),
-        ("folds", "fold"),
-        ("seeds", "seed"),
-    )
-    for key, noun in words:
-        value = metrics.get(key)
+    for key in ("n_intentions", "n_trajectories", "n_steps", "folds", "seeds"):
+        value, noun = metrics.get(key), key.removeprefix("n_")
         count = float(len(value)) if isinstance(value, list) else number(value)
         if count is not None:
-            plural = noun if count == 1 else "trajectories" if noun == "trajectory" else noun + "s"
-            facts.append(f"{count:,.0f} {plural}")
+            one = "trajectory" if noun == "trajectories" else noun.removesuffix("s")
+            facts.append(f"{count:,.0f} {one if count == 1 else noun}")
     pair = metrics.get("pair")
     if pair is not None and not isinstance(pair, str):
         raise TypeError(f"the pair is {pair!r}")
@@ -292,81 +264,11 @@ def _frames_note(frames: Mapping[str, Any]) -> str:
     n, every = len(frames["trajectories"]), int(frames["every"])
     if not n:
         return str(frames["note"])
-    which = "every step" if every == 1 else f"every {every}{_ordinal(every)} step"
+    which = "every step" if every == 1 else f"one in {every} steps"
     return f"Frames are kept of {which} of {n} trajector{'y' if n == 1 else 'ies'}, marked in the list."
 
 
-def _ordinal(n: int) -> str:
-    return "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-
-
-def _command(config: Mapping[str, Any]) -> str:
-    command = config.get("command")
-    if isinstance(command, list):
-        return shlex.join(str(word) for word in command)
-    return str(command) if command else ""
-
-
-def _citations(config: Mapping[str, Any]) -> str:
-    release = mapping(config.get("versions")).get("prism-irl")
-    if not release:
-        try:
-            release = version("prism-irl")
-        except PackageNotFoundError:  # run from a source tree that was never installed
-            release = "unreleased"
-    return f"""@article{{sheng2026prism,
-  title  = {{Probabilistic Recurrent Intention Switching Model}},
-  author = {{Sheng, Wenyuan and Zhu, Hao and Boedecker, Joschka}},
-  year   = {{2026}}
-}}
-
-@software{{prism_irl,
-  title   = {{prism-irl: intention switching from states and actions}},
-  author  = {{{{The PRISM developers}}}},
-  version = {{{release}}},
-  year    = {{2026}}
-}}"""
-
-
 # -- pictures ----------------------------------------------------------------------------------------------------------
-
-
-def _method_chart(metrics: Mapping[str, Any]) -> EmbeddedFigure | None:
-    rows = table_rows.method_bar_rows(metrics)
-    if len(rows) < 2:
-        return None
-    from prism_irl.figures import charts, style
-    from prism_irl.figures.style import to_csv
-
-    figure, (ax,) = style.new_figure(width=3.7, height=0.75 + 0.25 * len(rows))
-    ceiling = number(mapping(mapping(metrics["methods"]).get("oracle")).get("predictive_ll"))
-    with style.paper_style():
-        charts.method_bars(ax, rows, ceiling=ceiling)
-    caption = "Held-out score, mean and standard deviation over folds. Bars start at the left end of the axis."
-    if not all(row["is_likelihood"] for row in rows):
-        caption += " Hatched bars are paper scores and not likelihoods."
-    return _embed("method_bars", caption, style.to_svg(figure), "svg+xml", 0.0, to_csv(figure))
-
-
-def _em_chart(folder: Path) -> EmbeddedFigure | None:
-    path = folder / "history.csv"
-    if not path.is_file() or not inside(path, folder):
-        return None
-    from prism_irl.figures import charts, style  # where figures were drawn elsewhere, nobody else needs matplotlib
-    from prism_irl.figures.style import to_csv
-
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(file)]  # empty: none
-        if not rows:
-            return None
-        figure, (ax,) = style.new_figure(height=2.2)
-        with style.paper_style():
-            charts.em_curves(ax, [{"start": 0, **row} for row in rows])
-    except (KeyError, ValueError, OSError, csv.Error) as error:
-        raise InputError(f"{path} is not a history of EM ({error}); delete it or run the fit again.") from None
-    caption = "Log-likelihood over EM iterations: the best start in colour, the iteration that was kept as a dot."
-    return _embed("em_curves", caption, style.to_svg(figure), "svg+xml", 0.0, to_csv(figure))
 
 
 def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
@@ -409,9 +311,8 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
     return figures, left_out
 
 
-def _embed(stem: str, caption: str, data: bytes, kind: str, points: float, numbers: str = "") -> EmbeddedFigure:
-    table = _uri("text/csv", numbers.encode()) if numbers else ""
-    return EmbeddedFigure(stem, caption, _uri(f"image/{kind}", data), points, table)
+def _embed(stem: str, caption: str, data: bytes, kind: str, points: float) -> EmbeddedFigure:
+    return EmbeddedFigure(stem, caption, _uri(f"image/{kind}", data), points)
 
 
 def _uri(kind: str, data: bytes) -> str:
