@@ -68,7 +68,7 @@ def test_of_many_steps_every_nth_is_kept(tmp_path, monkeypatch):
     assert written["trajectories"]["0"]["steps"] == [0, 3, 6, 9]
     assert [colour(text)[1] for text in written["trajectories"]["1"]["jpeg"]] == [0, 3, 6, 9, 12]
     page = "".join(write_page(tmp_path).split())
-    assert "".join("Frames are kept of every 3rd step of 2 trajectories".split()) in page
+    assert "".join("Frames are kept of one in 3 steps of 2 trajectories".split()) in page
 
 
 def test_of_many_trajectories_some_are_kept_evenly(tmp_path, monkeypatch):

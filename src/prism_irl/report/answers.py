@@ -113,7 +113,7 @@ def _aim(k: int, explorer: Mapping[str, Any]) -> str:
     ]
     layout, first = explorer.get("layout"), name_of(explorer, "state", int(one["leads_to"][0][0]))
     if layout is None:
-        acts = [f"{name_of(explorer, 'action', int(a))} {_percent(share)}" for a, share in one["acts"][:2]]
+        acts = [f"{name_of(explorer, 'action', int(a))} {share:.0%}" for a, share in one["acts"][:2]]
         chosen = [f"does {choice}" for choice in _choices_of(k, explorer, 1, beside=False)]
         return chosen[0] if chosen else f"{apart[-1] if apart else f'does {listed(acts)}'} of the time"
     if layout["kind"] == "cells":  # places have no names but what was measured there
@@ -137,7 +137,7 @@ def _choices_of(k: int, explorer: Mapping[str, Any], most: int, *, beside: bool 
             break
         act, state = name_of(explorer, "action", int(a)), name_of(explorer, "state", int(s))
         own, others = shares[k, s, a], shares[k, s, a] - apart[k, s, a]
-        found.append(f"{act} in “{state}” ({_percent(own)}{f', others {_percent(others)}' if beside else ''})")
+        found.append(f"{act} in “{state}” ({own:.0%}{f', others {others:.0%}' if beside else ''})")
     return found
 
 
@@ -234,7 +234,8 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         told = number(metrics.get("known_steps"))
         saw = f"which has read partial labels of {told:,.0f} of the steps" if told else "which never saw them"
         text = f"True intentions are known here: the fit, {saw}, finds {100 * accuracy:.1f}% of the steps."
-        simple = {name: number(mapping(one).get("label_accuracy")) for name, one in _baselines(metrics).items()}
+        beside = mapping(metrics.get("baselines"))
+        simple = {name: number(mapping(one).get("label_accuracy")) for name, one in beside.items()}
         if known := [f"{name} {100 * value:.1f}%" for name, value in simple.items() if value is not None]:
             text += f" Without intentions: {' and '.join(known)}."
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
@@ -244,8 +245,12 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
     wants = [
         Want(k, names[k], intention_color(k), goals.get(k, "") + _want(k, one, explorer, step)) for k, one in stories
     ]
+    about = []  # of several models, which one the answers are about and what it was fitted to
+    if comparison and facts.get("name"):
+        how = f" {facts['how']}" if facts.get("how") else ""
+        about = [Finding("info", f"The answers here are about {facts['name']}.{how}")]
     return [
-        Question("Did it converge?", _about(facts, comparison) + by_topic["converged"], []),
+        Question("Did it converge?", about + by_topic["converged"], []),
         Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
         Question("What does each intention want?", [], wants),
         Question("When does the agent switch?", by_topic["switches"] + _switches(explorer, names), []),
@@ -271,18 +276,6 @@ def place_in_words(names: Sequence[str], place: Sequence[Any]) -> str:
     return ", ".join(numbers[:MANY]) + (", …" if len(numbers) > MANY else "")
 
 
-def _baselines(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(metrics.get("baselines"))
-
-
-def _about(facts: Mapping[str, Any], comparison: bool) -> list[Finding]:
-    """Of several models, say which one the answers are about and what it was fitted to."""
-    if not comparison or not facts.get("name"):
-        return []
-    how = facts.get("how")
-    return [Finding("info", f"The answers here are about {facts['name']}." + (f" {how}" if how else ""))]
-
-
 def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[Finding]:
     if is_selection(metrics):
         return []  # its own verdict says it
@@ -303,43 +296,39 @@ def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any], step: flo
     lasts = in_seconds(one["dwell"], step)
     at_a_time = f"{one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}"
     if does := mapping(explorer.get("movement")).get("does"):
-        return f"{does[k]}. {_percent(one['share'])} of the steps, {at_a_time}."
+        return f"{does[k]}. {one['share']:.0%} of the steps, {at_a_time}."
     acts = [(int(a), share) for a, share in one["acts"][:2] if share >= HARDLY]
-    done = ", ".join(f"{name_of(explorer, 'action', a)} {_percent(share)}" for a, share in acts)
+    done = ", ".join(f"{name_of(explorer, 'action', a)} {share:.0%}" for a, share in acts)
     if explorer.get("layout") is None and (choices := _choices_of(k, explorer, 3)):  # states are no places
-        return f"does {listed(choices)}. In all {done}. {_percent(one['share'])} of the steps, {at_a_time}."
-    alike, told = _alike(explorer), 1
+        return f"does {listed(choices)}. In all {done}. {one['share']:.0%} of the steps, {at_a_time}."
+    # All of several intentions may lead to the same place, which then says nothing about any of them.
+    first = [wants["leads_to"][0][0] for wants in explorer["story"]["wants"] if wants["leads_to"]]
+    alike, told = len(first) > 1 and len(set(first)) == 1, 1
     if places[0][1] >= HEADS_FOR:
         text = f"{'like all others ' if alike else ''}heads for {places[0][0]}, where it would spend "
-        text += f"{_percent(places[0][1])} of its time if it never switched"
-        further = [f"{name} ({_percent(share)})" for name, share in places[1:] if share >= 0.1]
+        text += f"{places[0][1]:.0%} of its time if it never switched"
+        further = [f"{name} ({share:.0%})" for name, share in places[1:] if share >= 0.1]
         text += f"; then {' and '.join(further)}" if further else ""
         told += len(further)
     elif sum(share for _, share in places) >= BETWEEN:
-        text = "moves between " + ", ".join(f"{name} ({_percent(share)})" for name, share in places)
+        text = "moves between " + ", ".join(f"{name} ({share:.0%})" for name, share in places)
         told = len(places)
     else:
         text = f"roams over about {one['spread']:.0f} states; the most frequent, {places[0][0]}, takes "
-        text += f"{_percent(places[0][1])} of its time"
+        text += f"{places[0][1]:.0%} of its time"
     named = {int(s) for s, _ in one["leads_to"][:told]}
     told_acts = {int(i) for what, i, *_ in one.get("more", []) if what == "action"} if _several(explorer) else set()
     acts = [(a, share) for a, share in acts if a not in told_acts]
     text = f"{text}.{_more(one, explorer, named)}"
     if acts:
         text += " Mostly does " if not told_acts else " Also does "
-        text += ", ".join(f"{name_of(explorer, 'action', a)} {_percent(share)}" for a, share in acts) + "."
-    return f"{text} {_percent(one['share'])} of the steps, {at_a_time}."
+        text += ", ".join(f"{name_of(explorer, 'action', a)} {share:.0%}" for a, share in acts) + "."
+    return f"{text} {one['share']:.0%} of the steps, {at_a_time}."
 
 
 def _several(explorer: Mapping[str, Any]) -> bool:
     """Whether more than one intention is used, so that there is something to compare."""
     return sum(bool(one["leads_to"]) for one in explorer["story"]["wants"]) > 1
-
-
-def _alike(explorer: Mapping[str, Any]) -> bool:
-    """Whether all of several intentions lead to the same place, so that the place says nothing about any of them."""
-    first = [one["leads_to"][0][0] for one in explorer["story"]["wants"] if one["leads_to"]]
-    return len(first) > 1 and len(set(first)) == 1
 
 
 def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) -> str:
@@ -353,10 +342,10 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
             there.append((int(i), most))
             continue
         verb = "is in" if what == "state" else "does"
-        beside = f"the other {_percent(most)}" if two else f"another at most {_percent(most)}"
+        beside = f"the other {most:.0%}" if two else f"another at most {most:.0%}"
         if most < HARDLY:
             beside = f"the other{'' if two else 's'} hardly ever"
-        words.append(f"{verb} {name_of(explorer, what, int(i))} ({_percent(own)}, {beside})")
+        words.append(f"{verb} {name_of(explorer, what, int(i))} ({own:.0%}, {beside})")
     alone = ""
     if there:
         where = (
@@ -365,7 +354,7 @@ def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) 
             else f"in {listed([name_of(explorer, 'state', i) for i, _ in there])}"
         )
         most = max(most for _, most in there)
-        who, share = "The other" if two else "Others", _percent(most)
+        who, share = "The other" if two else "Others", f"{most:.0%}"
         at_most = "" if two and len(there) == 1 else "at most "
         alone = f" {who} would be {where} {at_most}{share} of {'its' if two else 'their'} time."
         if most < HARDLY:
@@ -415,16 +404,11 @@ def _near(name: str, rates: Mapping[str, Any], names: Sequence[str]) -> list[str
         if min(near["steps"], otherwise["steps"]) < ENOUGH:
             continue
         if near["low"] > CLEAR * otherwise["rate"] or CLEAR * near["high"] < otherwise["rate"]:
-            interval = f"{_percent(near['low'])} to {_percent(near['high'])}"
+            interval = f"{near['low']:.0%} to {near['high']:.0%}"
             told.append(
-                f"{_percent(near['rate'])} of the steps of {names[k]} ({interval}), {_percent(otherwise['rate'])} "
-                "otherwise"
+                f"{near['rate']:.0%} of the steps of {names[k]} ({interval}), {otherwise['rate']:.0%} otherwise"
             )
     if not told:
         return []
     times = f"{rates['events']:,} time{'' if rates['events'] == 1 else 's'} in the data"
     return [f"Within {NEAR} steps of “{name}” ({times}) it switches at {'; '.join(told)}."]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%"

@@ -97,7 +97,9 @@ def _finding(statistics: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Fi
         return float(abs(one["data"] - one["mean"]) / max(one["spread"], 1e-12))
 
     far = sorted(outside, key=distance, reverse=True)[:3]
-    listed = "; ".join(f"{_called(rows[i])} ({rows[i].data}; simulations {rows[i].interval})" for i in far)
+    called = [f"{rows[i].what} of {rows[i].intention}" if rows[i].k is not None else rows[i].what for i in far]
+    beside = (f"({rows[i].data}; simulations {rows[i].interval})" for i in far)
+    listed = "; ".join(f"{what} {numbers}" for what, numbers in zip(called, beside, strict=True))
     lie = "lies" if len(outside) == 1 else "lie"
     count = f"{len(outside)} of {n} numbers of the data {lie} outside what the model simulates"
     if len(outside) <= by_chance:
@@ -105,10 +107,6 @@ def _finding(statistics: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Fi
     more = "the furthest are " if len(outside) > len(far) else ""
     text = f"{count}, more than the {by_chance} that chance allows: {more}{listed}."
     return Finding("warning", f"{text} There the agent does something that the model leaves out.")
-
-
-def _called(row: Row) -> str:
-    return f"{row.what} of {row.intention}" if row.k is not None else row.what
 
 
 def _how(checks: Mapping[str, Any]) -> str:
@@ -135,16 +133,12 @@ def _row(one: Mapping[str, Any], names: Sequence[str] | None, states: Sequence[s
     far = unit == "distance"
     what = f"difference in {one['name']}" if far else one["name"]
     what = what if state is None else f"{what} of {place_name(state, states)}"
-    text = _percent if unit in ("share", "distance") else _plain
+    factor, sign = (100, "%") if unit in ("share", "distance") else (1, "")
+
+    def text(value: float) -> str:
+        return signed(factor * value, 1) + sign
+
     interval = f"up to {text(one['high'])}" if far else f"{text(max(one['low'], 0.0))} to {text(one['high'])}"
     name = "" if k is None else names[k] if names and k < len(names) else f"intention {k}"
     numbers = (text(one["data"]), text(one["mean"]), interval, f"{one['p']:.3f}")
     return Row(what, unit if unit in ("steps", "states") else "", k, name, *numbers, one["outside"])
-
-
-def _percent(value: float) -> str:
-    return f"{signed(100 * value, 1)}%"
-
-
-def _plain(value: float) -> str:
-    return signed(value, 1)

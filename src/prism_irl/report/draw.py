@@ -89,8 +89,9 @@ def draw_run(folder: Path, names: Sequence[str] | None = None, *, maps: bool = T
 
 def _drop(figures: Path, *stems: str) -> None:
     """Delete figures of an earlier run in the same folder."""
-    for old in (path for stem in stems for path in figures.glob(f"{stem}.*")):
-        old.unlink()
+    for stem in stems:
+        for old in figures.glob(f"{stem}.*"):
+            old.unlink()
 
 
 def write_pictures(

@@ -49,6 +49,11 @@ from prism_irl.report.verdict import (
 )
 from prism_irl.storage import inside
 
+TITLES = (
+    ("Numbers of intentions", is_selection),
+    ("Kinds of data", is_calibration),
+    ("The budget of predictability", is_evidence),
+)
 MAPS, BUDGET = "maps", "budget"
 SWITCHES = ("switches", "inputs")
 MAX_FIGURE = 400_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
@@ -96,6 +101,12 @@ def write_report(folder: str | Path) -> Path:
     return path
 
 
+def _read_object(folder: Path, name: str) -> Mapping[str, Any]:
+    if not inside(path := folder / name, folder):
+        raise InputError(f"{path} points out of the run folder; put the file itself there.")
+    return storage.read_object(path)
+
+
 def render(folder: Path) -> str:
     """Return the report of a run folder as HTML; the same folder gives the same text."""
     metrics = _read_object(folder, "metrics.json")
@@ -128,7 +139,7 @@ def render(folder: Path) -> str:
         folded=explorer is not None,
         notes=_notes(metrics),
         table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
-        table_title=_table_title(metrics),
+        table_title=next((title for title, fits in TITLES if fits(metrics)), "Methods"),
         tiles=[] if comparison else table_rows.fit_tiles(metrics),
         references=[] if comparison else table_rows.reference_rows(metrics),
         scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
@@ -180,12 +191,6 @@ def _notes(metrics: Mapping[str, Any]) -> list[str]:
         verdict_says = {finding.text for finding in sentences(metrics["evidence"])}
         return [note for note in notes if note not in verdict_says]
     return notes[2:] if is_calibration(metrics) else notes
-
-
-def _table_title(metrics: Mapping[str, Any]) -> str:
-    titles = {"The budget of predictability": is_evidence, "Kinds of data": is_calibration}
-    titles |= {"Numbers of intentions": is_selection}
-    return next((title for title, fits in titles.items() if fits(metrics)), "Methods")
 
 
 def _facts(metrics: Mapping[str, Any]) -> list[str]:
@@ -326,16 +331,6 @@ def _width(svg: bytes) -> float:
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
-
-
-def _read_object(folder: Path, name: str) -> Mapping[str, Any]:
-    path = folder / name
-    if not inside(path, folder):
-        raise InputError(f"{path} points out of the run folder; put the file itself there.")
-    value = storage.read_json(path)
-    if not isinstance(value, Mapping):
-        raise InputError(f"{path} does not hold a JSON object; restore it or run the command again.")
-    return value
 
 
 _OPTION = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*")
