@@ -139,7 +139,7 @@ def main(tokens: list[str] | None = None) -> int:
         return 1
 
 
-def _interrupted(arguments: Sequence[str]) -> int:
+def _interrupted(arguments: list[str]) -> int:
     """Say how to go on."""
     print(one_line(f"prism: interrupted; {_how_to_go_on(arguments)}"), file=sys.stderr)
     return 130
