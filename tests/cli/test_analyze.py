@@ -48,6 +48,8 @@ def test_a_table_of_numbers_is_fitted_and_read_again(tmp_path: Path, capsys: pyt
     assert (tmp_path / "run" / "fit" / "model.safetensors").stat().st_mtime_ns == written, "not made again"
     assert main([*command, "--seed", "3"]) == 2
     assert "holds an analysis of other data or options" in capsys.readouterr().err
+    assert main(["segment", str(tmp_path / "run"), command[1], "--out", str(tmp_path / "labels.csv")]) == 0
+    assert "intention" in pd.read_csv(tmp_path / "labels.csv"), "the folder of an analysis is that of its fit"
 
 
 def test_python_returns_the_same_with_tables(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from prism_irl.cli.main import main
+from prism_irl.cli.study import recognise
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
 from worlds.lerobot import write_lerobot
@@ -46,6 +48,33 @@ def test_commands_under_another_name(dataset):
     changed(dataset, {"action": "leader.joints", "observation.state": "follower.joints"})
     demos = read_dataset(dataset, "follower.joints", "leader.joints[gripper.pos]").demonstrations
     assert demos.motion_names == ("leader.joints[gripper.pos]",)
+
+
+@pytest.mark.parametrize(
+    ("rename", "observe", "act"),
+    [
+        ({}, "observation.state", "action"),
+        ({"action": "actions", "observation.state": "state"}, "state", "actions"),
+        ({"action": "action.joints", "observation.state": "observation.joints"}, "observation.joints", "action.joints"),
+        ({"action": "observation.environment_state"}, "observation.state", "observation.state"),
+        ({"observation.state": "speed"}, "action", "action"),
+    ],
+)
+def test_what_is_observed_is_recognised(dataset, rename, observe, act):
+    changed(dataset, rename)
+    assert recognise(dataset, {}).columns == {"observe": observe, "act": act}
+
+
+def test_nothing_is_recognised(dataset):
+    changed(dataset, {"action": "leader", "observation.state": "follower"})
+    with pytest.raises(InputError, match=r"nothing called a state, .* \(--observe, --act\) among leader, follower"):
+        recognise(dataset, {})
+    assert recognise(dataset, {"observe": "follower"}).columns == {"observe": "follower"}
+
+
+def test_no_run_but_data(dataset, capsys):
+    assert main(["segment", str(dataset)]) == 2
+    assert f"fit a model first (prism analyze {dataset})" in capsys.readouterr().err
 
 
 def test_joints_by_name(dataset):

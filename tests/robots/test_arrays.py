@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from prism_irl.cli.study import recognise
 from prism_irl.errors import InputError
 from prism_irl.robots.arrays import HDF5Source
 from prism_irl.robots.continuous import is_dataset, read_dataset
@@ -60,10 +61,29 @@ def test_robomimic(robomimic):
     np.testing.assert_array_equal(last.motions[:, 0], demos.motions[-8:, 6])
     marked = read_dataset(robomimic, "obs/robot0_eef_pos", "actions", intention="dones").demonstrations
     assert marked.labels.tolist() == [int(t == n - 1) for n in LENGTHS for t in range(n)]
-    with pytest.raises(InputError, match=r"has no observation.state; name what the recording has: actions, dones"):
+    with pytest.raises(
+        InputError, match=r"has no observation.state; name what the recording has, with --observe: actions"
+    ):
         read_dataset(robomimic, "observation.state", "actions")
     with pytest.raises(InputError, match=r"no vector 'obs/joint'; name observation.state, actions, dones"):
         read_dataset(robomimic, "obs/joint", "actions")
+
+
+def test_what_is_observed_is_recognised(robomimic, aloha):
+    assert recognise(robomimic, {}).columns == {"observe": "obs/robot0_eef_pos", "act": "actions"}
+    assert recognise(aloha, {}).columns == {"observe": "observations/qpos", "act": "action"}
+
+
+def test_recordings_without_commands(aloha):
+    h5py = pytest.importorskip("h5py", reason="needs the extra hdf5")
+    for path in aloha.iterdir():
+        with h5py.File(path, "a") as store:
+            del store["action"]
+    assert recognise(aloha, {}).columns["act"] == "observations/qpos"
+    demos = read_dataset(aloha, "observations/qpos", "observations/qpos").demonstrations
+    np.testing.assert_array_equal(demos.motions, demos.observations)
+    with pytest.raises(InputError, match=r"no commands called action; .* --act observations/qpos, observations/qvel"):
+        read_dataset(aloha, "observations/qpos", "action")
 
 
 def test_aloha(aloha):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +89,14 @@ def analyze_command(
         return
     print(one_line(result.answer))
     print(one_line(f"Page: {result.page}"))
+
+
+def with_fits(arguments: list[str]) -> list[str]:
+    """The arguments with the fit of an analysis where its folder stands for a run."""
+    return [
+        str(Path(word) / "fit") if before != "--out" and os.path.isfile(os.path.join(word, REQUEST)) else word
+        for before, word in pairwise(["", *arguments])
+    ]
 
 
 @dataclass(frozen=True)

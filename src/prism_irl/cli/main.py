@@ -23,7 +23,7 @@ from cyclopts import App, CycloptsError, Group, MissingArgumentError
 from cyclopts.exceptions import UnusedCliTokensError
 
 from prism_irl import __version__, limits
-from prism_irl.cli.analyze import analyze_command
+from prism_irl.cli.analyze import analyze_command, with_fits
 from prism_irl.cli.animals import contrast, imagine, individuals
 from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
@@ -114,7 +114,7 @@ def main(tokens: list[str] | None = None) -> int:
         asked = {"--help", "-h", "--help-all"} & set(arguments)
         if asked and show_help(app, arguments, everything="--help-all" in asked):
             return 0
-        arguments = with_local_copies(with_study(app, arguments))
+        arguments = with_local_copies(with_study(app, with_fits(arguments)))
         app([{"--help-all": "--help"}.get(word, word) for word in arguments], exit_on_error=False, print_error=False)
         return 0
     except (InputError, CycloptsError) as error:

@@ -110,6 +110,11 @@ def segment(
 
         run_stream(run, fitted.method, names)
         return
+    if not (run / "config.json").is_file() and (table is None or run.is_file()):
+        raise InputError(
+            f"{run} is no run folder; fit a model first (prism analyze {run}), then give its folder and the data, for "
+            "example: prism segment runs/mouse/fit new.csv --out labels.parquet."
+        )
     if table is None or out is None:
         raise InputError("Give the table to segment and --out, or --stream to read rows from standard input.")
     if write_back is None and out.suffix.lower() in SECONDS and table.is_dir():

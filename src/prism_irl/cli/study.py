@@ -255,7 +255,7 @@ class Recognised:
         parts = [f"{role} {name}" for role, name in self.columns.items()]
         parts += [f"event {name}" for name in self.events] + [f"condition {name}" for name in self.conditions]
         parts += [] if self.hz is None else [f"{self.hz:g} steps per second"]
-        return f"Columns: {', '.join(parts)}."
+        return f"Columns: {', '.join(parts) or 'those that the file names'}."
 
 
 def recognise(table: Path, given: dict[str, Any]) -> Recognised:
@@ -264,8 +264,8 @@ def recognise(table: Path, given: dict[str, Any]) -> Recognised:
 
     suffix, events = table.suffix.lower(), list(given.get("events", ()))
     own = {role: str(name) for role, name in given.items() if role in (*NAMES, *NUMBERS)}
-    if table.is_dir():
-        return Recognised(own | {role: name for role, name in _vectors(table).items() if role not in own}, events)
+    if (vectors := _vectors(table, own)) is not None:
+        return Recognised(vectors | own, events)
     if suffix not in (*WRITABLE, ".xlsx", ".nwb"):  # arrays, which name what they hold
         return Recognised(own, events)
     files = matching(table) if suffix in WRITABLE else [table]
@@ -279,24 +279,29 @@ def recognise(table: Path, given: dict[str, Any]) -> Recognised:
     return found
 
 
-def _vectors(folder: Path) -> dict[str, str]:
-    """What is observed and done in a robot dataset, where its vectors are called so; nothing in other folders."""
-    from prism_irl.robots.continuous import ACTION, STATE, is_dataset
+def _vectors(path: Path, given: Mapping[str, str]) -> dict[str, str] | None:
+    """What is observed and done in a robot dataset; None of a table, nothing of other folders.
+
+    Where there is no usual state or command, all that is called an observation or an action is meant; where one of
+    them was not recorded at all, the other stands for both.
+    """
+    from prism_irl.robots.continuous import is_dataset
     from prism_irl.robots.episodes import open_episodes
 
-    if not is_dataset(folder):
-        return {}
-    there = open_episodes(folder).further_vectors()
-    named = {
-        role: [name for name in there if _words(name)[-1:] in ([word], [f"{word}s"])] for role, word in WORDS.items()
-    }
-    usual = {"observe": STATE, "act": ACTION}
-    return {
-        role: names[0] if len(names) == 1 and usual[role] not in there else usual[role] for role, names in named.items()
-    }
-
-
-WORDS = {"observe": "state", "act": "action"}
+    if not is_dataset(path):
+        return {} if path.is_dir() else None
+    source, words = open_episodes(path), ({"obs", "observation", "observations"}, {"action", "actions"})
+    there = source.further_vectors()
+    observe, act = (
+        usual or ",".join(name for name in there if {*_words(name)[:1]} & own)
+        for usual, own in zip(source.usual_vectors(), words, strict=True)
+    )
+    if not (observe or act or {"observe", "act"} & given.keys()):
+        raise InputError(
+            f"{path} has nothing called a state, an observation or an action; say what is observed and what is done "
+            f"(--observe, --act) among {', '.join(there[:20]) or 'its columns'}."
+        )
+    return {role: name for role, name in (("observe", observe or act), ("act", act or observe)) if name}
 
 
 def _recognise(frame: pd.DataFrame, given: dict[str, Any]) -> Recognised:

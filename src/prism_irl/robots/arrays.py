@@ -109,6 +109,11 @@ class ArraySource(EpisodeSource):
         """Whether there is an array with one number per step."""
         return self._named().get(column, False)
 
+    def usual_vectors(self) -> tuple[str | None, str | None]:
+        """Their arrays."""
+        state, action = (next((key for key in keys if key in self._named()), None) for keys in (STATES, ACTIONS))
+        return state, action
+
     def further_vectors(self) -> tuple[str, ...]:
         """Every array of numbers."""
         return tuple(self._named())
@@ -121,9 +126,10 @@ class ArraySource(EpisodeSource):
         try:
             with opened() as arrays:
                 done = next((arrays[key] for key in ACTIONS if key in arrays), None)
-                if done is None:
+                first = done or next((one for one in arrays.values() if one.is_vector), None)
+                if first is None or (done is None and self.usual_vectors()[1] is not None):
                     raise damaged(name, f"it has no {' or '.join(ACTIONS)}, but {', '.join(arrays) or 'nothing'}")
-                steps = done.stop - done.start
+                steps = first.stop - first.start
 
                 def rows(key: str) -> npt.NDArray[np.float32]:
                     if key not in arrays or not arrays[key].is_vector:
@@ -135,7 +141,9 @@ class ArraySource(EpisodeSource):
                 state = next((key for key in STATES if key in arrays), None)
                 return Episode(
                     index=index,
-                    actions=rows(next(key for key in ACTIONS if key in arrays)),
+                    actions=np.zeros((steps, 1))
+                    if done is None
+                    else rows(next(key for key in ACTIONS if key in arrays)),
                     states=None if state is None else rows(state),
                     cameras={key: partial(_frames, opened, key) for key, one in arrays.items() if one.is_picture},
                     name=name,

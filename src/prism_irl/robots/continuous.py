@@ -33,9 +33,17 @@ from prism_irl.data.read import Table, column_names, maker
 from prism_irl.data.rows import Vocabulary, distinct, read_known
 from prism_irl.errors import InputError
 from prism_irl.robots.arrays import SUFFIXES
-from prism_irl.robots.episodes import DamagedEpisodeWarning, Episode, EpisodeSource, Frame, Skipped, open_episodes
+from prism_irl.robots.episodes import (
+    ACTION,
+    STATE,
+    DamagedEpisodeWarning,
+    Episode,
+    EpisodeSource,
+    Frame,
+    Skipped,
+    open_episodes,
+)
 
-STATE, ACTION = "observation.state", "action"
 ROLES = ("observe", "act")
 Named = tuple[npt.NDArray[np.float32], tuple[str, ...]]
 """Numbers of every step, (T, d), and what each is called."""
@@ -85,6 +93,9 @@ def read_dataset(
     if intention is None and source.has_words("phase"):
         intention = "phase"
     columns: dict[str, list[npt.NDArray[np.object_]]] = {name: [] for name in (labels, intention) if name is not None}
+    if source.usual_vectors()[1] is None and any(name == ACTION for name, _ in wanted[1]):
+        there = ", ".join(source.further_vectors()[:20]) or STATE
+        raise InputError(f"{folder} has no commands called {ACTION}; name what stands for them: --act {there}.")
     source.ask_for(*columns)
     source.ask_for_vectors(*(name for parts in wanted for name, _ in parts))
     kept_steps = slice(None, None, stride(source.fps, hz))
@@ -195,9 +206,8 @@ def _values(
         raise InputError(f"The dataset has no vector {name!r}; name {there} or {ACTION}{cameras}.")
     values = known[name]
     if values is None:
-        raise InputError(
-            f"Episode {episode.name} has no {name}; name what the recording has: {', '.join([*others[:20], ACTION])}."
-        )
+        there = ", ".join(others[:20]) or ACTION
+        raise InputError(f"Episode {episode.name} has no {name}; name what the recording has, with --{role}: {there}.")
     kept = _kept(name, part, role, values.shape[1], joints)
     return values[:, kept], tuple(f"{name}[{joints[i] if joints else i}]" for i in kept)
 

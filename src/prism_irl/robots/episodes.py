@@ -30,6 +30,8 @@ Frame = npt.NDArray[np.uint8]
 """One picture, (height, width, 3), RGB."""
 Frames = Callable[[], Iterator[Frame]]
 """Opens a camera's recording and yields one frame per step."""
+STATE, ACTION = "observation.state", "action"
+"""What the robot's own state and its commands are called in every dataset."""
 T = TypeVar("T")
 WHOLE = 64 << 20
 """Bytes up to which a file is read whole to tell whether it has changed."""
@@ -218,6 +220,10 @@ class EpisodeSource(ABC):
     def dimension_names(self, vector: str) -> tuple[str, ...]:
         """What the numbers of a vector are called, where the recordings say it."""
         return ()
+
+    def usual_vectors(self) -> tuple[str | None, str | None]:
+        """What the robot's own state and its commands are called; None where there are none."""
+        return STATE, ACTION
 
     def further_vectors(self) -> tuple[str, ...]:
         """Names of what else was measured or commanded, beside the states and actions that every episode has."""

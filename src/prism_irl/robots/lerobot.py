@@ -298,6 +298,10 @@ class LeRobotSource(EpisodeSource):
         """Whether the description calls the column one of words."""
         return str(self.features.get(column, {}).get("dtype")).startswith(("string", "large_string"))
 
+    def usual_vectors(self) -> tuple[str | None, str | None]:
+        """Their features."""
+        return self.state_key, self.action_key
+
     def further_vectors(self) -> tuple[str, ...]:
         """Features that are numbers and do not count frames, such as ``observation.velocity``."""
         numbers = (key for key, feature in self.features.items() if str(feature.get("dtype")).startswith(NUMERIC))
