@@ -69,11 +69,12 @@ results: $(VENV)/.installed
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-# Twenty SIGKILLs each of a fit, of one that replaces a run, and of a selection, a few of a comparison and an encoding, which must end as if nothing had
-# happened; then interrupts.
+# A hundred and twenty SIGKILLs of every verb that works for a while and writes, which must end as if nothing had
+# happened; then interrupts and requests to end.
 kills: $(VENV)/.installed-test
 	$(BIN)/python tests/fuzz/kills.py
 	$(BIN)/python tests/fuzz/kills.py --signal INT --kills 5
+	$(BIN)/python tests/fuzz/kills.py --signal TERM --kills 5
 
 # Build, check, install into a clean environment, type the first commands there.
 release-check: $(VENV)/.installed-test

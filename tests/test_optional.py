@@ -8,7 +8,7 @@ import time
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.optional import apart, need
+from prism_irl.optional import apart, compiled, need
 
 
 def test_a_package_that_is_there_is_returned():
@@ -26,6 +26,16 @@ def test_the_dependency_that_is_missing_is_named_and_not_the_module_that_wants_i
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(InputError, match=r"^tensorboard is not installed"):
         need("torch.utils.tensorboard", "logging")
+
+
+def _twice(x):
+    return 2 * x
+
+
+def test_functions_are_compiled_where_no_folder_can_keep_them(monkeypatch):
+    caching = pytest.importorskip("numba.core.caching", reason="needs prism-irl[fast]")
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
+    assert compiled()(_twice)(21) == 42
 
 
 def _slow() -> None:

@@ -1,6 +1,8 @@
 """Files come back as they were written, or are refused with one sentence; a kill never leaves half a file."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -98,6 +100,23 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == []
     write(lambda: None)
     assert list(tmp_path.rglob("*")) == [target, target / "file"]
+
+
+def test_what_a_killed_writer_left_is_swept_and_nothing_else(tmp_path):
+    code = "import os, sys; from pathlib import Path; from prism_irl import storage\n"
+    code += "with storage.replacing(Path(sys.argv[1])) as t:\n    t.mkdir(); (t / 'x').touch(); os._exit(9)"
+    (tmp_path / "in").mkdir()
+    for path in (tmp_path / "a", tmp_path / "in" / "b"):
+        subprocess.run([sys.executable, "-c", code, str(path)])
+    others = tmp_path / ".prism-other-machine-1-ab.tmp"
+    others.touch()
+    with storage.replacing(tmp_path / "c") as mine:
+        mine.touch()
+        storage.sweep(tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} == {"in", others.name, mine.name}
+        assert len(list((tmp_path / "in").iterdir())) == 1
+        storage.sweep(tmp_path, below=True)
+        assert list((tmp_path / "in").iterdir()) == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, -1], ids=lambda n: f"{n} bytes")

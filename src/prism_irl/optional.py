@@ -36,7 +36,14 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
         import numba
     except ImportError:  # an extra
         return lambda function: function
-    decorator: Callable[[Any], Any] = numba.njit(cache=True, nogil=True, error_model="numpy", **options)
+
+    def decorator(function: Any) -> Any:
+        given = {"nogil": True, "error_model": "numpy", **options}
+        try:
+            return numba.njit(cache=True, **given)(function)
+        except RuntimeError:  # neither beside the package nor at home may a file be made: compiled again every time
+            return numba.njit(**given)(function)
+
     return decorator
 
 

@@ -7,6 +7,7 @@ carries the checksum of all that is in it: a truncated, foreign or altered one i
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
@@ -34,6 +35,8 @@ if TYPE_CHECKING:  # reading and writing JSON needs neither
 _NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)
 _AS_THEY_ARE, _NUMBERS = {int, str, bool, type(None)}, {int, bool, float}
 FORMAT = "prism-irl"
+TEMPORARY = f".prism-{platform.node()[:32]}-"
+"""How the names of unfinished files of this machine begin; the process that writes them follows."""
 VERSION = 2
 """Of tensor files. 1 had no checksum and is still read, checked as far as its numbers allow; newer is refused."""
 
@@ -41,15 +44,31 @@ VERSION = 2
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a name beside ``path`` for a file or folder that takes its place when the block ends without an error."""
-    temporary = path.with_name(f".prism-{secrets.token_hex(8)}.tmp")  # short, because names may not be long
+    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}.tmp")  # names may not be long
     try:
         yield temporary
         os.replace(temporary, path)
     finally:
-        if temporary.is_dir() and not temporary.is_symlink():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        discard(temporary)
+
+
+def discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there; of a link, the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path, below: bool = False) -> None:
+    """Remove what writers of this machine that were killed have left in a folder, or in those below it, too."""
+    for left in folder.glob(f"{'**/' * below}{glob.escape(TEMPORARY)}*.tmp"):
+        try:
+            os.kill(int(left.name.removeprefix(TEMPORARY).partition("-")[0]), 0)
+        except ProcessLookupError:
+            discard(left)
+        except (ValueError, OSError):
+            continue  # not ours, or still at work
 
 
 @contextmanager

@@ -64,12 +64,18 @@ def test_every_sample_is_recognised_and_read(name: str, tmp_path: Path) -> None:
         ("[colums]\nstate = 'x'", "unknown table .colums.; there are columns, world, units, conditions"),
         ("[columns\n", "is no TOML file"),
         ("[columns]\nstate = true", "state in .* is no name, number or list of names"),
+        ("[world]\nmap = []", "map in .* is no name, number or list of names"),
     ],
 )
 def test_a_study_file_that_cannot_be_meant_is_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(text)
     with pytest.raises(InputError, match=words):
         read_study(tmp_path / "study.toml")
+
+
+def test_a_name_that_is_too_long_for_a_file_is_that_of_a_column(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(f"[columns]\nlabels = '{'a' * 5000}'")
+    assert read_study(tmp_path / "study.toml") == {"labels": ["a" * 5000]}
 
 
 # -- columns are taken for what they are, and asked for where nobody can know.

@@ -162,7 +162,7 @@ def test_an_existing_run_is_not_touched_without_overwrite(run: Path, table: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_fit_resumes_to_the_same_result(table: Path, tmp_path: Path, how: signal.Signals) -> None:
     columns = "--trajectory bout --state cell --action move".split()
     options = [
@@ -184,6 +184,10 @@ def test_a_killed_fit_resumes_to_the_same_result(table: Path, tmp_path: Path, ho
     if interrupted and how == signal.SIGINT:
         assert running.returncode == 130, stderr
         assert "--resume" in stderr
+    if how != signal.SIGKILL:
+        assert not list(tmp_path.rglob(".prism-*.tmp"))
+    if interrupted and how == signal.SIGTERM:
+        assert (running.returncode, "Traceback" in stderr) == (128 + how, False), stderr
     if interrupted:
         refused(prism("fit", table, *options, "--out", cut, cwd=tmp_path), "--resume")
         other = prism("fit", table, *options, "--seed", "5", "--out", cut, "--resume", cwd=tmp_path)

@@ -8,10 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import prism_irl
+from continuous_worlds import walks
+from prism_irl.cli.main import COMMANDS
+from prism_irl.robots.episodes import Episode
 from prism_irl.worlds.frustration import FrustrationWorld
+from worlds.lerobot import write_lerobot
 
 TRIED_BY_LIBRARIES = (
     *(
@@ -65,16 +71,48 @@ def typed(folder: Path, command: str, *, script: bool = False) -> None:
     assert not trace.exists(), f"prism {command}: {trace.read_text()}"
 
 
+FEW = "--surrogates 2 --folds 2 --max-iterations 2"
+VERBS = (
+    f"fit t.csv {SMALL} --out run",
+    "segment run t.csv --out labels.csv",
+    "score run t.csv",
+    "report run",
+    "names run rest,work",
+    "individuals run --unit trajectory",
+    "contrast run --by drug --unit trajectory --table drugs.csv",
+    "imagine run --without 1 --unaware --simulations 20 --jobs 1",
+    f"evidence t.csv --intentions 2 --starts 1 {FEW} --jobs 2 --out evidence",
+    f"select t.csv --intentions 1..2 --splits 1 --starts 1 {FEW} --out select",
+    "compare t.csv --methods iavi,hiql --folds 2 --jobs 2 --out compare",
+    "analyze t.csv --quick --intentions 2 --surrogates 1 --jobs 2 --out analysis",
+    "init t.csv",
+    "sample mouse --out mouse.csv",
+    "methods",
+    "data list",
+    "data map p.csv --observe x,y --act vx,vy --out mapped",
+    "demo --jobs 2 --out demo",
+    "reproduce tutorial --quick --out tutorial",
+    "tokenize frames --encoder proprio --states 3 --actions 2 --out tokens",
+    f"fit frames --observe observation.state --act action {SMALL} --out arm",
+    "triage frames --run arm --out list.csv",
+    "segment arm frames --write-back frames --out copy",
+)
+
+
 @pytest.mark.slow
 def test_no_verb_executes_a_file_beside_the_data(folder: Path) -> None:
     assert {"numba", "minari", "xarray", "openpyxl"} <= planted()
-    for command in (
-        f"fit t.csv {SMALL} --out run",
-        "segment run t.csv --out labels.csv",
-        "score run t.csv",
-        "report run",
-        "evidence t.csv --intentions 2 --surrogates 2 --folds 2 --starts 1 --max-iterations 2 --jobs 2 --out evidence",
-    ):
+    names = pd.read_csv(folder / "t.csv")["trajectory"].unique()
+    pd.DataFrame({"trajectory": names, "drug": ["saline", "drug"] * (len(names) // 2)}).to_csv(folder / "drugs.csv")
+    walks(n_trajectories=4, length=30).to_csv(folder / "p.csv", index=False)
+    generator = np.random.default_rng(0)
+    moves = [generator.normal(size=(20, 2)) for _ in range(12)]
+    write_lerobot(folder / "frames", [Episode(i, one, one.cumsum(0), "go", {}) for i, one in enumerate(moves)])
+    assert {command.split()[0] for command in VERBS} == {
+        *(name for verbs in COMMANDS.values() for name in verbs),
+        "data",
+    }
+    for command in VERBS:
         typed(folder, command)
 
 

@@ -1,11 +1,12 @@
 """SIGKILL at random moments, then --resume: python tests/fuzz/kills.py --kills 20 (`make kills`).
 
-A recurrent fit, one that replaces a run, a selection, a comparison and an encoding of frames are killed again and again
-until they end by themselves; the results must be those of runs that nobody touched, byte for byte, apart from what
-tells times, and a run that is being replaced is whole until then. Commands that are to be killed are forked from a
+Every verb that works for a while and writes, among them a fit that replaces a run, an analysis, what is added to a run
+and labels that are written back, is killed again and again until it ends by itself; the results must be those of runs
+that nobody touched, byte for byte, apart from what tells times, no unfinished file is left, and a run that is being
+replaced is whole until then. Commands that are to be killed are forked from a
 process that has imported everything, so that every moment is one of work, and keep a checkpoint ten times a second.
 With ``--signal INT`` they are processes from the first import on, are interrupted as by Ctrl-C, and each has to say so
-in one line.
+in one line; with ``--signal TERM`` they are asked to end. Neither leaves an unfinished file.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+sys.path.append(str(Path(__file__).parents[2] / "reproduce"))
+
 FIT = (
     "fit DATA --intentions 2 --switching recurrent --n-starts 2 --warm-up 2 --max-iterations 30 --patience 30 "
     "--batch-size 4 --hidden 8 --embedding 8 --device cpu --simulations "
@@ -41,12 +44,23 @@ COMMANDS = {
     "select": "select DATA --intentions 1..2 --surrogates 2 --splits 1 --folds 2 --starts 1 --max-iterations 3 "
     "--jobs 1",
     "compare": "compare DATA --methods hiql,iavi,ngram --folds 3 --jobs 1",
+    "evidence": "evidence DATA --intentions 2 --surrogates 2 --folds 2 --starts 1 --max-iterations 2 --jobs 1",
+    "analyze": "analyze DATA --quick --intentions 2 --surrogates 1 --jobs 1",
+    "individuals": "individuals CUT --unit trajectory",
     "tokenize": "tokenize FRAMES --encoder pixels --states 8 --actions 3",
+    "write-back": "segment ARM FRAMES --write-back FRAMES",
 }
 OFTEN = ("fit", "select", "replace")
+"""Commands that are killed as often as is said; the others ten times, at most."""
+TYPED_AGAIN = ("analyze", "individuals", "segment")
+"""Verbs that go on, or begin again, without being told."""
 OLDER = "fit DATA --intentions 2 --switching markov --seed 3 --n-starts 1 --simulations 0 --out older"
-"""The run that another one replaces; its intentions have names."""
-"""Commands that are killed as often as is said; the others five times, at most."""
+"""The run that another one replaces, or that something is added to; its intentions have names."""
+ARM = (
+    "fit frames --observe observation.state --act action --intentions 2 --switching markov --n-starts 1 "
+    "--max-iterations 3 --simulations 0"
+).split()
+"""The fit whose labels are written back."""
 TIMES = re.compile(r"second|time|command|process|since|date|versions", re.IGNORECASE)
 
 
@@ -151,11 +165,11 @@ def results(run: Path) -> dict[str, str]:
             continue
         if path.name in ("metrics.json", "explorer.json"):
             found[name] = json.dumps(_timeless(json.loads(path.read_text())), sort_keys=True)
-        elif path.name in ("segments.parquet", "demonstrations.npz"):
+        elif path.suffix in (".parquet", ".npz"):
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         elif path.name == "names.json":
             found[name] = path.read_text()
-        elif path.name in ("folds.csv", "table.csv", "history.csv"):
+        elif path.name in ("folds.csv", "table.csv", "history.csv", "individuals.csv"):
             frame = pd.read_csv(path)
             found[name] = frame[[c for c in frame.columns if not TIMES.search(c)]].to_csv(index=False)
         elif path.suffix == ".safetensors" and "checkpoint" not in path.parts:
@@ -174,6 +188,7 @@ def _timeless(value: object) -> object:
 def struck(words: list[str], folder: Path, kills: int, rng: random.Random, longest: float, how: signal.Signals) -> int:
     """Kill and resume until the command ends by itself; returns how often it was killed."""
     done, begun, forked = 0, False, how == signal.SIGKILL
+    again = words[0] in TYPED_AGAIN
     older = results(folder / "older") if (folder / "older").is_dir() else None
     while True:
         marked = folder / "cut" / ".prism-run.json"
@@ -183,8 +198,10 @@ def struck(words: list[str], folder: Path, kills: int, rng: random.Random, longe
             raise SystemExit(f"{' '.join(words)}: the run that is being replaced has changed")
         begun = begun or any((folder / "cut" / name).exists() for name in kept)
         # Killed before anything could be kept, it begins again.
-        extra = ["--resume"] if begun else ["--overwrite"] if marked.exists() else []
-        process = Process([*words, "--out", "cut", *extra], folder, forked)
+        extra = [] if again else ["--resume"] if begun else ["--overwrite"] if marked.exists() else []
+        if words[0] == "segment" and (folder / "cut").exists():
+            return done  # the copy is there as a whole, or it is not
+        process = Process([*into(words, "cut"), *extra], folder, forked)
         # An interrupt is looked for from the imports on; Python itself needs a moment to begin.
         moment = rng.uniform(0.0, longest) if forked else 0.2 + rng.uniform(0, 0.9) * longest
         killed = done < kills and not process.ends_within(moment)
@@ -195,7 +212,10 @@ def struck(words: list[str], folder: Path, kills: int, rng: random.Random, longe
             raise SystemExit(f"{' '.join(words)} {extra}: {said}")
         if code == 0:
             return done
-        if killed and (forked or (code == 130 and said.splitlines()[-1].startswith("prism: interrupted"))):
+        told = code == 130 and said.splitlines()[-1].startswith("prism: interrupted")
+        if killed and (forked or told or (how == signal.SIGTERM and code in (-how, 128 + how))):
+            if not forked and (left := unfinished(folder)):
+                raise SystemExit(f"{' '.join(words)} {extra}: left {left}")
             done += 1
         elif "nothing to resume" in said:
             begun = False
@@ -203,11 +223,21 @@ def struck(words: list[str], folder: Path, kills: int, rng: random.Random, longe
             raise SystemExit(f"{' '.join(words)} {extra}: {code}: {said}")
 
 
+def unfinished(folder: Path) -> list[str]:
+    """Files that a writer has left."""
+    return [str(path) for path in folder.rglob(".prism-*.tmp")]
+
+
+def into(words: list[str], name: str) -> list[str]:
+    """The command, with the folder that it writes."""
+    return [name if word == "CUT" else word for word in words] if "CUT" in words else [*words, "--out", name]
+
+
 def undisturbed(words: list[str], folder: Path, name: str, forked: bool) -> tuple[float, dict[str, str]]:
     """Seconds and results of a run that nobody touches."""
     began = time.monotonic()
-    replaced = ["--overwrite"] if (folder / name).is_dir() else []
-    code, said = Process([*words, "--out", name, *replaced], folder, forked).wait()
+    replaced = ["--overwrite"] if (folder / name).is_dir() and words[0] not in TYPED_AGAIN else []
+    code, said = Process([*into(words, name), *replaced], folder, forked).wait()
     if code != 0:
         raise SystemExit(f"{' '.join(words)} fails by itself: {said}")
     return time.monotonic() - began, results(folder / name)
@@ -229,7 +259,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=sorted(COMMANDS))
-    parser.add_argument("--signal", choices=("KILL", "INT"), default="KILL")
+    parser.add_argument("--signal", choices=("KILL", "INT", "TERM"), default="KILL")
     options = parser.parse_args()
     os.environ["PRISM_THREADS"] = "1"  # a process with threads cannot be forked, and figures are drawn in place
     wrong = 0
@@ -245,8 +275,12 @@ def main() -> int:
             words = command.replace("DATA", "data.csv").replace("FRAMES", "frames").split()
             how = signal.Signals[f"SIG{options.signal}"]
             forked, began = how == signal.SIGKILL, time.monotonic()
-            if name == "replace":
+            added_to = name == "replace" or "CUT" in words
+            if added_to:
                 make_older(folder, forked)
+            if "ARM" in words:
+                words[words.index("ARM")] = "arm"
+                undisturbed(ARM, folder, "arm", forked)
             longest, expected = undisturbed(words, folder, "whole", forked)
             if forked:  # once more, with everything imported: how long the work takes, and that it has one result
                 preload(folder)
@@ -254,16 +288,17 @@ def main() -> int:
                 if again != expected or len(expected) < 2:
                     raise SystemExit(f"{command}: two runs differ, or have left nothing to compare")
             print(f"{name}: {longest:.1f} s without a kill; {len(expected)} files are compared", flush=True)
-            wanted = options.kills if name in OFTEN else min(options.kills, 5)
+            wanted = options.kills if name in OFTEN else min(options.kills, 10)
             while total < wanted:
                 shutil.rmtree(folder / "cut", ignore_errors=True)
-                if name == "replace":
+                if added_to:
                     shutil.copytree(folder / "older", folder / "cut")
                 total += max(struck(words, folder, min(5, wanted - total), rng, longest, how), 1)
                 found = results(folder / "cut")
                 differ = sorted(key for key in expected | found if expected.get(key) != found.get(key))
-                wrong += bool(differ)
-                said = f"different: {differ}" if differ else "equal"
+                left = unfinished(folder)
+                wrong += bool(differ or left)
+                said = f"different: {differ}; left behind: {left}" if differ or left else "equal, and nothing is left"
                 print(f"{name}: {total} kills in {time.monotonic() - began:.0f} s; {said}", flush=True)
     return int(bool(wrong))
 

@@ -9,6 +9,8 @@ Exit codes: 0 ok; 2 wrong input, one sentence on standard error; 1 our fault; 13
 from __future__ import annotations
 
 import gc
+import io
+import logging
 import os
 import shlex
 import signal
@@ -218,6 +220,9 @@ def run() -> int:
     """The command as a process of its own; `prism_irl.__main__` begins earlier."""
     gc.freeze()  # what was imported stays
     signal.signal(signal.SIGTERM, _terminated)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without our characters sees their codes
+        sys.stdout.reconfigure(errors="backslashreplace")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # of its caches nobody has to hear, without a home either
     code = main()
     gc.freeze()
     return code

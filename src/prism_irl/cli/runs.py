@@ -83,6 +83,7 @@ class RunFolder:
     def _place(self) -> tuple[Path, set[str]]:
         """The folder, or a new one inside where a run is to be replaced, and the files there that are not ours."""
         folder = self.out
+        storage.sweep(folder)  # killed before it could say whose folder it is
         marker, entries = read_marker(folder), list(folder.iterdir())
         waiting = self.begun != folder
         if waiting and (read_marker(self.begun) or {}).get("state") == "finished":
@@ -91,6 +92,7 @@ class RunFolder:
         unfinished = waiting or (marker or {}).get("state") == "unfinished"
         if marker is None and entries:
             raise InputError(f"{folder} is not empty and holds no run of prism; choose another --out.")
+        storage.sweep(folder, below=True)
         if entries and not (self.overwrite or self.resume):
             if unfinished:
                 raise InputError(
@@ -337,6 +339,7 @@ def locked(folder: Path) -> Iterator[None]:
 def adding(folder: Path) -> Iterator[None]:
     """Hold a finished run while something is added to it: what is new then belongs to the run, and goes with it."""
     with locked(folder):
+        storage.sweep(folder, below=True)
         before = set(files_of(folder))
         try:
             yield

@@ -8,6 +8,7 @@ is asked for in one sentence. A column ``group`` that holds a treatment is a con
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tomllib
@@ -92,10 +93,12 @@ def read_study(path: Path) -> dict[str, list[str]]:
                 meant = f"; do you mean {near[0]}?" if near else f"; there are {', '.join(KEYS[table])}."
                 raise InputError(f"{path} has an unknown key {key!r} in [{table}]{meant}")
             parts = value if isinstance(value, list) else [value]
-            if not all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts):
+            if not (parts or key == "events") or not all(
+                isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts
+            ):
                 raise InputError(f"{key} in {path} is no name, number or list of names; give one.")
             words = [str(part) for part in parts]
-            if key in PATHS and (path.parent / words[0]).exists():
+            if key in PATHS and os.path.exists(path.parent / words[0]):  # no name that is too long is there
                 words = [str(path.parent / words[0])]
             values[key] = words if key == "events" else [",".join(words)]
     return values

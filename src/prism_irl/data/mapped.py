@@ -120,6 +120,7 @@ def write_folder(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target} exists already; choose another folder.")
     try:
+        storage.sweep(target.parent)
         with storage.replacing(target) as temporary:
             temporary.mkdir(parents=True)
             meta = _write_arrays(temporary, parts)

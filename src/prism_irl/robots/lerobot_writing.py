@@ -98,6 +98,7 @@ def add_column(
     segments = {} if words is None else _segments(dataset.folder, values)
     rows = None if words is None else {i: rows_of(own, words) for i, own in segments.items()}
     try:
+        storage.sweep(copy.parent)
         with storage.replacing(copy) as unfinished:
             for path in sorted(dataset.folder.rglob("*")):
                 relative = path.relative_to(dataset.folder)

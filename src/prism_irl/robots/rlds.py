@@ -14,12 +14,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.errors import InputError
+from prism_irl.optional import compiled
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame, damaged, decode_image
 
 STATE = "steps/observation/state"
@@ -286,7 +286,7 @@ def _tables() -> tuple[_WORD]:
     return (np.stack(found).astype(np.uint32),)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _remainder(data: npt.NDArray[np.uint8], tables: _WORD) -> Any:
     crc, whole = np.uint32(0xFFFFFFFF), len(data) // 8 * 8
     for i in range(0, whole, 8):

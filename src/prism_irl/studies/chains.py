@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.optional import compiled
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ LOOK = 5
 WINDOWS = (10, 25)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def _passes(
     pairs: Any, groups: Any, offsets: Any, initial: Any, kernels: Any, table: Any, smooth: bool
 ) -> tuple[Any, Any, Any, Any, Any]:
@@ -82,7 +82,7 @@ def _passes(
     return predicted, filtered, likelihood, begun, moves
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@compiled()
 def _policies(
     pairs: Any, weights: Any, parents: Any, n_states: int, valid: Any, strength: float, shared: Any, anchor: float
 ) -> Any:

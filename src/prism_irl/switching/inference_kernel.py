@@ -29,6 +29,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from prism_irl.optional import compiled
+
 Array = np.ndarray[Any, Any]
 UINT = np.uint64  # an index that cannot be negative need not be checked for it, in every access
 TINY = 1e-280  # below this a probability has lost its digits: the caller falls back to log space
@@ -39,7 +41,7 @@ CLOSE = 1e-6  # smoothed probabilities that sum to one less well have met an und
 PARTS = 16
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _forward(intentions: tuple[int, ...], b: int, given: Any, out: Any, emission: Array, alpha: Array) -> bool:
     """Forward pass of trajectory b; leaves P(z_t=k, a_≤t) up to a factor per step in alpha; False on underflow."""
     starts, kernel, rows, stride, _, places, lengths = given
@@ -82,7 +84,7 @@ def _forward(intentions: tuple[int, ...], b: int, given: Any, out: Any, emission
     return True
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _backward(intentions: tuple[int, ...], b: int, given: Any, out: Any, emission: Array, alpha: Array) -> bool:
     """Backward pass of trajectory b, which sums up its pairwise posteriors; False on underflow."""
     _, kernel, rows, stride, _, places, lengths = given
@@ -137,18 +139,17 @@ def _backward(intentions: tuple[int, ...], b: int, given: Any, out: Any, emissio
     return True
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _trajectory(intentions: tuple[int, ...], b: Any, given: Any, out: Any) -> bool:
     """Both passes of trajectory b."""
     all_steps, first, lengths = given[4:]
     n, i = lengths[b], first[b]
     emission, alpha = all_steps[i : i + n].copy(), np.empty((n, len(intentions)))
-    return _forward(intentions, b, given, out, emission, alpha) and _backward(
-        intentions, b, given, out, emission, alpha
-    )
+    fine: bool = _forward(intentions, b, given, out, emission, alpha)
+    return fine and _backward(intentions, b, given, out, emission, alpha)
 
 
-@numba.njit(cache=True, error_model="numpy", parallel=True, fastmath={"contract", "nsz", "arcp"})
+@compiled(parallel=True, fastmath={"contract", "nsz", "arcp"})
 def forward_backward(intentions: tuple[int, ...], given: Any, out: Any) -> bool:
     """Fill the beliefs of B trajectories; return False where a step underflows.
 
@@ -174,7 +175,7 @@ def forward_backward(intentions: tuple[int, ...], given: Any, out: Any) -> bool:
     return not failed.any()
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _forward_step(intentions: Any, initial: Array, kernel: Array, t: int, lanes: int, scratch: Array) -> int:
     """P(z_t=k | a_≤t) and 1 / P(a_t | a_<t) of step t; how many lanes did not underflow."""
     K = len(intentions)
@@ -202,7 +203,7 @@ def _forward_step(intentions: Any, initial: Array, kernel: Array, t: int, lanes:
     return fine
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _backward_step(intentions: Any, kernel: Array, t: int, lanes: int, scratch: Array, counts: Array) -> int:
     """From step t to t − 1; how many lanes still sum to one.
 
@@ -233,7 +234,7 @@ def _backward_step(intentions: Any, kernel: Array, t: int, lanes: int, scratch: 
     return fine
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _look_up(intentions: Any, table: Array, pairs: Array, rows: Any, begin: int, end: int, scratch: Array) -> None:
     """Probabilities of the steps begin ≤ t < end, by pairs or where none are given by steps; garbage beyond an end."""
     first, lengths = rows
@@ -246,7 +247,7 @@ def _look_up(intentions: Any, table: Array, pairs: Array, rows: Any, begin: int,
                 scratch[UINT(((2 * K + 1) * t + k) * LANES + lane)] = table[UINT(pair), UINT(k)]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _store_scales(intentions: Any, scratch: Array, rows: Any, begin: int, end: int, steps: Array) -> None:
     """One over the likelihood of the steps begin ≤ t < end, to where each step is."""
     first, lengths = rows
@@ -256,7 +257,7 @@ def _store_scales(intentions: Any, scratch: Array, rows: Any, begin: int, end: i
             steps[UINT(first[lane] + t)] = scratch[UINT(((2 * K + 1) * t + 2 * K) * LANES + lane)]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _store_smoothed(intentions: Any, scratch: Array, rows: Any, begin: int, end: int, smoothed: Array) -> None:
     """Smoothed probabilities of the steps begin ≤ t < end, to where each step is."""
     first, lengths = rows
@@ -268,7 +269,7 @@ def _store_smoothed(intentions: Any, scratch: Array, rows: Any, begin: int, end:
                 smoothed[UINT(row + t), UINT(k)] = scratch[UINT(((2 * K + 1) * t + K + k) * LANES + lane)]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _log_likelihood(intentions: Any, scratch: Array, rows: Any, begin: int, end: int) -> float:
     """Σ log P(a_t | a_<t) of the steps begin ≤ t < end: of each trajectory the logarithm of one product."""
     first, lengths = rows
@@ -285,7 +286,7 @@ def _log_likelihood(intentions: Any, scratch: Array, rows: Any, begin: int, end:
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _count(intentions: Any, scratch: Array, pairs: Array, rows: Any, begin: int, end: int, choices: Array) -> None:
     """Add the smoothed probabilities of the steps begin ≤ t < end to the counts of their pairs."""
     first, lengths = rows
@@ -299,7 +300,7 @@ def _count(intentions: Any, scratch: Array, pairs: Array, rows: Any, begin: int,
                 choices[UINT(pair), UINT(k)] += scratch[UINT(((2 * K + 1) * t + K + k) * LANES + lane)]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+@compiled(fastmath={"contract", "nsz", "arcp"})
 def _group(intentions: Any, given: Any, rows: Any, out: Any, memory: Any) -> bool:
     """Both passes over at most LANES trajectories, added to what was counted before; False on underflow."""
     (initial, kernel, table, pairs), (scratch, counts) = given, memory
@@ -346,7 +347,7 @@ def _group(intentions: Any, given: Any, rows: Any, out: Any, memory: Any) -> boo
     return True
 
 
-@numba.njit(cache=True, error_model="numpy", parallel=True, fastmath={"contract", "nsz", "arcp"})
+@compiled(parallel=True, fastmath={"contract", "nsz", "arcp"})
 def expected_counts(intentions: tuple[int, ...], given: Any, rows: Any, out: Any, threads: int) -> bool:
     """Count what is expected of B trajectories, in W ≤ B / LANES (rounded up) parts; False where a step underflows.
 

@@ -19,13 +19,15 @@ from typing import Any
 import numba
 import numpy as np
 
+from prism_irl.optional import compiled
+
 Array = np.ndarray[Any, Any]
 Number = Any  # single precision; a Python float would make the compiler compute in double
 # A division that may raise, as in Python, would keep loops from being vectorised: hence error_model="numpy".
 ROWS = 4  # trajectories that share one pass over the weights; enough for arithmetic, not memory, to be the limit
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def tanh(x: Number) -> Number:
     """Rational minimax approximation, relative error 3e-7 in single precision; libm's tanh would not vectorise."""
     x = np.float32(-8.3) if x < np.float32(-8.3) else x  # min and max would not, either
@@ -38,13 +40,13 @@ def tanh(x: Number) -> Number:
     return x * p / q
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def sigmoid(x: Number) -> Number:
     """σ(x) = (1 + tanh(x / 2)) / 2."""
     return np.float32(0.5) + np.float32(0.5) * tanh(np.float32(0.5) * x)
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def accumulate(x: Array, W: Array, out: Array) -> None:
     """Add x @ W to out for four rows at once; x (4, M), W (M, N), out (4, N), M a multiple of four."""
     for block in range(W.shape[0] // 4):
@@ -61,14 +63,14 @@ def accumulate(x: Array, W: Array, out: Array) -> None:
             out[3, j] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def add_row(out: Array, row: Array) -> None:
     """Add one row to another."""
     for j in range(row.shape[0]):
         out[j] += row[j]
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def fill(out: Array, value: Number) -> None:
     """Set every entry of a matrix."""
     for i in range(out.shape[0]):
@@ -76,7 +78,7 @@ def fill(out: Array, value: Number) -> None:
             out[i, j] = value
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def gather(z: Array, first: Any, t: int, inputs: Any) -> None:
     """Inputs (i_1, i_2, i_3, P_1, P_2, P_3, x) at one step; a block that is not full repeats its last trajectory."""
     i1, i2, i3, P1, P2, P3, x = inputs
@@ -94,7 +96,7 @@ def gather(z: Array, first: Any, t: int, inputs: Any) -> None:
             add_row(z[r], x[b, t])
 
 
-@numba.njit(cache=True)
+@compiled()
 def longest(lengths: Array, first: Any) -> int:
     """Steps of the longest trajectory of a block."""
     n = 0
@@ -103,7 +105,7 @@ def longest(lengths: Array, first: Any) -> int:
     return n
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def from_head(dh: Array, dl: Array, dlogits: Array, head: Array, first: Any, t: int) -> None:
     """Add what the outputs of step t say about the hidden state, dlogits @ W_head."""
     for r in range(ROWS):
@@ -113,14 +115,14 @@ def from_head(dh: Array, dl: Array, dlogits: Array, head: Array, first: Any, t: 
     accumulate(dl, head, dh)
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def no_gradient(gates: Array, first: Any, n: int) -> None:
     """Zero from step n on."""
     for b in range(first, min(first + ROWS, gates.shape[0])):
         fill(gates[b, n:], np.float32(0.0))
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def no_past(hidden: Array, first: Any, n: int) -> None:
     """Zero before the first step and after step n."""
     for b in range(first, min(first + ROWS, hidden.shape[0])):
@@ -128,7 +130,7 @@ def no_past(hidden: Array, first: Any, n: int) -> None:
         fill(hidden[b, n + 1 :], np.float32(0.0))
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
+@compiled(fastmath=True, parallel=True)
 def add_rows(index: Array, lengths: Array, gates: Array, table: Array, n_parts: int) -> None:
     """Add gates[b, t, :G] to row index[b, t] of table (·, G); threads own columns, so that none waits for another."""
     G = table.shape[1]
@@ -142,7 +144,7 @@ def add_rows(index: Array, lengths: Array, gates: Array, table: Array, n_parts: 
 # -- RNN ---------------------------------------------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def _activate(z: Array, h: Array, out: Array) -> None:
     """Hidden units for the next step and for the record, in one pass."""
     for j in range(out.shape[0]):
@@ -151,7 +153,7 @@ def _activate(z: Array, h: Array, out: Array) -> None:
         out[j] = unit
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def _through_tanh(dh: Array, h: Array, dz: Array, out: Array) -> None:
     """Gradient before the activation, for the step before and for the record, in one pass."""
     for j in range(out.shape[0]):
@@ -160,7 +162,7 @@ def _through_tanh(dh: Array, h: Array, dz: Array, out: Array) -> None:
         out[j] = d
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def _rnn_forward_block(first: Any, lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
     B, H = hidden.shape[0], hidden.shape[2]
     n = longest(lengths, first)
@@ -173,14 +175,14 @@ def _rnn_forward_block(first: Any, lengths: Array, inputs: Any, W: Array, hidden
             _activate(z[r], h[r], hidden[min(first + r, B - 1), t + 1])  # repeated trajectories repeat their values
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
+@compiled(fastmath=True, parallel=True)
 def rnn_forward(lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
     """h_t = tanh(z_t + h_{t-1} W), W (H, H) with its rows padded to a multiple of four; fills hidden."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
         _rnn_forward_block(np.int64(block) * ROWS, lengths, inputs, W, hidden)
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def _rnn_backward_block(
     first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
 ) -> None:
@@ -198,7 +200,7 @@ def _rnn_backward_block(
         accumulate(dz, W, dh)
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
+@compiled(fastmath=True, parallel=True)
 def rnn_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array) -> None:
     """Fill gates (B, T + 1, H) with the gradient of z_t; W (H, H) as in h_{t-1} = … W, head (O, H), rows padded."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
@@ -208,7 +210,7 @@ def rnn_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: 
 # -- GRU ---------------------------------------------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def _gru_forward_block(
     first: Any, lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array
 ) -> None:
@@ -238,14 +240,14 @@ def _gru_forward_block(
             gates[first + r, t, 3 * H :] = y[r, 2 * H :]
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
+@compiled(fastmath=True, parallel=True)
 def gru_forward(lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array) -> None:
     """h_t = (1 - u) n + u h_{t-1}, n = tanh(z_n + r (h W_n + b_n)); W (H, 3H), gates r, u, n and h W_n + b_n."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
         _gru_forward_block(np.int64(block) * ROWS, lengths, inputs, W, bias, hidden, gates)
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True)
 def _gru_backward_block(
     first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
 ) -> None:
@@ -273,7 +275,7 @@ def _gru_backward_block(
         accumulate(dz, W, dh)
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy", parallel=True)
+@compiled(fastmath=True, parallel=True)
 def gru_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array) -> None:
     """Overwrite the gates with gradients: of r, u and n as inputs, and of h W_n + b_n; W (3H, H)."""
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
